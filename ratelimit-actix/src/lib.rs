@@ -144,9 +144,7 @@ pub use crate::caller::reset::reset_caller;
 pub use crate::caller::value::Caller;
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
 pub use crate::handler::registry::{DeclaredLimit, declared_limits};
-pub use crate::handler::shared_counts::{
-    DeclaredLimitsError, SharedCount, SharedCountRule, check_declared_limits,
-};
+pub use crate::handler::shared_counts::{DeclaredLimitsError, SharedCount, check_declared_limits};
 pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareService};
 #[cfg(feature = "utoipa")]
 pub use crate::openapi::{RateLimitResponses, UnclearOperationsError};

@@ -9,6 +9,7 @@ pub use ratelimit_core::{Algorithm, Mode, OnError, Policy};
 
 pub use crate::caller::into_caller::IntoCaller;
 pub use crate::caller::on_missing::OnMissing;
+pub use crate::caller::principal::{principal, principal_or_ip};
 pub use crate::caller::value::Caller;
 pub use crate::decision::Admission;
 pub use crate::handler::bounds::{

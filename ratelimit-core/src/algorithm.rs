@@ -28,22 +28,14 @@ mod rational;
 mod reader;
 mod sliding_window_counter;
 mod sliding_window_log;
-#[cfg(feature = "redis")]
-mod standing;
 mod state;
 mod step;
 #[cfg(test)]
 mod tests;
 mod token_bucket;
-#[cfg(feature = "redis")]
-mod use_by;
 
 pub use self::decide::Operation;
 pub(crate) use self::decide::{decide_one, decide_without_slots};
 pub(crate) use self::group::{Member, decide};
 pub(crate) use self::places::{StatePlaces, decide_at};
-#[cfg(feature = "redis")]
-pub(crate) use self::standing::Standing;
 pub use self::state::State;
-#[cfg(feature = "redis")]
-pub(crate) use self::use_by::UseBy;

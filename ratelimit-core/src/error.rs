@@ -160,17 +160,6 @@ pub enum SettleError {
         units: u64,
     },
 
-    /// The limit is a token bucket with a [lease](crate::PolicyBuilder::lease), whose units cannot be given back. Nothing was
-    /// changed.
-    #[error(
-        "the limit `{limit}` is a token bucket with a lease, whose units cannot be given back, so it cannot be settled; \
-         remove its lease, or change its algorithm"
-    )]
-    LeasedBucket {
-        /// Name of the limit.
-        limit: String,
-    },
-
     /// The limit is a [concurrency limit](crate::Policy::concurrency), whose slots are freed when the work ends. Nothing was
     /// changed.
     #[error(
@@ -200,13 +189,6 @@ pub enum WaitError {
         limit: String,
         /// Its algorithm.
         algorithm: Algorithm,
-    },
-
-    /// The limit has a [lease](crate::PolicyBuilder::lease): units that a process holds have no turn.
-    #[error("the limit `{limit}` has a lease, whose units have no turns; remove its lease")]
-    Leased {
-        /// Name of the limit.
-        limit: String,
     },
 
     /// The limit has a [block](crate::PolicyBuilder::block), which would forget the turns that were taken.

@@ -25,16 +25,16 @@ pub struct Outcome {
     /// [`UNKNOWN_WAIT`](Self::UNKNOWN_WAIT) while something remains, and if the store does not report it.
     next_unit_after_us: u64,
     verdict: Verdict,
-    /// By how much later a reservation says that the charge ends: microseconds, little-endian, so that an outcome stays small.
-    given_us: [u8; 7],
-    /// A sum of [`DEGRADED`](Self::DEGRADED), [`OVERFLOWED`](Self::OVERFLOWED) and [`SHADOW`](Self::SHADOW).
-    marks: u8,
+    /// By how much later a reservation says that the charge ends, in microseconds, plus a sum of [`DEGRADED`](Self::DEGRADED),
+    /// [`OVERFLOWED`](Self::OVERFLOWED) and [`SHADOW`](Self::SHADOW): one number, so that an outcome stays small.
+    given_us_and_marks: u64,
 }
 
 impl Outcome {
-    const DEGRADED: u8 = 1;
-    const OVERFLOWED: u8 = 2;
-    const SHADOW: u8 = 4;
+    const DEGRADED: u64 = 1 << 61;
+    const OVERFLOWED: u64 = 1 << 62;
+    const SHADOW: u64 = 1 << 63;
+    const GIVEN_US: u64 = (1 << 61) - 1;
     const UNKNOWN_WAIT: u64 = u64::MAX;
 
     /// Creates the outcome of a request of cost 1 under a limit of `limit` units, of which nothing remains.
@@ -71,19 +71,20 @@ impl Outcome {
             reset_after_us,
             next_unit_after_us: Self::UNKNOWN_WAIT,
             verdict,
-            given_us: [0; 7],
-            marks: 0,
+            given_us_and_marks: 0,
         }
     }
 
     #[inline]
-    const fn has(&self, mark: u8) -> bool {
-        self.marks & mark != 0
+    const fn has(&self, mark: u64) -> bool {
+        self.given_us_and_marks & mark != 0
     }
 
     #[inline]
-    const fn set(&mut self, mark: u8, is_set: bool) {
-        self.marks = self.marks & !mark | if is_set { mark } else { 0 };
+    const fn mark_if(&mut self, is_so: bool, mark: u64) {
+        if is_so {
+            self.given_us_and_marks |= mark;
+        }
     }
 
     /// Sets the cost of the request, in units; by default 1.
@@ -138,14 +139,8 @@ impl Outcome {
 
     /// Marks the outcome as that of a shadow limit, or as that of an enforced one.
     pub(crate) const fn in_shadow_if(mut self, shadow: bool) -> Self {
-        self.set(Self::SHADOW, shadow);
+        self.mark_if(shadow, Self::SHADOW);
         self
-    }
-
-    /// [`in_shadow_if`](Self::in_shadow_if) in place: an outcome is large.
-    #[inline]
-    pub(crate) const fn set_shadow(&mut self, shadow: bool) {
-        self.set(Self::SHADOW, shadow);
     }
 
     /// Sets the instant of the decision.
@@ -188,7 +183,7 @@ impl Outcome {
 
     /// Marks the outcome as charged to an overflow count, which callers share if there is no room.
     pub(crate) const fn overflowed(mut self) -> Self {
-        self.set(Self::OVERFLOWED, true);
+        self.mark_if(true, Self::OVERFLOWED);
         self
     }
 
@@ -198,18 +193,16 @@ impl Outcome {
     }
 
     /// Sets how much later than the full quota is available a [reservation](GroupOutcome::reservation) says that the charge ends.
+    #[inline]
     pub(crate) const fn with_given_us(mut self, given_us: u64) -> Self {
-        let [a, b, c, d, e, f, g, _] = given_us.to_le_bytes();
-        self.given_us = [a, b, c, d, e, f, g];
+        self.given_us_and_marks |= given_us & Self::GIVEN_US;
         self
     }
 
     /// The end of the charge, for a refund: the instant from which the full quota is available if no request comes; of a token bucket
     /// later by what was given back out of order.
     pub(crate) const fn counts_until(&self) -> Timestamp {
-        let [a, b, c, d, e, f, g] = self.given_us;
-        let given_us = u64::from_le_bytes([a, b, c, d, e, f, g, 0]);
-        let full_after_us = self.reset_after_us.saturating_add(given_us);
+        let full_after_us = self.reset_after_us.saturating_add(self.given_us_and_marks & Self::GIVEN_US);
         Timestamp::from_micros(self.at.as_micros().saturating_add(full_after_us))
     }
 
@@ -416,6 +409,16 @@ impl GroupOutcome {
         Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }
     }
 
+    /// Changes what is told about each limit; the group is admitted if every one is. `change` gets the limit's place.
+    #[cfg(feature = "redis")]
+    pub(crate) fn map(mut self, change: impl Fn(usize, Outcome) -> Outcome) -> Self {
+        for (index, outcome) in self.outcomes.iter_mut().enumerate() {
+            *outcome = change(index, outcome.clone());
+        }
+        self.allowed = self.outcomes.iter().all(Outcome::is_allowed);
+        self
+    }
+
     /// Adds slots that the group holds.
     pub(crate) fn with_slots(mut self, slots: Slots) -> Self {
         self.slots = std::mem::take(&mut self.slots).and(slots);
@@ -436,7 +439,7 @@ impl GroupOutcome {
     /// Marks the limits at these indices as charged to an overflow count.
     pub(crate) fn overflowed(mut self, is_overflowed: impl Fn(usize) -> bool) -> Self {
         for (index, outcome) in self.outcomes.iter_mut().enumerate() {
-            outcome.set(Outcome::OVERFLOWED, is_overflowed(index));
+            outcome.mark_if(is_overflowed(index), Outcome::OVERFLOWED);
         }
         self
     }
@@ -445,7 +448,7 @@ impl GroupOutcome {
     pub(crate) fn degraded(mut self) -> Self {
         self.degraded = true;
         for outcome in &mut self.outcomes {
-            outcome.set(Outcome::DEGRADED, true);
+            outcome.mark_if(true, Outcome::DEGRADED);
         }
         self
     }

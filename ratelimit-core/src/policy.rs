@@ -24,7 +24,6 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 pub use self::algorithm::Algorithm;
-pub(crate) use self::algorithm::Leasing;
 #[cfg(feature = "redis")]
 pub(crate) use self::algorithm::LuaSource;
 #[cfg(any(feature = "redis", test))]
@@ -309,13 +308,6 @@ impl Policy {
             0 | Self::NO_LEASE => None,
             micros => Some(Duration::from_micros(micros as u64)),
         }
-    }
-
-    /// Whether charges can be refunded and settled: not those of a token bucket with a [lease](PolicyBuilder::lease), because
-    /// that would free units which other processes hold, and not the slots of a concurrency limit, which are freed instead.
-    pub const fn is_refundable(&self) -> bool {
-        !self.is_concurrency()
-            && (self.lease().is_none() || !matches!(self.algorithm.leasing(), Leasing::Evaporating))
     }
 
     /// Whether requests may wait for a turn: under an enforced token bucket. The counts of other algorithms have no instant of the

@@ -133,7 +133,7 @@ impl<'a> Charge<'a> {
     }
 
     /// Whether it is the turn of a [wait](crate::RateLimiter::wait) that was given up. While turns of its bucket are not due, it is
-    /// refunded only if it is the last one, so that the bucket is full at [`until`](Self::until); otherwise two later turns would be due
+    /// refunded only if it is the last one, so that no charge ends after [`until`](Self::until); otherwise two later turns would be due
     /// at one instant. [`State::refund_charge`](crate::store::toolkit::State::refund_charge) decides that.
     pub const fn is_turn(&self) -> bool {
         self.turn

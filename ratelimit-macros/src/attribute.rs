@@ -1,8 +1,9 @@
 //! Entry points of the attributes: parse, validate, then expand or fall back.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 
 use crate::diagnostics::Diagnostics;
+use crate::expand::wrapper::USED;
 use crate::kind::Kind;
 use crate::parse::args::Written;
 use crate::parse::item::Item;
@@ -13,6 +14,9 @@ use crate::{expand, fallback};
 
 /// Expands `#[rate_limit(arguments)] item`, or the other kind.
 pub(crate) fn expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> TokenStream {
+    if matches!(arguments.clone().into_iter().next(), Some(TokenTree::Ident(word)) if word == USED) {
+        return TokenStream::new();
+    }
     let item = Item::split(item);
     expansion(Written::outermost(kind, arguments), &item).unwrap_or_else(|errors| match item.kind() {
         ItemKind::Other => fallback::expand(&errors, &item),

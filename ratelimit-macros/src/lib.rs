@@ -12,7 +12,6 @@ mod expand;
 mod fallback;
 mod kind;
 mod parse;
-mod source_text;
 mod span;
 mod suggest;
 mod validate;
@@ -53,7 +52,7 @@ use proc_macro::TokenStream;
 /// | `block` | after a denial under this limit every request of the caller is denied [for this long](#blocks): at least the window, and the time to refill a full bucket; at most 366 days | none |
 /// | `mode` | `"enforce"`, or `"shadow"`: the limit counts and reports, but [denies nothing](#shadow-limits) | `"enforce"` |
 /// | `count` | [the responses that count](#responses-that-count): `"all"`, `"failures"`, `"successes"`, or `\|status: StatusCode\| -> bool` | `"all"` |
-/// | `lease` | string such as `"100ms"`, at most `"10s"`: a hot caller below its limit is decided in the process, by units that Redis has charged ahead, and never more requests pass; not with `"sliding_window_log"`, with a token bucket only with `count = "all"` and never settled, and not with `max` per request | none |
+/// | `lease` | string such as `"100ms"`, at most `"10s"`: a hot caller below its limit is decided in the process, by units that Redis has charged ahead, and never more requests pass; fixed windows and sliding window counters only, and not with `max` per request | none |
 /// | `skip` | [chosen per request](#values-chosen-per-request): `true` if this limit does not apply | never |
 /// | `plan` | the plan of the caller, for which overrides of the facade may have other numbers: a closure as in `by`, or the path of a `fn(&HttpRequest) -> P`, that returns a `&str`, a `String`, or an `Option` of these | none |
 /// | `name` | the name of the policy in header fields, bodies and metrics; letters as for `key` | the key; without a key the function's name, and its path in metrics |
@@ -78,8 +77,8 @@ use proc_macro::TokenStream;
 /// | `global` | one caller for all requests |
 /// | `path("id")` | a path parameter, of the route or of a scope around it |
 /// | `header("x-tenant")` | the first value of a header field. **It is not verified**: a client that invents values invents quotas. An empty value is no caller |
-/// | `caller::principal_or_ip` | the account that authentication has verified, or else the address; `by = caller::principal` for accounts only |
-/// | `caller` | the value of a `fn(&HttpRequest) -> K` |
+/// | `principal_or_ip` | the account that authentication has verified, or else the address; `by = principal` for accounts only |
+/// | `caller` | the value of a `fn(&HttpRequest) -> K`; one whose name is a word of this table is `self::principal` |
 /// | `\|req: &HttpRequest\| ..` | the value of a closure, which may borrow from the request |
 /// | `\|user: ReqData<User>\| ..` | the value of a closure over extractors that do not read the body. If an extractor fails, its error is the response, and nothing is counted |
 /// | `(caller, path("id"), ip)` | the combination of several parts. If one part is missing, the caller is missing |
@@ -91,8 +90,8 @@ use proc_macro::TokenStream;
 /// **An unverified API key lets a client choose its count.** With `by = header("x-api-key")`, or `{header:x-api-key}` in a
 /// key, a client that invents a key per request has a full quota each time and is never limited. A client that sends the
 /// key of another uses up the other's quota. Count by a verified identity instead: let authentication leave a `Principal`
-/// in the request, and write `by = caller::principal_or_ip`, which counts by address until a key is accepted, or
-/// `by = caller::principal` if all requests must be authenticated. A header alone is safe only if a trusted proxy sets it and
+/// in the request, and write `by = principal_or_ip`, which counts by address until a key is accepted, or
+/// `by = principal` if all requests must be authenticated. A header alone is safe only if a trusted proxy sets it and
 /// removes the client's own.
 ///
 /// A path parameter is counted by its text, as `Path<String>` extracts it. The number 7 has many texts (`7`, `07`, `+7`), so

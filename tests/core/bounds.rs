@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use ratelimit_core::policy::{
-    MAX_LEASE, MAX_NAME_LEN, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Window,
+    Calendar, CalendarUnit, MAX_LEASE, MAX_NAME_LEN, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW,
+    Weekday, Window,
 };
 use ratelimit_core::{MAX_GROUP, Policy, PolicyError};
 
-use crate::{attribute_bounds, attribute_window};
+use crate::{attribute_bounds, attribute_calendar, attribute_window};
 
 const WINDOWS: &str = include_str!("../../ratelimit-macros/src/tests/windows.txt");
 
@@ -28,6 +29,37 @@ fn the_attribute_and_the_core_have_the_same_bounds() {
     let default = Policy::builder("k").build();
     assert_eq!(attribute_bounds::DEFAULT_MAX, default.max());
     assert_eq!(attribute_bounds::DEFAULT_MICROS, micros(default.window()));
+}
+
+#[test]
+fn the_attribute_and_the_core_have_the_same_calendar_windows() {
+    let in_attribute: Vec<&str> = attribute_calendar::UNITS.iter().map(|(unit, ..)| unit.name()).collect();
+    let in_core: Vec<&str> = CalendarUnit::ALL.iter().map(|unit| unit.as_str()).collect();
+    assert_eq!(in_attribute, in_core);
+    for (unit, name, ..) in &attribute_calendar::UNITS {
+        let calendar = match name.parse::<CalendarUnit>().unwrap() {
+            CalendarUnit::Day => Calendar::day(),
+            CalendarUnit::Week => Calendar::week(Weekday::Monday),
+            CalendarUnit::Month => Calendar::month(1),
+            CalendarUnit::Year => Calendar::year(1, 1),
+            unknown => panic!("no calendar of a new unit: {unknown}"),
+        };
+        let longest = Policy::builder("k").calendar(calendar).build().window();
+        assert_eq!(unit.longest_micros(), micros(longest), "the longest {name}");
+    }
+}
+
+#[test]
+fn the_attribute_and_the_core_have_the_same_days() {
+    let in_attribute: Vec<(&str, &str)> = attribute_calendar::WEEKDAYS.to_vec();
+    let variants: Vec<String> = Weekday::ALL.iter().map(|day| format!("{day:?}")).collect();
+    let in_core: Vec<(&str, &str)> =
+        Weekday::ALL.iter().zip(&variants).map(|(day, variant)| (day.as_str(), variant.as_str())).collect();
+    assert_eq!(in_attribute, in_core);
+    for (month, day) in (0..=13).flat_map(|month| (0..=33).map(move |day| (month, day))) {
+        let is_accepted = Policy::builder("k").calendar(Calendar::year(month, day)).try_build().is_ok();
+        assert_eq!(attribute_calendar::has_day(month, day), is_accepted, "month {month}, day {day}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a limiter decides, whatever keeps its counts: examples, properties and the published contract, on every store.
 
-// The bounds and the algorithms of the attribute: files of a crate that exports macros only.
+// The bounds, the algorithms and the calendars of the attribute: files of a crate that exports macros only.
 mod algorithms;
 #[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
 #[path = "../../ratelimit-macros/src/parse/algorithm/table.rs"]
@@ -8,6 +8,9 @@ mod attribute_algorithms;
 #[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
 #[path = "../../ratelimit-macros/src/bounds.rs"]
 mod attribute_bounds;
+#[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
+#[path = "../../ratelimit-macros/src/parse/calendar/table.rs"]
+mod attribute_calendar;
 #[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
 #[path = "../../ratelimit-macros/src/parse/window/grammar.rs"]
 mod attribute_window;

@@ -4,6 +4,7 @@
 //! are the same in every run.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
+mod kept;
 mod lives;
 mod rates;
 mod refunds;

@@ -115,7 +115,7 @@ fn user_or_address(req: &HttpRequest) -> Caller {
     }
 }
 
-fn item(req: &HttpRequest) -> &str {
+fn product(req: &HttpRequest) -> &str {
     req.match_info().get("item").unwrap_or_default()
 }
 
@@ -129,7 +129,7 @@ async fn by_user() -> &'static str {
     ""
 }
 
-#[rate_limit(max = 1, by = item)]
+#[rate_limit(max = 1, by = product)]
 #[get("/item/{item}")]
 async fn by_item() -> &'static str {
     ""

@@ -19,5 +19,4 @@ mod placement;
 mod responses;
 mod settle;
 mod shadow;
-mod shared_buckets;
 mod signatures;

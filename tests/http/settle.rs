@@ -163,30 +163,6 @@ async fn a_wrong_name_is_logged_once_for_each_place_with_the_names_that_exist() 
     }
 }
 
-/// Not in view of the attribute, so not a compile error.
-const TOKENS: &str = "tokens";
-
-#[rate_limit(max = 100, window = "1h", name = "tokens", by = global, cost = 10, algorithm = "token_bucket", lease = "100ms")]
-#[get("/leased")]
-async fn leased(quotas: Quotas) -> Result<impl Responder> {
-    for actual in [0, 10, 30] {
-        note(quotas.limit(TOKENS)?.settle(actual).await);
-    }
-    note(quotas.limit(TOKENS)?.settle_on_drop(UsageCounter::default()).map(drop));
-    Ok(left(&quotas))
-}
-
-#[actix_web::test]
-async fn a_token_bucket_with_a_lease_is_not_settled() {
-    const LEASED: &str = "the limit `tokens` is a token bucket with a lease, whose units cannot be given back, so it cannot be \
-                          settled; remove its lease, or change its algorithm";
-    let app = service!(fresh(), leased);
-    for left in [90, 80] {
-        assert_eq!(send(&app, from_client("/leased")).await.body, format!("tokens {left}"));
-        assert_eq!(found(), [LEASED; 4]);
-    }
-}
-
 #[rate_limit(max = 10, name = "requests")]
 #[get("/error/{kind}")]
 async fn failing(kind: Path<String>, quotas: Quotas) -> Result<&'static str> {

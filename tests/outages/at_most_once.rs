@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter, StoreError};
+use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter, RedisStore, StoreError};
 use tests::cluster::cluster_behind_proxies;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
@@ -85,4 +85,33 @@ async fn a_check_whose_reply_is_late_is_charged_once() {
     // The server works off what it has received.
     assert!(tests::within(Duration::from_secs(5), || server.query("PING") == "+PONG"));
     assert_eq!(used(&limiter, "late").await, 2);
+}
+
+#[tokio::test]
+async fn a_check_for_which_nothing_waits_any_more_is_not_sent_again() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let store = RedisStore::builder(&proxy.url()).deadline(Duration::from_secs(30)).ping_interval(HOUR);
+    let limiter = RateLimiter::new(store.build().unwrap());
+    assert_eq!(used(&limiter, "dropped").await, 0);
+    // The server does not run the next call, and says so.
+    server.must("SCRIPT FLUSH");
+    proxy.set(Mode::Hold);
+    let check = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.check(&LOG, "dropped").await }
+    });
+    let end = Instant::now() + Duration::from_secs(20);
+    while proxy.held() == 0 {
+        assert!(Instant::now() < end, "no reply");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    check.abort();
+    assert!(check.await.unwrap_err().is_cancelled());
+    proxy.set(Mode::Pass);
+    // When the first of these has its reply, the one before has come, and the second sees what was sent for it.
+    for _ in 0..2 {
+        assert_eq!(used(&limiter, "dropped").await, 0);
+    }
 }

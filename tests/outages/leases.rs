@@ -3,7 +3,7 @@
 //! The usual run of the soak is a small one. The full one, of ten million decisions, is
 //!
 //! ```text
-//! LEASES=full cargo test --release -p tests --test outages processes_with_leases
+//! LEASES=full cargo test -p tests --test outages processes_with_leases
 //! ```
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
@@ -193,7 +193,7 @@ async fn a_killed_process_costs_its_units_until_their_window_is_over() {
     lessee.kill();
     let limiter = tests::lessees::limiter(&server.url(), 1);
     until_ready(&limiter).await;
-    // Two windows of the counter, and a refill of the bucket.
+    // Two windows of the counter.
     tokio::time::sleep(Duration::from_millis(2_100)).await;
     for policy in policies(MAX) {
         for number in 0..CALLERS {

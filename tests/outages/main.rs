@@ -5,6 +5,7 @@ mod deadline;
 mod failover;
 mod faults;
 mod leases;
+mod shifted;
 mod slots;
 mod soak;
 mod supervisor;

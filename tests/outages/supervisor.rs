@@ -192,6 +192,23 @@ fn a_server_with_every_other_reply_late_is_an_outage() {
 }
 
 #[test]
+fn timeouts_with_replies_between_them_are_not_an_outage() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let builder = RedisStore::builder(&proxy.url()).ping_interval(3600 * SECOND);
+    let limiter = connected(builder.deadline(SECOND / 2).build().unwrap());
+    let connections = proxy.accepted();
+    for round in 0..5 {
+        proxy.set(Mode::Hold);
+        let error = block_on(limiter.check(&PROBE, "a")).unwrap_err();
+        assert!(matches!(error, StoreError::Timeout { .. }), "{round}: {error:?}");
+        proxy.set(Mode::Pass);
+        assert!((0..10).all(|_| decides(&limiter)), "{round}");
+    }
+    assert_eq!(proxy.accepted(), connections, "the connection served on");
+}
+
+#[test]
 fn a_foreign_value_is_not_an_outage() {
     static ONE: Policy = Policy::builder("one").max(1000).window(Duration::from_secs(3600)).build();
     in_own_process(|| {

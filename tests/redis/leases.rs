@@ -22,13 +22,12 @@ fn builder(key: &'static str, max: u64) -> PolicyBuilder {
 }
 
 /// Every algorithm of which callers hold leases.
-fn policies(key: &'static str, max: u64) -> [Policy; 4] {
+fn policies(key: &'static str, max: u64) -> [Policy; 3] {
     let builder = || builder(key, max);
     [
         builder().algorithm(Algorithm::FixedWindow).build(),
         builder().build(),
         builder().sub_windows(60).build(),
-        builder().algorithm(Algorithm::TokenBucket).build(),
     ]
 }
 
@@ -101,12 +100,7 @@ async fn a_hot_caller_takes_few_calls_and_what_it_does_not_use_is_given_back() {
         assert!(calls <= 40, "{}: {calls} calls", policy.algorithm());
         // Nothing comes for an interval.
         clock.advance(LEASE);
-        if policy.algorithm() == Algorithm::TokenBucket {
-            clock.advance(Duration::from_secs(60));
-            assert!(leaves(&limiter, &policy, 10_000).await);
-        } else {
-            assert!(leaves(&limiter, &policy, 8_000).await, "{}", policy.algorithm());
-        }
+        assert!(leaves(&limiter, &policy, 8_000).await, "{}", policy.algorithm());
     }
 }
 
@@ -114,7 +108,7 @@ async fn a_hot_caller_takes_few_calls_and_what_it_does_not_use_is_given_back() {
 async fn exactly_the_limit_passes_in_a_window() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
-    for policy in &policies("exact", 1_000)[..3] {
+    for policy in &policies("exact", 1_000) {
         let limiter = limiter(&server, &clock);
         assert_eq!(pass(&limiter, policy, "a", 1, 2_000).await, 1_000, "{}", policy.algorithm());
         assert_eq!(pass(&limiter, policy, "b", 7, 2_000).await, 142, "{}", policy.algorithm());
@@ -137,8 +131,7 @@ async fn several_stores_together_pass_exactly_the_limit_and_never_more() {
             let outcome = limiters[round % 3].check(&policy, "a").await.unwrap();
             passed += u64::from(outcome.is_allowed());
         }
-        let least = if policy.algorithm() == Algorithm::TokenBucket { 1_900 } else { 2_000 };
-        assert!((least..=2_000).contains(&passed), "{}: {passed}", policy.algorithm());
+        assert_eq!(passed, 2_000, "{}", policy.algorithm());
     }
 }
 
@@ -154,19 +147,18 @@ async fn held_units_are_found_without_awaiting() {
         assert!(outcome.is_allowed());
         assert_eq!((outcome.limit(), outcome.cost()), (10_000, 1));
         // One process, and the time stands still: what the server left, and what is held.
-        let lost = if policy.algorithm() == Algorithm::TokenBucket { 5 } else { 0 };
-        assert!((9_949 - lost..=9_949).contains(&outcome.remaining()), "{}", outcome.remaining());
+        assert_eq!(outcome.remaining(), 9_949);
         let group = [Check::new(&policy, "a"), Check::new(&policy, "b")];
         assert_eq!(limiter.try_check_all(&group).unwrap(), None, "of the other caller nothing is held");
     }
 }
 
 #[tokio::test]
-async fn in_a_group_the_hot_limit_is_taken_from_a_lease_and_put_back_on_a_denial() {
+async fn a_group_with_a_limit_without_a_lease_is_decided_by_the_server_as_a_whole() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let plain = limiter(&server, &clock);
-    for (number, policy) in policies("all", 10_000)[..3].iter().enumerate() {
+    for (number, policy) in policies("all", 10_000).iter().enumerate() {
         let limiter = limiter(&server, &clock);
         let few = Policy::builder("few").max(40).window(Duration::from_secs(60)).build();
         let before = plain.peek(policy, "a").await.unwrap().remaining();
@@ -195,7 +187,7 @@ async fn in_a_group_the_hot_limit_is_taken_from_a_lease_and_put_back_on_a_denial
 async fn a_reset_takes_effect_at_once_whatever_is_held() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
-    for policy in &policies("reset", 1_000)[..3] {
+    for policy in &policies("reset", 1_000) {
         let limiter = limiter(&server, &clock);
         assert_eq!(pass(&limiter, policy, "a", 1, 300).await, 300);
         assert!(limiter.try_check(policy, "a").unwrap().is_some());
@@ -206,7 +198,7 @@ async fn a_reset_takes_effect_at_once_whatever_is_held() {
 }
 
 #[tokio::test]
-async fn a_refund_goes_to_the_lease_and_of_a_bucket_nowhere() {
+async fn a_refund_goes_to_the_lease() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     for policy in policies("refund", 1_000) {
@@ -218,31 +210,10 @@ async fn a_refund_goes_to_the_lease_and_of_a_bucket_nowhere() {
         let with = limiter.try_check(&policy, "a").unwrap().unwrap().remaining();
         limiter.refund(outcome.reservation(&group).unwrap()).await.unwrap();
         let after = limiter.try_check(&policy, "a").unwrap().unwrap().remaining();
-        let back = if policy.algorithm() == Algorithm::TokenBucket { 0 } else { 2 };
-        assert_eq!(after, with - 1 + back, "{}", policy.algorithm());
+        assert_eq!(after, with - 1 + 2, "{}", policy.algorithm());
         assert!(script_calls(&server).await <= before + 1, "at most a prefetch");
-        if policy.algorithm() != Algorithm::TokenBucket {
-            // The rest of the window, without the two.
-            assert_eq!(pass(&limiter, &policy, "a", 1, 2_000).await, 1_000 - 102);
-        }
-    }
-}
-
-/// The number of instances can differ between processes while it is being changed: another one may hold units of the bucket.
-#[tokio::test]
-async fn a_refund_of_a_bucket_with_a_lease_gives_nothing_back_where_none_is_held() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let bucket = |key| builder(key, 1_000).algorithm(Algorithm::TokenBucket);
-    let limiter = RateLimiter::builder(store(&server, &clock).build().unwrap())
-        .instances(NonZeroU32::new(1_000).unwrap())
-        .build();
-    for (policy, left) in [(bucket("leased").build(), 995), (bucket("plain").without_lease().build(), 1_000)]
-    {
-        let group = [Check::new(&policy, "a").with_cost(5)];
-        let outcome = limiter.check_all(&group).await.unwrap();
-        limiter.refund(outcome.reservation(&group).unwrap()).await.unwrap();
-        assert_eq!(limiter.peek(&policy, "a").await.unwrap().remaining(), left, "{}", policy.key());
+        // The rest of the window, without the two.
+        assert_eq!(pass(&limiter, &policy, "a", 1, 2_000).await, 1_000 - 102);
     }
 }
 
@@ -262,7 +233,7 @@ async fn a_request_above_the_limit_does_not_end_leases() {
 async fn a_settlement_uses_held_units_first_and_a_window_is_settled_exactly() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
-    for (i, policy) in policies("settled", 1_000)[..3].iter().enumerate() {
+    for (i, policy) in policies("settled", 1_000).iter().enumerate() {
         let limiter = limiter(&server, &clock);
         // It holds nothing, so it sees what the server has charged.
         let plain = server.uncached_limiter_at(&clock);
@@ -395,7 +366,7 @@ async fn a_dropped_store_gives_back_what_it_holds() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let plain = limiter(&server, &clock);
-    for policy in &policies("drop", 1_000)[..3] {
+    for policy in &policies("drop", 1_000) {
         let limiter = limiter(&server, &clock);
         assert_eq!(pass(&limiter, policy, "a", 1, 100).await, 100);
         drop(limiter);
@@ -446,8 +417,7 @@ async fn a_shadow_limit_is_leased_and_denies_nothing() {
             fits += u64::from(!outcome.outcomes()[0].would_deny());
             would_deny += u64::from(outcome.outcomes()[0].would_deny());
         }
-        // A shadow limit does not join held units with those of the server, so up to one request fewer fits.
-        assert!((49..=50).contains(&fits) && fits + would_deny == 300, "{algorithm}: {fits}");
+        assert_eq!((fits, would_deny), (50, 250), "{algorithm}");
         assert!(leased > 10, "{algorithm}: {leased}");
         clock.advance(LEASE);
         let plain = server.uncached_limiter_at(&clock);
@@ -519,10 +489,7 @@ async fn a_settlement_by_a_limit_without_a_lease_is_exact_beside_leases_of_its_c
             limiter.settle(reservation, actual).await.unwrap();
             let passed = pass(&limiter, &policy, "a", 1, 2_000).await;
             let most = 1_000_u64.saturating_sub(used + actual);
-            // Units of a bucket are not given back.
-            let least =
-                if policy.algorithm() == Algorithm::TokenBucket { most.saturating_sub(50) } else { most };
-            assert!((least..=most).contains(&passed), "{case}: {passed}");
+            assert_eq!(passed, most, "{case}");
             limiter.reset(&policy, "a").await.unwrap();
         }
     }
@@ -573,28 +540,6 @@ async fn a_reset_by_a_limit_without_a_lease_takes_effect_at_once() {
         assert_eq!(limiter.try_check(&policy, "a").unwrap(), None, "{}", policy.algorithm());
         let passed = pass(&limiter, &policy, "a", 1, 2_000).await;
         assert!((950..=1_000).contains(&passed), "{}: {passed}", policy.algorithm());
-    }
-}
-
-/// It would free units which this process or another one holds.
-#[tokio::test]
-async fn a_refund_of_a_bucket_that_another_limit_leases_gives_nothing_back() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    for (policy, plain) in with_and_without("shared", None) {
-        let limiter = limiter(&server, &clock);
-        assert_eq!(pass(&limiter, &policy, "a", 1, 1).await, 1);
-        for partition in ["a", "another"] {
-            let group = [Check::new(&plain, partition).with_cost(20)];
-            let charge = async || limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
-            let (first, second) = (charge().await, charge().await);
-            let before = limiter.peek(&plain, partition).await.unwrap().remaining();
-            limiter.refund(first).await.unwrap();
-            limiter.settle(second, 15).await.unwrap();
-            let after = limiter.peek(&plain, partition).await.unwrap().remaining();
-            let back = if policy.algorithm() == Algorithm::TokenBucket { 0 } else { 25 };
-            assert_eq!(after, before + back, "{}: {partition}", policy.algorithm());
-        }
     }
 }
 

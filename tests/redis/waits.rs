@@ -102,6 +102,31 @@ async fn a_corrupt_state_is_an_error_and_no_turn() {
     assert!(error.to_string().contains("corrupt state"), "{error}");
 }
 
+#[tokio::test]
+async fn a_turn_of_a_future_that_is_dropped_in_flight_goes_back() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.uncached_limiter_at(&clock);
+    let policy = turns();
+    let _ = limiter.wait(&policy, "warm-up", 1, SECOND).await.unwrap();
+    for caller in ["passes", "waits"] {
+        if caller == "waits" {
+            assert!(limiter.check(&policy, caller).await.unwrap().is_allowed());
+        }
+        let full = limiter.peek(&policy, caller).await.unwrap().reset_after();
+        let before = script_calls(&server).await;
+        let _: () =
+            redis::cmd("CLIENT").arg("PAUSE").arg(50).query_async(&mut server.raw().await).await.unwrap();
+        let wait = limiter.wait(&policy, caller, 1, 100 * SECOND);
+        assert!(wait.now_or_never().is_none(), "in flight");
+        // The wait, and its refund.
+        while script_calls(&server).await < before + 2 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(limiter.peek(&policy, caller).await.unwrap().reset_after(), full, "{caller}");
+    }
+}
+
 /// A waiting process, and what it says.
 struct Waiter {
     child: Child,

@@ -27,8 +27,6 @@ pub fn policies(max: u64) -> Vec<Policy> {
         builder("lessees-fixed").algorithm(Algorithm::FixedWindow).build(),
         builder("lessees-two").build(),
         builder("lessees-ten").sub_windows(10).build(),
-        builder("lessees-bucket").algorithm(Algorithm::TokenBucket).build(),
-        builder("lessees-small-bucket").algorithm(Algorithm::TokenBucket).burst(max / 5).build(),
     ]
 }
 

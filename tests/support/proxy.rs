@@ -30,6 +30,10 @@ pub enum Mode {
     Reset,
     /// The next one is lost, and the connection is reset; from then on they arrive.
     ResetNext,
+    /// The next one is lost, and the connection goes on; from then on they arrive.
+    LoseNext,
+    /// The next one arrives twice; from then on they arrive.
+    RepeatNext,
     /// Half of it arrives, then the connection is closed in good order.
     Cut,
     /// Every other one arrives late.
@@ -163,9 +167,9 @@ impl Shared {
     fn mode_of_answer(&self, number: usize) -> Mode {
         let answer = self.answers.fetch_add(1, Ordering::SeqCst);
         match self.mode(number) {
-            Mode::ResetNext => {
+            mode @ (Mode::ResetNext | Mode::LoseNext | Mode::RepeatNext) => {
                 *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = Mode::Pass;
-                Mode::ResetNext
+                mode
             }
             Mode::DelayEveryOther(delay) if answer.is_multiple_of(2) => Mode::Delay(delay),
             Mode::DelayEveryOther(_) => Mode::Pass,
@@ -235,7 +239,8 @@ async fn answers(shared: &Shared, number: usize, mut from: OwnedReadHalf, mut to
             Mode::Pass | Mode::Hold | Mode::DelayEveryOther(_) | Mode::Distance(_) => {
                 to.write_all(answer).await
             }
-            Mode::Swallow => Ok(()),
+            Mode::Swallow | Mode::LoseNext => Ok(()),
+            Mode::RepeatNext => to.write_all(&[answer, answer].concat()).await,
             Mode::ResetNext => {
                 let _ = to.as_ref().set_zero_linger();
                 return;

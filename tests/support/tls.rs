@@ -1,10 +1,12 @@
-//! A server that speaks TLS, with certificates made for the test.
+//! A server that speaks TLS, and a sentinel that watches it, with certificates made for the test.
 
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 
-use crate::redis::{Server, free_port, is_installed, skip};
+use crate::redis::{Server, binary, comes_up, free_port, is_installed, skip};
+use crate::sentinel::SERVICE;
 
 /// A server with a TLS port, and certificates that it can be given.
 #[derive(Debug)]
@@ -43,20 +45,7 @@ pub fn secured_server(certificate: Certificate) -> Option<Secured> {
     let authority = make_certificates(&folder);
     for _ in 0..5 {
         let tls_port = free_port();
-        let path = |name: &str| folder.join(name).display().to_string();
-        let options = [
-            "--tls-port",
-            &tls_port.to_string(),
-            "--tls-cert-file",
-            &certificate.path(&folder).display().to_string(),
-            "--tls-key-file",
-            &path("key.pem"),
-            "--tls-ca-cert-file",
-            &path("authority.pem"),
-            "--tls-auth-clients",
-            "no",
-        ];
-        if let Some(mut server) = Server::try_start(&options.map(str::to_owned)) {
+        if let Some(mut server) = Server::try_start(&options(tls_port, certificate, &folder)) {
             server.owns(folder);
             return Some(Secured { server, tls_port, authority });
         }
@@ -66,7 +55,71 @@ pub fn secured_server(certificate: Certificate) -> Option<Secured> {
     None
 }
 
+/// The options of a server with TLS on this port.
+fn options(tls_port: u16, certificate: Certificate, folder: &Path) -> Vec<String> {
+    let path = |name: &str| folder.join(name).display().to_string();
+    [
+        "--tls-port",
+        &tls_port.to_string(),
+        "--tls-cert-file",
+        &certificate.path(folder).display().to_string(),
+        "--tls-key-file",
+        &path("key.pem"),
+        "--tls-ca-cert-file",
+        &path("authority.pem"),
+        "--tls-auth-clients",
+        "no",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+/// A sentinel with a TLS port, which reaches servers over TLS only.
+#[derive(Debug)]
+pub struct SecuredSentinel {
+    pub tls_port: u16,
+    process: Child,
+}
+
+impl Drop for SecuredSentinel {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
 impl Secured {
+    /// Starts a sentinel with this certificate, which watches the TLS port of the server.
+    pub fn sentinel(&self, certificate: Certificate) -> SecuredSentinel {
+        let folder = self.server.owned().unwrap();
+        loop {
+            let (port, tls_port) = (free_port(), free_port());
+            let path = folder.join(format!("sentinel-{port}.conf"));
+            let watch = format!("sentinel monitor {SERVICE} 127.0.0.1 {} 1\n", self.tls_port);
+            std::fs::write(&path, format!("dir {}\n{watch}", folder.display())).unwrap();
+            let mut process = Command::new(binary())
+                .arg(&path)
+                .args([
+                    "--sentinel",
+                    "--bind",
+                    "127.0.0.1",
+                    "--tls-replication",
+                    "yes",
+                    "--port",
+                    &port.to_string(),
+                ])
+                .args(options(tls_port, certificate, folder))
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            if comes_up(&mut process, port) {
+                return SecuredSentinel { tls_port, process };
+            }
+        }
+    }
+
     pub fn url(&self) -> String {
         format!("rediss://localhost:{}/", self.tls_port)
     }

@@ -37,7 +37,7 @@ fn mistakes_fail_as_expected_and_accepted_forms_compile() {
     let cases = trybuild::TestCases::new();
     cases.pass("pass/*.rs");
     cases.compile_fail("fail/*.rs");
-    // Code of the user with a type that does not fit: the compiler words these, at that code.
+    // Code of the user with a type that does not fit, or a missing import: the compiler words these, at that code.
     cases.compile_fail("types/*.rs");
 }
 
@@ -47,11 +47,11 @@ const OF_FILES: [(&str, &str); 35] = [
     // What is left of the item causes no further mistakes.
     ("fallback.rs", "several_attributes"),
     ("fallback.rs", "module_mistakes"),
-    ("parse/algorithm.rs", "algorithm_sliding_window"),
     ("parse/args.rs", "concurrency_window"),
     ("parse/args.rs", "unknown_argument"),
     ("parse/by.rs", "by_unknown_call"),
     ("parse/calendar.rs", "calendar_without_feature"),
+    ("parse/choice.rs", "algorithm_sliding_window"),
     ("parse/choice.rs", "mode_unknown"),
     ("parse/extractor_type.rs", "by_closure_reads_json"),
     ("parse/members.rs", "on_trait_impl"),

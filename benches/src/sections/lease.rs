@@ -156,7 +156,6 @@ fn calls(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     let algorithms = [
         ("fixed window", Algorithm::FixedWindow, 1.5, 7.0),
         ("two windows", Algorithm::SlidingWindowCounter, 4.0, 25.0),
-        ("token bucket", Algorithm::TokenBucket, 1.0, 5.0),
     ];
     report.text(&format!(
         "Script calls a request: {PROCESSES} stores with connections of their own, as of as many processes, at random times, \
@@ -191,11 +190,8 @@ fn calls(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
 /// What is admitted with leases, of what is admitted without, from half of the limit to three times the limit.
 fn admitted(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     const MAX: u64 = 1_000;
-    const ALGORITHMS: [(&str, Algorithm); 3] = [
-        ("fixed window", Algorithm::FixedWindow),
-        ("two windows", Algorithm::SlidingWindowCounter),
-        ("token bucket", Algorithm::TokenBucket),
-    ];
+    const ALGORITHMS: [(&str, Algorithm); 2] =
+        [("fixed window", Algorithm::FixedWindow), ("two windows", Algorithm::SlidingWindowCounter)];
     report.text(&format!(
         "Requests of {PROCESSES} processes that pass, for {} windows of {MAX}: with leases, and at the same time the same requests \
          without.",

@@ -120,17 +120,8 @@ impl HandlerLimit {
     }
 
     /// Sets which responses count.
-    ///
-    /// # Panics
-    ///
-    /// If the limit is a leased token bucket and some responses lead to a refund. In the attribute's `static` this is a
-    /// compile error.
     #[must_use]
     pub const fn count(mut self, count: Count) -> Self {
-        assert!(
-            self.policy().is_refundable() || !count.may_refund(),
-            "a token bucket with a lease needs count = \"all\", because its units cannot be given back"
-        );
         self.count = count;
         self
     }
@@ -293,21 +284,12 @@ impl HandlerLimit {
 mod tests {
     use std::time::Duration;
 
-    use ratelimit_core::Algorithm;
-
     use super::*;
 
     #[test]
     #[should_panic(expected = "cost must be from 1 to max")]
     fn a_cost_above_max_panics() {
         let _ = HandlerLimit::new(Policy::builder("k").max(10).build()).cost(11);
-    }
-
-    #[test]
-    #[should_panic(expected = "needs count = \"all\"")]
-    fn a_leased_bucket_that_counts_some_responses_panics() {
-        let bucket = Policy::builder("k").algorithm(Algorithm::TokenBucket).lease(Duration::from_millis(100));
-        let _ = HandlerLimit::new(bucket.build()).count(Count::Failures);
     }
 
     #[test]

@@ -55,9 +55,10 @@ pub(super) fn admit_by(
     let config = RateLimitConfig::nearest(&req);
     let limiter = nearest_limiter::nearest(&req);
     let result = match apply(&req, config, limiter) {
-        Ok(mut limits) => match try_decide(&req, config, limiter, &mut limits) {
-            Some(result) => result,
-            None => {
+        Ok(mut limits) => {
+            if let Some(result) = try_decide(&req, config, limiter, &mut limits) {
+                result
+            } else {
                 let (config, limiter) = (config.clone(), limiter.clone());
                 return Admission::Pending(Box::pin(async move {
                     match decide_by_store(&req, &config, &limiter, limits).await {
@@ -66,7 +67,7 @@ pub(super) fn admit_by(
                     }
                 }));
             }
-        },
+        }
         Err(rejection) => Err(rejection),
     };
     match result {

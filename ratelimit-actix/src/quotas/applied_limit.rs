@@ -85,11 +85,6 @@ impl Count {
             Self::When(includes) => includes(status),
         }
     }
-
-    /// Whether some responses lead to a refund.
-    pub(crate) const fn may_refund(self) -> bool {
-        !matches!(self, Self::All)
-    }
 }
 
 fn is_failure(status: StatusCode) -> bool {

@@ -21,7 +21,6 @@ use super::{DecidedGroup, Quotas};
 /// * Units of [`Quotas::charge`] are part of what is settled.
 /// * A limit is settled at most once for a request. If settling fails, the result is unknown, and another attempt is an error.
 /// * A settled limit is not refunded after the response, whatever its `count` says.
-/// * A token bucket with a `lease` cannot be settled, because its units cannot be given back.
 /// * A concurrency limit cannot be settled: its slot is freed when the response has been sent.
 #[derive(Debug)]
 #[must_use = "a limit is settled by `settle` or `settle_on_drop`"]
@@ -99,12 +98,13 @@ impl LimitCharge {
     ///
     /// # Errors
     ///
-    /// [`SettleError`] if the limit is settled already, its charge was refunded, `actual` is above 10^12, the limit is a token
-    /// bucket with a lease or a concurrency limit, or the store does not answer in the time that the request has left.
+    /// [`SettleError`] if the limit is settled already, its charge was refunded, `actual` is above 10^12, the limit is a
+    /// concurrency limit, or the store does not answer in the time that the request has left.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped has settled the limit, or not, or with a lease in part. It cannot be settled again.
+    /// A future that is dropped has settled the limit, or not, or in part if it was charged more than once. It cannot be settled
+    /// again.
     pub async fn settle(self, actual: u64) -> Result<(), SettleError> {
         if actual > MAX_UNITS {
             return Err(LimiterError::TooManyUnits { units: actual }.into());
@@ -137,8 +137,7 @@ impl LimitCharge {
     ///
     /// # Errors
     ///
-    /// [`SettleError`] if the limit is settled already, its charge was refunded, or the limit is a token bucket with a lease or a
-    /// concurrency limit.
+    /// [`SettleError`] if the limit is settled already, its charge was refunded, or the limit is a concurrency limit.
     ///
     /// # Examples
     ///
@@ -181,9 +180,6 @@ impl LimitCharge {
         let quota = &mut quotas[place];
         if quota.is_concurrency() {
             return Err(LimiterError::ConcurrencyLimit { limit: limit() }.into());
-        }
-        if !quota.policy().is_refundable() {
-            return Err(LimiterError::LeasedBucket { limit: limit() }.into());
         }
         match quota.close(Closed::Settled) {
             Ok(()) => Ok(Some(Settlement::new(limiter, quota))),

@@ -42,8 +42,7 @@ pub enum SettleError {
         limit: String,
     },
 
-    /// The limiter did not settle it: the cost is too high, the limit is a token bucket with a lease or a concurrency limit, or the
-    /// store did not answer.
+    /// The limiter did not settle it: the cost is too high, the limit is a concurrency limit, or the store did not answer.
     #[error(transparent)]
     Limiter(#[from] ratelimit_core::SettleError),
 }

@@ -19,7 +19,6 @@
 use super::reader::Reader;
 use super::step::Step;
 #[cfg(feature = "redis")]
-use super::use_by::UseBy;
 use crate::policy::{MAX_WINDOW, Policy};
 
 /// First byte of a block in Redis.
@@ -71,11 +70,6 @@ impl Step for State {
 
     fn resets_at(&self) -> u64 {
         self.until
-    }
-
-    #[cfg(feature = "redis")]
-    fn use_by(&self) -> Option<UseBy> {
-        None
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

@@ -25,8 +25,6 @@ use super::fixed_window::Count;
 use super::reader::Reader;
 use super::step::Step;
 #[cfg(feature = "redis")]
-use super::use_by::UseBy;
-#[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::{Policy, WindowSpan};
 
@@ -114,11 +112,6 @@ impl Step for State {
 
     fn resets_at(&self) -> u64 {
         self.count.resets_at(self.window.before)
-    }
-
-    #[cfg(feature = "redis")]
-    fn use_by(&self) -> Option<UseBy> {
-        Some(UseBy::Before(self.window.before))
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

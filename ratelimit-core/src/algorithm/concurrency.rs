@@ -34,7 +34,6 @@ pub(crate) use self::entries::{Entries, HOLD_US, Told};
 use super::reader::{Reader, Writer};
 use super::step::Step;
 #[cfg(feature = "redis")]
-use super::use_by::UseBy;
 use crate::outcome::Verdict;
 use crate::policy::Policy;
 
@@ -75,11 +74,6 @@ impl Step for State {
 
     fn resets_at(&self) -> u64 {
         0
-    }
-
-    #[cfg(feature = "redis")]
-    fn use_by(&self) -> Option<UseBy> {
-        None
     }
 
     fn retry_after(&self, _policy: &Policy, _now: u64, _cost: u64) -> Option<u64> {

@@ -3,6 +3,7 @@
 use super::block;
 use super::state::{State, Unpacked, each};
 use super::step::Step;
+use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::{Numbers, Outcome, Verdict};
 use crate::policy::Policy;
@@ -60,19 +61,18 @@ pub(crate) fn decide_one(
     now: Timestamp,
     operation: Operation,
 ) -> Outcome {
-    decide_and_hold::<true>(policy, cost, state, now, operation)
+    decide_and_hold::<true>(policy, cost, state, now, operation, false)
 }
 
-/// The same where no request holds what is taken: slots are not taken.
+/// The same, also of a shadow limit, where no request holds what is taken: slots are not taken.
 #[inline]
 pub(crate) fn decide_without_slots(
-    policy: &Policy,
-    cost: u64,
+    check: &Check<'_>,
     state: &mut State,
     now: Timestamp,
     operation: Operation,
 ) -> Outcome {
-    decide_and_hold::<false>(policy, cost, state, now, operation)
+    decide_and_hold::<false>(check.policy(), check.cost(), state, now, operation, check.is_shadow())
 }
 
 fn decide_and_hold<const TAKES_SLOTS: bool>(
@@ -81,6 +81,7 @@ fn decide_and_hold<const TAKES_SLOTS: bool>(
     state: &mut State,
     now: Timestamp,
     operation: Operation,
+    is_shadow: bool,
 ) -> Outcome {
     let at = now.as_micros();
     let (unpacked, moved_out) = state.unpack(policy, at);
@@ -88,12 +89,12 @@ fn decide_and_hold<const TAKES_SLOTS: bool>(
     let may_block = operation != Operation::Peek && !matches!(unpacked, Unpacked::Blocked(_));
     each!(unpacked, step => decide_step::<TAKES_SLOTS>(step, policy, at, cost, operation), (outcome, dirty) => {
         if outcome.retry_after().is_some() && may_block && policy.block_us() > 0 {
-            return begin_block(policy, cost, state, now);
+            return begin_block(policy, cost, state, now).in_shadow_if(is_shadow);
         }
         if dirty || moved_out {
             state.pack(unpacked);
         }
-        outcome.decided_at(now)
+        outcome.decided_at(now).in_shadow_if(is_shadow)
     })
 }
 

@@ -19,7 +19,6 @@
 use super::reader::{Encoded, Reader};
 use super::step::Step;
 #[cfg(feature = "redis")]
-use super::use_by::UseBy;
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::Policy;
@@ -81,11 +80,6 @@ impl Step for State {
 
     fn resets_at(&self) -> u64 {
         self.count.resets_at(self.count.start + self.window)
-    }
-
-    #[cfg(feature = "redis")]
-    fn use_by(&self) -> Option<UseBy> {
-        Some(UseBy::Before(self.count.start + self.window))
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

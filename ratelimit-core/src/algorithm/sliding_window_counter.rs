@@ -39,7 +39,6 @@ use super::reader::Encoded;
 use super::reader::{Reader, Writer};
 use super::step::Step;
 #[cfg(feature = "redis")]
-use super::use_by::UseBy;
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::Policy;
@@ -254,11 +253,6 @@ impl<E: Earlier> Step for State<E> {
         };
         // That is `overlap` with an allowance of 0, in one division.
         self.start + (windows - age) * self.length - (self.length - 1) / newest
-    }
-
-    #[cfg(feature = "redis")]
-    fn use_by(&self) -> Option<UseBy> {
-        Some(UseBy::Before(self.start + self.length))
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

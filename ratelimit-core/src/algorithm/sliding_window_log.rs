@@ -32,7 +32,6 @@ use super::reader::Encoded;
 use super::reader::{Reader, Writer};
 use super::step::Step;
 #[cfg(feature = "redis")]
-use super::use_by::UseBy;
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::{MAX_UNITS, Policy};
@@ -138,11 +137,6 @@ impl Step for State {
 
     fn resets_at(&self) -> u64 {
         self.entries.back().map_or(0, |newest| newest.time + self.window + 1)
-    }
-
-    #[cfg(feature = "redis")]
-    fn use_by(&self) -> Option<UseBy> {
-        None
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

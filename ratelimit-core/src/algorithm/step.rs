@@ -1,7 +1,6 @@
 //! The steps of a decision, which every algorithm's state implements.
 
 #[cfg(feature = "redis")]
-use super::use_by::UseBy;
 use crate::outcome::Verdict;
 use crate::policy::Policy;
 
@@ -26,11 +25,6 @@ pub(super) trait Step {
     fn given_us(&self) -> u64 {
         0
     }
-
-    /// Until when units may be used that were charged at the instant to which the state was advanced; `None` if every unit
-    /// counts from its own instant.
-    #[cfg(feature = "redis")]
-    fn use_by(&self) -> Option<UseBy>;
 
     /// The smallest wait after which `cost`, which is not available, is; `None` if it exceeds the limit.
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64>;

@@ -49,12 +49,12 @@ use super::reader::Encoded;
 use super::reader::Reader;
 use super::step::Step;
 #[cfg(feature = "redis")]
-use super::use_by::UseBy;
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::Policy;
 
 /// The time that `tokens` take to refill.
+#[inline]
 fn refill(tokens: u64, policy: &Policy) -> Rational {
     let (micros, fraction) = mul_div(tokens, policy.window_us(), policy.max());
     Rational { micros, fraction }
@@ -90,6 +90,10 @@ pub(super) const NO_DEBT: u64 = u64::MAX;
 /// Largest `given`, 142 years: more is not given back. So marks are below 2^53.
 const MOST_GIVEN: u64 = 1 << 52;
 
+fn add_given(given: u64, micros: u64) -> u64 {
+    given.saturating_add(micros).min(MOST_GIVEN)
+}
+
 impl State {
     /// A bucket of which nothing was given back.
     pub(super) const fn new(tat: Rational) -> Self {
@@ -101,15 +105,11 @@ impl State {
         instant(now).plus(refill(policy.capacity(), policy), policy.max())
     }
 
-    /// Moves a bucket back that is emptier than `empty`, because the clock went back.
+    /// `given` of a bucket that is moved back to `empty`, because it is emptier. By values, so that the state of other decisions stays in
+    /// registers.
     #[cold]
-    fn cut(&mut self, empty: Rational, max: u64) {
-        self.add_given(self.tat.minus(empty, max).rounded_up());
-        self.tat = empty;
-    }
-
-    fn add_given(&mut self, micros: u64) {
-        self.given = self.given.saturating_add(micros).min(MOST_GIVEN);
+    fn given_after_cut(given: u64, tat: Rational, empty: Rational, max: u64) -> u64 {
+        add_given(given, tat.minus(empty, max).rounded_up())
     }
 
     /// Mark of the last charge. Saturates, because a wrong reply of a server must not end in an overflow.
@@ -125,10 +125,12 @@ impl State {
 }
 
 impl Step for State {
+    #[inline]
     fn advance(&mut self, policy: &Policy, now: u64) -> bool {
         let empty = Self::empty(policy, now);
         if self.tat > empty {
-            self.cut(empty, policy.max());
+            self.given = Self::given_after_cut(self.given, self.tat, empty, policy.max());
+            self.tat = empty;
             return true;
         }
         self.tat = self.tat.max(instant(now));
@@ -145,6 +147,7 @@ impl Step for State {
         Some(tokens + (rest + level.fraction) / policy.window_us())
     }
 
+    #[inline]
     fn charge(&mut self, policy: &Policy, _now: u64, cost: u64) {
         self.tat = self.tat.plus(refill(cost, policy), policy.max());
     }
@@ -155,11 +158,6 @@ impl Step for State {
 
     fn given_us(&self) -> u64 {
         self.given
-    }
-
-    #[cfg(feature = "redis")]
-    fn use_by(&self) -> Option<UseBy> {
-        Some(UseBy::Refill(self.tat))
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
@@ -195,7 +193,7 @@ impl Long {
     fn advance_debt(&mut self, now: u64, empty: Rational) -> bool {
         let went_back = now < self.indebted_at;
         if went_back {
-            self.bucket.add_given(self.indebted_at - now);
+            self.bucket.given = add_given(self.bucket.given, self.indebted_at - now);
             self.bucket.tat.micros -= self.indebted_at - now;
             self.indebted_at = if self.bucket.tat > empty { now } else { NO_DEBT };
         }
@@ -224,6 +222,7 @@ impl From<State> for Long {
 }
 
 impl Step for Long {
+    #[cold]
     fn advance(&mut self, policy: &Policy, now: u64) -> bool {
         let empty = State::empty(policy, now);
         self.too_old_at = empty.rounded_up();
@@ -235,10 +234,12 @@ impl Step for Long {
         self.bucket.advance(policy, now)
     }
 
+    #[cold]
     fn available(&self, policy: &Policy, now: u64) -> Option<u64> {
         self.bucket.available(policy, now)
     }
 
+    #[cold]
     fn charge(&mut self, policy: &Policy, now: u64, cost: u64) {
         self.bucket.charge(policy, now, cost);
     }
@@ -249,11 +250,6 @@ impl Step for Long {
 
     fn given_us(&self) -> u64 {
         self.bucket.given
-    }
-
-    #[cfg(feature = "redis")]
-    fn use_by(&self) -> Option<UseBy> {
-        self.bucket.use_by()
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {

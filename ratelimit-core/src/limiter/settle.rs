@@ -93,16 +93,16 @@ impl RateLimiter {
     ///   again. What is beyond is forgiven.
     /// * Nothing is settled during a [block](Policy::block). A block replaces a debt as it replaces all counts.
     /// * In an outage the counts of this process are settled, if they were charged.
-    /// * With a [lease](crate::PolicyBuilder::lease) windows are settled exactly. Units that this process holds pay first, because
-    ///   they are charged already. Units that other processes hold can be used beside the debt, for at most 1 s.
+    /// * With a [lease](crate::PolicyBuilder::lease) a limit is settled exactly. Units that this process holds pay if there are enough,
+    ///   and are given back otherwise. Units that other processes hold can be used beside the debt, for at most 1 s.
     ///
     /// A reservation of several limits is settled limit by limit; see [`Reservation::limit`]. Settle each once, and do not refund
     /// it as well.
     ///
     /// # Errors
     ///
-    /// [`SettleError`] if the reservation does not have exactly one charge, `actual` is above [`MAX_UNITS`], the limit is a token
-    /// bucket with a lease or a concurrency limit, or the store does not answer in time; it is then unknown whether the charge was settled, so do not retry.
+    /// [`SettleError`] if the reservation does not have exactly one charge, `actual` is above [`MAX_UNITS`], the limit is a
+    /// concurrency limit, or the store does not answer in time; it is then unknown whether the charge was settled, so do not retry.
     ///
     /// # Examples
     ///
@@ -141,8 +141,6 @@ impl RateLimiter {
         let (check, is_degraded) = (charge.check(), reservation.is_degraded());
         if check.policy().is_concurrency() {
             return Err(SettleError::ConcurrencyLimit { limit: check.policy().name().to_owned() });
-        } else if !check.policy().is_refundable() {
-            return Err(SettleError::LeasedBucket { limit: check.policy().name().to_owned() });
         }
         if charge.is_overflowed() || actual == check.cost() {
             return Ok(());

@@ -313,41 +313,6 @@ fn what_cannot_be_settled_is_an_error() {
 }
 
 #[test]
-fn a_token_bucket_with_a_lease_is_not_settled_and_other_limits_with_leases_are() {
-    let (limiter, lease) = (limiter(&clock(), 1000), Duration::from_millis(100));
-    let leased =
-        |algorithm| Policy::builder("k").name("tokens").algorithm(algorithm).max(100).lease(lease).build();
-    let plain = Policy::builder("k").algorithm(Algorithm::TokenBucket).max(100);
-    block_on(async {
-        for (policy, settles) in [
-            (leased(Algorithm::TokenBucket), false),
-            (plain.build(), true),
-            (plain.without_lease().build(), true),
-            (leased(Algorithm::FixedWindow), true),
-            (leased(Algorithm::SlidingWindowCounter), true),
-        ] {
-            let _ = limiter.reset(&policy, "a").await;
-            let group = [Check::new(&policy, "a").with_cost(10)];
-            let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
-            for (actual, left) in [(30, 70), (10, 70)] {
-                let settled = limiter.settle(reservation.clone(), actual).await;
-                if settles {
-                    settled.unwrap();
-                } else {
-                    let error = settled.unwrap_err();
-                    assert!(
-                        matches!(&error, SettleError::LeasedBucket { limit } if limit == "tokens"),
-                        "{error}"
-                    );
-                }
-                let left = if settles { left } else { 90 };
-                assert_eq!(limiter.peek(&policy, "a").await.unwrap().remaining(), left, "{policy:?}");
-            }
-        }
-    });
-}
-
-#[test]
 fn an_overflow_count_is_not_settled() {
     let (clock, policy) = (clock(), Policy::new("k", 10, MINUTE));
     let limiter = limiter(&clock, 1);

@@ -38,15 +38,15 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// [`WaitError`] if the limit is not a token bucket, has a lease or a block, if the cost is above its burst, or if `at_most` is more
+    /// [`WaitError`] if the limit is not a token bucket or has a block, if the cost is above its burst, or if `at_most` is more
     /// than [`MAX_WAIT`](crate::policy::MAX_WAIT); and if the store cannot decide and the limit fails closed. A denial is an outcome,
     /// not an error.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped before its turn gives the turn back if it is the last one of the bucket. Otherwise the turn stays
-    /// unused, since moving those behind it would start two of them at once. A process that crashes, and a reply that is lost, also
-    /// leave a turn unused.
+    /// A future that is dropped before its turn, also while its call to a server is in flight, gives the turn back if it is the last one
+    /// of the bucket. Otherwise the turn stays unused, since moving those behind it would start two of them at once. A process that
+    /// crashes, and a reply that is lost, also leave a turn unused.
     ///
     /// # Examples
     ///
@@ -136,8 +136,6 @@ fn check_wait(policy: &Policy, cost: u64, at_most: Duration) -> Result<(), WaitE
     let (algorithm, burst) = (policy.algorithm(), policy.capacity());
     if !algorithm.has_burst() {
         Err(WaitError::Algorithm { limit: limit(), algorithm })
-    } else if policy.lease().is_some() {
-        Err(WaitError::Leased { limit: limit() })
     } else if policy.block().is_some() {
         Err(WaitError::Blocks { limit: limit() })
     } else if cost > burst {

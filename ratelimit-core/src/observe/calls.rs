@@ -1,12 +1,11 @@
-//! The calls of a store to a server, as metrics and statistics: round-trip times, sizes of batches, hits in the denial cache, ends of
-//! leases.
+//! The calls of a store to a server, as metrics and statistics: round-trip times, sizes of batches, hits in the denial cache.
 
 use std::time::Duration;
 
 use crate::clock::micros;
 use crate::observe::metrics;
 use crate::observe::stats::{Histogram, Tally};
-use crate::observe::status::{LeaseStatus, Percentiles};
+use crate::observe::status::Percentiles;
 
 /// The calls of one store.
 #[derive(Debug)]
@@ -53,37 +52,5 @@ impl CacheHits {
 
     pub(crate) fn get(&self) -> u64 {
         self.0.get()
-    }
-}
-
-/// Units of leases: those that were charged ahead, and what became of them.
-#[derive(Debug, Default)]
-pub(crate) struct LeaseUnits {
-    leased: Tally,
-    ended: [Tally; 3],
-}
-
-impl LeaseUnits {
-    /// Records a lease that was granted.
-    pub(crate) fn record_lease(&self, units: u64) {
-        metrics::leased(units);
-        self.leased.add(units);
-    }
-
-    /// Records used, returned and expired units. Most events end no lease.
-    #[inline]
-    pub(crate) fn record_ended(&self, units: [u64; 3]) {
-        if units != [0; 3] {
-            metrics::lease_units_ended(units);
-            for (tally, units) in self.ended.iter().zip(units) {
-                tally.add(units);
-            }
-        }
-    }
-
-    /// The units so far; without those that are held now.
-    pub(crate) fn status(&self) -> LeaseStatus {
-        let [used, returned, expired] = self.ended.each_ref().map(Tally::get);
-        LeaseStatus { leased: self.leased.get(), used, returned, expired, ..LeaseStatus::default() }
     }
 }

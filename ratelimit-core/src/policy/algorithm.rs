@@ -143,22 +143,12 @@ pub(crate) enum Parameter {
     Burst,
 }
 
-/// What a process may do with units of a count that it charged ahead; see [`PolicyBuilder::lease`](crate::PolicyBuilder::lease).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leasing {
-    /// Nothing: every unit counts from its own instant.
-    Never,
-    /// Hold them until the end of their window or sub-window, and give them back.
-    Returnable,
-    /// Hold them until they evaporate, as fast as the count forgets them. They are neither given back nor refunded nor settled:
-    /// that would free units which other processes hold. So no default of a store leases them.
-    Evaporating,
-}
-
 /// Facts about an algorithm beside its steps.
 pub(crate) struct Spec {
     pub(crate) parameter: Parameter,
-    pub(crate) leasing: Leasing,
+    /// Whether units may be charged ahead and used later: if they count until the end of a window, and not from an instant of
+    /// their own.
+    pub(crate) is_leasable: bool,
     /// First byte of a state as bytes, and the letter in its key.
     pub(crate) tag: u8,
     /// The number by which ARGV names the algorithm; its bit in a set of algorithms is `1 << (number - 1)`.
@@ -194,7 +184,7 @@ impl Algorithm {
         match self {
             Self::FixedWindow => &Spec {
                 parameter: Parameter::None,
-                leasing: Leasing::Returnable,
+                is_leasable: true,
                 tag: b'f',
                 #[cfg(feature = "redis")]
                 number: 1,
@@ -203,7 +193,7 @@ impl Algorithm {
             },
             Self::SlidingWindowCounter => &Spec {
                 parameter: Parameter::SubWindows,
-                leasing: Leasing::Returnable,
+                is_leasable: true,
                 tag: b'c',
                 #[cfg(feature = "redis")]
                 number: 2,
@@ -212,7 +202,7 @@ impl Algorithm {
             },
             Self::SlidingWindowLog => &Spec {
                 parameter: Parameter::None,
-                leasing: Leasing::Never,
+                is_leasable: false,
                 tag: b'l',
                 #[cfg(feature = "redis")]
                 number: 3,
@@ -221,7 +211,7 @@ impl Algorithm {
             },
             Self::TokenBucket => &Spec {
                 parameter: Parameter::Burst,
-                leasing: Leasing::Evaporating,
+                is_leasable: false,
                 tag: b't',
                 #[cfg(feature = "redis")]
                 number: 4,
@@ -230,7 +220,7 @@ impl Algorithm {
             },
             Self::Concurrency => &Spec {
                 parameter: Parameter::None,
-                leasing: Leasing::Never,
+                is_leasable: false,
                 tag: b'n',
                 #[cfg(feature = "redis")]
                 number: 5,
@@ -238,11 +228,6 @@ impl Algorithm {
                 lua: LuaSource::Step(include_str!("../../lua/concurrency.lua")),
             },
         }
-    }
-
-    /// What a process may do with units that it charged ahead.
-    pub(crate) const fn leasing(self) -> Leasing {
-        self.spec().leasing
     }
 
     /// Whether a request holds what it takes until its work ends: a [concurrency limit](Self::Concurrency).

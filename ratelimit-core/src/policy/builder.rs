@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::name::is_name;
 use super::{
-    Algorithm, Calendar, HOLD, Leasing, MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode,
-    OnError, Policy, PolicyError,
+    Algorithm, Calendar, HOLD, MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode, OnError,
+    Policy, PolicyError,
 };
 
 /// The window of a policy that sets none.
@@ -243,11 +243,8 @@ impl PolicyBuilder {
     /// gives back what is not used for this time. Denials still come from Redis, so a caller at its limit gains little.
     /// `remaining` and the waits of an admitted request are those of the last answer of Redis, up to 1 s old.
     ///
-    /// Only for the Redis store; every other store ignores it. Not for [`Algorithm::SlidingWindowLog`]. With
-    /// [`Algorithm::TokenBucket`] a [refund](crate::RateLimiter::refund) gives nothing back, a
-    /// [settlement](crate::RateLimiter::settle) is an error, and every process that shares the bucket has to set a lease as well,
-    /// since its refunds would free units that are held here. `docs/leases.md` has the guarantee, its bounds under faults, and
-    /// when a lease pays.
+    /// Only for fixed windows and sliding window counters. Only for the Redis store; every other store ignores it.
+    /// `docs/leases.md` has the guarantee, its bounds under faults, and when a lease pays.
     ///
     /// # Examples
     ///
@@ -420,9 +417,7 @@ impl PolicyBuilder {
         let lease_us = match self.lease {
             Lease::Unset => 0,
             Lease::Off => Policy::NO_LEASE,
-            Lease::Of(_) if matches!(algorithm.leasing(), Leasing::Never) => {
-                return Err(PolicyError::LeaseWithLog);
-            }
+            Lease::Of(_) if !algorithm.spec().is_leasable => return Err(PolicyError::LeaseWithoutWindow),
             Lease::Of(lease) => match lease_micros(lease) {
                 Some(micros) => micros,
                 None => return Err(PolicyError::Lease),

@@ -37,8 +37,8 @@ pub enum PolicyError {
     Block,
     /// The lease is zero, longer than [`MAX_LEASE`](super::MAX_LEASE), or has a fraction of a microsecond.
     Lease,
-    /// A lease was set for a sliding window log.
-    LeaseWithLog,
+    /// A lease was set for an algorithm that is neither a fixed window nor a sliding window counter.
+    LeaseWithoutWindow,
     /// A window, a block or a lease was set for a concurrency limit.
     OnlyForRates,
 }
@@ -67,9 +67,8 @@ impl PolicyError {
             Self::Burst => "burst must be from 1 to 1000000000000",
             Self::BurstWithoutTokenBucket => "burst is only for the token bucket",
             Self::Lease => "lease must be above 0 and at most 10 s, in whole microseconds",
-            Self::LeaseWithLog => {
-                "lease is not for the sliding window log, of which every unit counts from its own instant; use a sliding window \
-                 counter with sub_windows = 60"
+            Self::LeaseWithoutWindow => {
+                "lease is only for fixed windows and sliding window counters; use a sliding window counter with sub_windows = 60"
             }
             Self::OnlyForRates => {
                 "window, block and lease are not for a concurrency limit, which counts what runs at a time"

@@ -149,15 +149,14 @@ fn a_lease_is_above_nothing_and_at_most_ten_seconds() {
 }
 
 #[test]
-fn a_log_has_no_lease() {
+fn only_fixed_windows_and_sliding_window_counters_have_a_lease() {
     let second = Duration::from_secs(1);
     for &algorithm in Algorithm::ALL {
         let built = Policy::builder("k").algorithm(algorithm).lease(second).try_build();
-        if algorithm == Algorithm::SlidingWindowLog {
-            assert_eq!(built, Err(PolicyError::LeaseWithLog));
-            assert!(PolicyError::LeaseWithLog.message().contains("sub_windows = 60"));
-        } else {
+        if matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingWindowCounter) {
             assert_eq!(built.unwrap().lease(), Some(second), "{algorithm}");
+        } else {
+            assert_eq!(built, Err(PolicyError::LeaseWithoutWindow), "{algorithm}");
         }
     }
 }
@@ -244,7 +243,7 @@ fn build_panics_with_the_text_of_the_error() {
 fn a_concurrency_limit_has_only_a_maximum() {
     const SLOTS: PolicyBuilder = BUILDER.algorithm(Algorithm::Concurrency);
     let streams = Policy::concurrency("streams", 3);
-    assert!(streams.is_concurrency() && !streams.is_refundable() && !BUILDER.build().is_concurrency());
+    assert!(streams.is_concurrency() && !BUILDER.build().is_concurrency());
     assert_eq!((streams.max(), streams.capacity(), streams.window()), (3, 3, Duration::from_secs(10)));
     assert_eq!(error(SLOTS.max(0)), PolicyError::Max);
     for wrong in [SLOTS.window(micros(10_000_000)), SLOTS.block(MAX_WINDOW), SLOTS.lease(MAX_LEASE)] {

@@ -8,11 +8,11 @@ mod denial_cache;
 mod error;
 mod group_client;
 mod key;
-mod lanes;
 mod lease;
 mod link;
 mod protocol;
 mod queue;
+mod refunds;
 mod reply_sink;
 mod riders;
 mod script;
@@ -75,7 +75,7 @@ impl RedisStore {
     /// Decides by the server, and caches a denial.
     async fn check(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
         let lookup = self.groups.denials.begin_lookup(group);
-        let outcome = self.groups.check(group, deadline).await?;
+        let outcome = self.groups.charge(group, Operation::Check, deadline).await?;
         let begins_block = self.groups.denials.record_decision(group, &outcome);
         if let Some(lookup) = lookup.filter(|_| !begins_block) {
             self.groups.denials.insert(group, lookup, &outcome);
@@ -84,11 +84,11 @@ impl RedisStore {
     }
 
     async fn peek(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
-        if let Some(outcome) = self.groups.leases.peek_group(group) {
+        if let Some((outcome, _)) = self.groups.leases.take(group, Operation::Peek) {
             return Ok(outcome);
         }
         let outcome = self.groups.decide(group, Operation::Peek, deadline).await?;
-        Ok(self.groups.leases.with_held(group, outcome))
+        Ok(self.groups.leases.with_held(group, outcome, Operation::Peek))
     }
 
     async fn check_up_to(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
@@ -101,7 +101,7 @@ impl RedisStore {
             })
             .await;
         }
-        let outcome = self.groups.decide(group, Operation::UpTo, deadline).await?;
+        let outcome = self.groups.charge(group, Operation::UpTo, deadline).await?;
         self.groups.denials.record_decision(group, &outcome);
         Ok(outcome)
     }

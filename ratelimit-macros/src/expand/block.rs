@@ -9,10 +9,7 @@ use crate::validate::block::{Block, BlockMember};
 /// Expands each handler of `block` and copies everything else.
 pub(crate) fn expand(block: &Block) -> TokenStream {
     let Block { attributes, header, inner, members, braces, other_kind } = block;
-    let import = other_kind.as_ref().map(|path| {
-        let import = wrapper::import(path);
-        quote!(const _: () = { #import };)
-    });
+    let used = other_kind.as_ref().map(wrapper::used);
     let mut inside = quote!(#(#inner)*);
     for member in members {
         match member {
@@ -24,5 +21,5 @@ pub(crate) fn expand(block: &Block) -> TokenStream {
     let mut braced = Group::new(Delimiter::Brace, inside);
     braced.set_span(braces.span());
     let braced = TokenTree::Group(braced);
-    quote!(#import #(#attributes)* #header #braced)
+    quote!(#used #(#attributes)* #header #braced)
 }

@@ -13,9 +13,10 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     let span = Span::mixed_site();
     let facade = Facade::of(spec);
     let private = facade.private(span);
-    let limits = spec.limits.iter().map(|limit| limits::expand(facade, limit));
-    let count = Literal::usize_unsuffixed(spec.limits.len());
     let name = spec.handler.path();
+    let limits =
+        spec.limits.iter().enumerate().map(|(index, limit)| limits::expand(facade, &name, index, limit));
+    let count = Literal::usize_unsuffixed(spec.limits.len());
     let line = line(&spec.handler);
     quote_spanned! {span=>
         static __RATE_LIMIT: #private::Declaration<[#private::HandlerLimit; #count]> = #private::Declaration {

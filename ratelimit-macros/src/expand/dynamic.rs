@@ -6,11 +6,13 @@ use quote::quote_spanned;
 use crate::expand::closure_fn;
 use crate::expand::limits;
 use crate::expand::paths::Facade;
+use crate::parse::args::{Args, value_of};
 use crate::parse::by::By;
-use crate::parse::calendar::{LimitWindow, Unit};
+use crate::parse::calendar::{Anchor, LimitWindow, Unit};
+use crate::parse::number::Units;
 use crate::parse::request_fn::{Closure, RequestFn};
 use crate::span::located_at_start;
-use crate::validate::spec::{HandlerSpec, LimitSpec, PolicySpec};
+use crate::validate::spec::HandlerSpec;
 
 /// The per-request values of all limits, if there are any, and the call that checks the limits.
 pub(crate) fn expand(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
@@ -42,25 +44,25 @@ pub(crate) fn expand(spec: &HandlerSpec) -> (Option<TokenStream>, TokenStream) {
 }
 
 /// The values of one limit. `skip` comes first: a skipped limit needs no other value.
-fn per_request_values(facade: Facade<'_>, position: usize, limit: &LimitSpec) -> Vec<TokenStream> {
+fn per_request_values(facade: Facade<'_>, position: usize, limit: &Args) -> Vec<TokenStream> {
     let mut values = Vec::new();
     let failed = |span| failed(position, span);
-    if let Some(skip) = &limit.skip {
+    if let Some(skip) = value_of(limit.skip.as_ref()) {
         let value = value(facade, skip, primitive("bool"), failed);
         values.push(assignment(position, "skip", skip.can_fail(), &value));
     }
-    if !limit.by.is_immediate() {
-        values.push(assignment(position, "by", limit.by.can_fail(), &caller(facade, &limit.by, failed)));
+    if let Some(by) = limit.caller().filter(|by| !by.is_immediate()) {
+        values.push(assignment(position, "by", by.can_fail(), &caller(facade, by, failed)));
     }
-    if let Some(plan) = &limit.plan {
+    if let Some(plan) = value_of(limit.plan.as_ref()) {
         values.push(assignment(position, "plan", plan.can_fail(), &self::plan(facade, plan, failed)));
     }
-    if let Some((policy, anchor)) = limit.dynamic_anchor() {
-        let value = calendar(facade, policy, anchor, failed);
+    if let Some(anchor) = value_of(limit.anchor.as_ref()).and_then(Anchor::per_request) {
+        let value = calendar(facade, limit, anchor, failed);
         values.push(assignment(position, "calendar", anchor.can_fail(), &value));
     }
-    for (setter, function) in [("max", limit.dynamic_max()), ("cost", limit.dynamic_cost())] {
-        if let Some(function) = function {
+    for (setter, units) in [("max", limit.max.as_ref()), ("cost", limit.cost.as_ref())] {
+        if let Some(function) = value_of(units).and_then(Units::per_request) {
             let value = value(facade, function, primitive("u64"), failed);
             values.push(assignment(position, setter, function.can_fail(), &value));
         }
@@ -137,7 +139,7 @@ fn value(
 /// The calendar from the day that the user's code returns. Without a kind of calendar window the attribute is rejected before.
 fn calendar(
     facade: Facade<'_>,
-    policy: &PolicySpec,
+    limit: &Args,
     anchor: &RequestFn,
     failed: impl Fn(Span) -> TokenStream,
 ) -> TokenStream {
@@ -147,8 +149,8 @@ fn calendar(
     };
     let day_of_request = |returned: &dyn Fn(Span) -> TokenStream| value(facade, anchor, returned, &failed);
     let day = primitive("u8");
-    let calendar = |days| limits::calendar_of(facade, &days, span, policy);
-    match &policy.window {
+    let calendar = |days| limits::calendar_of(facade, &days, span, limit);
+    match value_of(limit.window.as_ref()) {
         Some(LimitWindow::Calendar(Unit::Week, _)) => {
             let value = day_of_request(&|span| {
                 let private = facade.private(span);

@@ -8,46 +8,44 @@ use crate::bounds::is_name;
 use crate::expand::closure_fn;
 use crate::expand::paths::Facade;
 use crate::kind::Kind;
-use crate::parse::algorithm::Algorithm;
+use crate::parse::args::{Args, Argument, value_of};
 use crate::parse::by::By;
 use crate::parse::calendar::{Anchor, AnchorDay, LimitWindow, Unit, WEEKDAYS};
-use crate::parse::choice::{Count, Mode, OnError, OnMissing};
-use crate::parse::name::Name;
+use crate::parse::choice::{Choice, Count, Responses, Spelling};
+use crate::parse::name::{Key, Name};
 use crate::parse::number::{Number, Units};
 use crate::parse::request_fn::{Closure, Inputs};
+use crate::parse::tokens::{code_text, path_text};
 use crate::parse::window::Window;
-use crate::source_text;
 use crate::span::{located, located_at_start};
-use crate::validate::spec::{LimitSpec, PolicyKey, PolicySource, PolicySpec};
 
-/// One limit of a handler.
-pub(crate) fn expand(facade: Facade<'_>, limit: &LimitSpec) -> TokenStream {
-    let start = match &limit.policy {
-        PolicySource::Arguments(policy) => own_policy(facade, limit.kind, policy),
-        PolicySource::Path(path) => shared_policy(facade, limit.kind, path),
+/// One limit of the handler `handler`, at `index` among its limits.
+pub(crate) fn expand(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> TokenStream {
+    let start = match value_of(limit.policy.as_ref()) {
+        None => own_policy(facade, handler, index, limit),
+        Some(path) => shared_policy(facade, limit.kind, path),
     };
-    let by = match &limit.by {
-        By::Ip => None,
-        by => {
-            self::by(facade, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by)))
-        }
-    };
-    let on_missing = on_missing(facade, limit.on_missing);
+    let by = limit.caller().filter(|by| !matches!(by, By::Ip)).and_then(|by| {
+        self::by(facade, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by)))
+    });
+    let on_missing = choice(facade, value_of(limit.on_missing.as_ref()).copied());
     let cost = setter("cost", constant(limit.cost.as_ref()));
-    let count = count(facade, &limit.count);
+    let count = value_of(limit.count.as_ref()).and_then(|count| self::count(facade, count));
     let text = text(facade, limit);
     quote_spanned!(Span::mixed_site()=> #start #by #on_missing #cost #count #text)
 }
 
 /// What only the source says, unless it is the default.
-fn text(facade: Facade<'_>, limit: &LimitSpec) -> Option<TokenStream> {
+fn text(facade: Facade<'_>, limit: &Args) -> Option<TokenStream> {
     let site = Span::mixed_site();
     let private = facade.private(site);
-    let (by, count) = (limit.by.text(), count_text(&limit.count));
+    let by = limit.caller().filter(|by| !matches!(by, By::Ip)).map(By::text);
+    let count = value_of(limit.count.as_ref()).and_then(count_text);
+    let has_dynamic_cost = value_of(limit.cost.as_ref()).and_then(Units::per_request).is_some();
     let fields = [
-        (!matches!(limit.by, By::Ip)).then(|| quote!(by: #by)),
-        (!matches!(limit.count, Count::All)).then(|| quote!(count: #count)),
-        limit.dynamic_cost().map(|_| quote!(has_dynamic_cost: true)),
+        by.map(|by| quote!(by: #by)),
+        count.map(|count| quote!(count: #count)),
+        has_dynamic_cost.then(|| quote!(has_dynamic_cost: true)),
         limit.skip.as_ref().map(|_| quote!(skips: true)),
         limit.plan.as_ref().map(|_| quote!(has_plan: true)),
     ];
@@ -59,13 +57,12 @@ fn text(facade: Facade<'_>, limit: &LimitSpec) -> Option<TokenStream> {
     })
 }
 
-fn count_text(count: &Count) -> String {
+fn count_text(count: &Responses) -> Option<String> {
     match count {
-        Count::All => "all".to_owned(),
-        Count::Failures => "failures".to_owned(),
-        Count::Successes => "successes".to_owned(),
-        Count::Closure(when) => source_text::of(when),
-        Count::Function(when) => format!("with({})", source_text::of(when)),
+        Responses::Named(Count::All) => None,
+        Responses::Named(count) => Some(count.spelling().name.to_owned()),
+        Responses::Closure(when) => Some(code_text(when)),
+        Responses::Function(when) => Some(format!("with({})", path_text(when))),
     }
 }
 
@@ -81,73 +78,85 @@ fn shared_policy(facade: Facade<'_>, kind: Kind, path: &ExprPath) -> TokenStream
 }
 
 /// A limit whose policy is in the arguments.
-fn own_policy(facade: Facade<'_>, kind: Kind, policy: &PolicySpec) -> TokenStream {
-    let key = match &policy.key {
-        PolicyKey::Given(key) => string_literal(key),
-        PolicyKey::Default(name) => {
-            let site = Span::mixed_site();
+fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> TokenStream {
+    let site = Span::mixed_site();
+    let given_key = value_of(limit.key.as_ref()).map(|(Key::Name(name) | Key::Template(name, _))| name);
+    let default_key = default_key(handler, index);
+    let key = given_key.map_or_else(
+        || {
             let private = facade.private(site);
             quote_spanned! {site=>
-                #private::DefaultKey::new(::core::concat!(::core::module_path!(), "::", #name)).as_str()
+                #private::DefaultKey::new(::core::concat!(::core::module_path!(), "::", #default_key)).as_str()
             }
-        }
-    };
-    let max = setter("max", constant(policy.max.as_ref()));
-    let window = policy.window.as_ref().map(|window| match window {
+        },
+        string_literal,
+    );
+    let max = setter("max", constant(limit.max.as_ref()));
+    let window = value_of(limit.window.as_ref()).map(|window| match window {
         LimitWindow::Length(window) => duration("window", window),
-        LimitWindow::Calendar(unit, span) => calendar(facade, *unit, *span, policy),
+        LimitWindow::Calendar(unit, span) => calendar(facade, *unit, *span, limit),
     });
-    let algorithm = match kind {
-        Kind::Rate => policy.algorithm.and_then(|algorithm| self::algorithm(facade, algorithm)),
+    let algorithm = match limit.kind {
+        Kind::Rate => choice(facade, value_of(limit.algorithm.as_ref()).copied()),
         Kind::Concurrency => Some(variant_setter(facade, "algorithm", "Algorithm", "Concurrency")),
     };
-    let sub_windows = setter("sub_windows", policy.sub_windows.as_ref());
-    let burst = setter("burst", policy.burst.as_ref());
-    let name = policy.name.as_ref().map(|name| {
+    let sub_windows = setter("sub_windows", value_of(limit.sub_windows.as_ref()));
+    let burst = setter("burst", value_of(limit.burst.as_ref()));
+    let name = value_of(limit.name.as_ref()).map(|name| {
         let name = string_literal(name);
-        quote_spanned!(Span::mixed_site()=> .name(#name))
+        quote_spanned!(site=> .name(#name))
     });
     // Clients do not see the module path.
-    let shown = match &policy.key {
-        PolicyKey::Default(function) if policy.name.is_none() => {
-            let site = Span::mixed_site();
-            let private = facade.private(site);
-            // Nearly every name is a key as it is: what the compiler need not compute.
-            Some(if is_name(function) {
-                quote_spanned!(site=> .with_public_name(#function))
-            } else {
-                quote_spanned!(site=> .with_public_name(#private::DefaultKey::new(#function).as_str()))
-            })
+    let shown = (given_key.is_none() && name.is_none()).then(|| {
+        let private = facade.private(site);
+        // Nearly every name is a key as it is: what the compiler need not compute.
+        if is_name(&default_key) {
+            quote_spanned!(site=> .with_public_name(#default_key))
+        } else {
+            quote_spanned!(site=> .with_public_name(#private::DefaultKey::new(#default_key).as_str()))
         }
-        _ => None,
-    };
-    let on_error = on_error(facade, policy.on_error);
-    let block = policy.block.as_ref().map(|block| duration("block", block));
-    let mode = match policy.mode {
-        Mode::Enforce => None,
-        Mode::Shadow => Some(variant_setter(facade, "mode", "Mode", "Shadow")),
-    };
-    let lease = policy.lease.as_ref().map(|lease| duration("lease", lease));
+    });
+    let on_error = choice(facade, value_of(limit.on_error.as_ref()).copied());
+    let block = value_of(limit.block.as_ref()).map(|block| duration("block", block));
+    let mode = choice(facade, value_of(limit.mode.as_ref()).copied());
+    let lease = value_of(limit.lease.as_ref()).map(|lease| duration("lease", lease));
 
     // rustc reports a wrong number at the whole chain, from its first token to its last.
-    let span =
-        constant_span([constant(policy.max.as_ref()), policy.sub_windows.as_ref(), policy.burst.as_ref()]);
+    let span = constant_span([
+        constant(limit.max.as_ref()),
+        value_of(limit.sub_windows.as_ref()),
+        value_of(limit.burst.as_ref()),
+    ]);
     let private = facade.private(span);
     let rule = quote_spanned! {span=>
         #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error #block #mode #lease
     };
-    let limit = match (policy.dynamic_max().is_some(), policy.dynamic_anchor().is_some()) {
-        (false, false) => quote_spanned!(span=> #private::HandlerLimit::new(#rule.build())),
-        (max, anchor) => quote_spanned! {span=>
-            #private::HandlerLimit::with_computed(#rule, #private::Computed { max: #max, anchor: #anchor })
-        },
+    let has_dynamic_max = value_of(limit.max.as_ref()).and_then(Units::per_request).is_some();
+    let has_dynamic_anchor = value_of(limit.anchor.as_ref()).and_then(Anchor::per_request).is_some();
+    let limit = if has_dynamic_max || has_dynamic_anchor {
+        quote_spanned! {span=>
+            #private::HandlerLimit::with_computed(
+                #rule,
+                #private::Computed { max: #has_dynamic_max, anchor: #has_dynamic_anchor }
+            )
+        }
+    } else {
+        quote_spanned!(span=> #private::HandlerLimit::new(#rule.build()))
     };
-    quote_spanned!(Span::mixed_site()=> #limit #shown)
+    quote_spanned!(site=> #limit #shown)
+}
+
+/// The handler's name. Further limits add their position, because headers list policies by name.
+///
+/// The name may have any letters: the facade turns it into a valid key.
+fn default_key(handler: &str, index: usize) -> String {
+    let name: String = handler.split_whitespace().collect();
+    if index == 0 { name } else { format!("{name}#{}", index + 1) }
 }
 
 /// The number, unless it is chosen per request.
-fn constant(units: Option<&Units>) -> Option<&Number> {
-    match units? {
+fn constant(units: Option<&Argument<Units>>) -> Option<&Number> {
+    match value_of(units)? {
         Units::Fixed(number) => Some(number),
         Units::PerRequest(_) => None,
     }
@@ -186,10 +195,10 @@ fn duration(name: &str, window: &Window) -> TokenStream {
 }
 
 /// `.calendar(Calendar::month(15).in_zone("Europe/Berlin"))`; from the first day if that is chosen per request.
-fn calendar(facade: Facade<'_>, unit: Unit, span: Span, policy: &PolicySpec) -> TokenStream {
+fn calendar(facade: Facade<'_>, unit: Unit, span: Span, limit: &Args) -> TokenStream {
     let span = located(span);
     let private = facade.private(span);
-    let days = match (unit, policy.anchor.as_ref().and_then(Anchor::fixed)) {
+    let days = match (unit, value_of(limit.anchor.as_ref()).and_then(Anchor::fixed)) {
         (Unit::Day, _) => quote_spanned!(span=> day()),
         (Unit::Week, day) => {
             let index = if let Some(AnchorDay::Week(index)) = day { index } else { 0 };
@@ -206,19 +215,14 @@ fn calendar(facade: Facade<'_>, unit: Unit, span: Span, policy: &PolicySpec) -> 
             quote_spanned!(span=> year(#month, #day))
         }
     };
-    let calendar = calendar_of(facade, &days, span, policy);
+    let calendar = calendar_of(facade, &days, span, limit);
     quote_spanned!(span=> .calendar(#calendar))
 }
 
 /// `Calendar::month(15).in_zone("Europe/Berlin")`, where `days` is the part before the zone.
-pub(crate) fn calendar_of(
-    facade: Facade<'_>,
-    days: &TokenStream,
-    span: Span,
-    policy: &PolicySpec,
-) -> TokenStream {
+pub(crate) fn calendar_of(facade: Facade<'_>, days: &TokenStream, span: Span, limit: &Args) -> TokenStream {
     let private = facade.private(span);
-    let zone = policy.zone.as_ref().map(|zone| {
+    let zone = value_of(limit.zone.as_ref()).map(|zone| {
         let mut name = Literal::string(&zone.text);
         name.set_span(located(zone.span));
         quote_spanned!(span=> .in_zone(#name))
@@ -234,8 +238,10 @@ fn variant_setter(facade: Facade<'_>, setter: &str, ty: &str, variant: &str) -> 
     quote_spanned!(site=> .#setter(#private::#ty::#variant))
 }
 
-fn algorithm(facade: Facade<'_>, algorithm: &Algorithm) -> Option<TokenStream> {
-    (!algorithm.is_default()).then(|| variant_setter(facade, "algorithm", "Algorithm", algorithm.variant))
+/// `.mode(Mode::Shadow)`, unless it is the default.
+fn choice<T: Choice>(facade: Facade<'_>, choice: Option<T>) -> Option<TokenStream> {
+    let Spelling { name, variant, .. } = choice?.spelling();
+    (name != T::default().spelling().name).then(|| variant_setter(facade, T::ARGUMENT, T::TYPE, variant))
 }
 
 /// The span of the only const expression among `numbers`. Literals have been checked, so only a const expression can
@@ -257,6 +263,10 @@ pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream>
     Some(match by {
         By::Ip => quote_spanned!(span=> #private::By::Ip),
         By::Global => quote_spanned!(span=> #private::By::Global),
+        By::Facade(function) => {
+            let function = Ident::new(function, span);
+            quote_spanned!(span=> #private::By::Function(#private::#function))
+        }
         By::Path(parameter) => {
             let name = &parameter.name;
             quote_spanned!(span=> #private::By::Path(#name))
@@ -293,35 +303,17 @@ pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream>
     })
 }
 
-fn on_error(facade: Facade<'_>, on_error: OnError) -> Option<TokenStream> {
-    let variant = match on_error {
-        OnError::Local => return None,
-        OnError::Deny => "Deny",
-        OnError::Allow => "Allow",
-    };
-    Some(variant_setter(facade, "on_error", "OnError", variant))
+fn count(facade: Facade<'_>, count: &Responses) -> Option<TokenStream> {
+    match count {
+        Responses::Named(count) => choice(facade, Some(*count)),
+        Responses::Closure(when) => Some(count_when(facade, when)),
+        Responses::Function(when) => Some(count_when(facade, when)),
+    }
 }
 
-fn on_missing(facade: Facade<'_>, on_missing: OnMissing) -> Option<TokenStream> {
-    let variant = match on_missing {
-        OnMissing::Reject => return None,
-        OnMissing::Skip => "Skip",
-        OnMissing::Anonymous => "Anonymous",
-    };
-    Some(variant_setter(facade, "on_missing", "OnMissing", variant))
-}
-
-fn count(facade: Facade<'_>, count: &Count) -> Option<TokenStream> {
-    let span = match count {
-        Count::Closure(when) | Count::Function(when) => located_at_start(when),
-        _ => Span::mixed_site(),
-    };
+/// Spanned at the user's code: unsuitable code is reported there.
+fn count_when(facade: Facade<'_>, when: &impl ToTokens) -> TokenStream {
+    let span = located_at_start(when);
     let private = facade.private(span);
-    let count = match count {
-        Count::All => return None,
-        Count::Failures => quote_spanned!(span=> Failures),
-        Count::Successes => quote_spanned!(span=> Successes),
-        Count::Closure(when) | Count::Function(when) => quote_spanned!(span=> When(#when)),
-    };
-    Some(quote_spanned!(span=> .count(#private::Count::#count)))
+    quote_spanned!(span=> .count(#private::Count::When(#when)))
 }

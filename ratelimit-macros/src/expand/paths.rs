@@ -11,7 +11,7 @@ pub(crate) const PRIVATE: &str = "__private_0_1";
 
 /// All names that expansions use below [`Facade::private`]. The facade has to define each.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 25] = [
+pub(crate) const NAMES: [&str; 27] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
@@ -35,6 +35,8 @@ pub(crate) const NAMES: [&str; 25] = [
     "DynamicLimits",
     "admit",
     "join",
+    "principal",
+    "principal_or_ip",
     "assert_extractor",
     "assert_bodyless_extractor",
 ];

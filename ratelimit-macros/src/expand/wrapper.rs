@@ -11,7 +11,8 @@ use syn::ReturnType;
 
 use crate::expand::paths::Facade;
 use crate::expand::{declaration, dynamic};
-use crate::parse::choice::Count;
+use crate::parse::args::value_of;
+use crate::parse::choice::{Count, Responses};
 use crate::span::{located, located_at_start};
 use crate::validate::extractors::{Extractor, conditions, is_same};
 use crate::validate::handler::{Form, Handler};
@@ -31,7 +32,7 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     };
     let declaration = declaration::expand(spec);
     let steps = steps(spec);
-    let import = spec.other_kind.as_ref().map(import);
+    let used = spec.other_kind.as_ref().map(used);
     quote_spanned! {site=>
         #beside
         #(#wrapper_attributes)*
@@ -40,16 +41,21 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
             __rate_limit_payload: #private::Payload,
         ) -> #private::HttpResponse #conditions {
             #nested
-            #import
+            #used
             #declaration
             #steps
         }
     }
 }
 
-/// A use of an attribute that the expansion has removed.
-pub(crate) fn import(path: &syn::Path) -> TokenStream {
-    quote_spanned!(Span::mixed_site()=> use #path as _;)
+/// The argument of an attribute that is only used, so that its import is not reported as unused.
+pub(crate) const USED: &str = "__rate_limit_used";
+
+/// A use of an attribute that the expansion has removed, on an item without effect. A missing import is then reported as that of any
+/// attribute.
+pub(crate) fn used(path: &syn::Path) -> TokenStream {
+    let mark = Ident::new(USED, Span::mixed_site());
+    quote_spanned!(Span::mixed_site()=> #[#path(#mark)] const _: () = ();)
 }
 
 /// The user's function without the wrapper's attributes. Nested it has no visibility; beside the wrapper it has another
@@ -103,7 +109,9 @@ fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
     let names: Vec<Ident> = (0..extractors.len())
         .map(|index| format_ident!("__rate_limit_argument_{index}", span = site))
         .collect();
-    let counted = spec.limits.iter().any(|limit| !matches!(limit.count, Count::All));
+    let counted = spec.limits.iter().any(|limit| {
+        value_of(limit.count.as_ref()).is_some_and(|count| !matches!(count, Responses::Named(Count::All)))
+    });
     let respond = respond(&spec.handler, &names, counted);
     let (values, decision) = dynamic::expand(spec);
     let extraction = extraction(&spec.handler, extractors, &names, &decision);

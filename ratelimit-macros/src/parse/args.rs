@@ -1,19 +1,21 @@
 //! The arguments of one attribute: each at most once, in any order.
 
 pub(crate) mod table;
-mod user_code;
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
+use syn::token::Brace;
 use syn::{Attribute, Expr, Meta, Token};
 
 use self::table::ARGUMENTS;
-pub(crate) use self::table::{Args, Argument};
+pub(crate) use self::table::{Args, Argument, value_of};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::kind::Kind;
+use crate::parse::by::By;
 use crate::parse::keywords::{resolve_alias, unknown_message, unnamed_message};
+use crate::parse::name::Key;
 
 /// An attribute as it is written.
 #[derive(Clone)]
@@ -63,6 +65,15 @@ impl Args {
             diagnostics.push(error);
         }
         args
+    }
+
+    /// The caller. `None` if the argument that names it has a mistake.
+    pub(crate) fn caller(&self) -> Option<&By> {
+        match (&self.by, value_of(self.key.as_ref())) {
+            (Some(by), _) => by.value.as_ref().ok(),
+            (None, Some(Key::Template(_, by))) => Some(by),
+            (None, _) => Some(&By::Ip),
+        }
     }
 
     fn read(&mut self, input: ParseStream<'_>, diagnostics: &mut Diagnostics) {
@@ -159,10 +170,12 @@ fn read_value(
     // A fork is tried first: after a failure the input is still at the start of the value.
     let ahead = input.fork();
     if let Err(error) = ahead.parse::<Expr>() {
-        let reported = diagnostics.push(syn::Error::new(
-            error.span(),
-            format!("the value of `{keyword}` cannot be read, {error}: write for example `{example}`"),
-        ));
+        let fault = if keyword == "max" && input.peek(Brace) {
+            "`max` takes one number; for other numbers by plan write `plan = plan_of` and overrides, or a closure".to_owned()
+        } else {
+            format!("the value of `{keyword}` cannot be read, {error}: write for example `{example}`")
+        };
+        let reported = diagnostics.push(syn::Error::new(error.span(), fault));
         skip_argument(input);
         return Err(reported);
     }

@@ -2,19 +2,21 @@
 
 use proc_macro2::Span;
 use quote::ToTokens;
-use syn::{Expr, ExprCall, ExprPath, ExprTuple, Lit};
+use syn::{Expr, ExprCall, ExprPath, ExprTuple, Lit, LitStr};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, literal, ungrouped};
 use crate::parse::request_fn::{self, Closure};
 use crate::parse::template::{self, Placeholder};
-use crate::source_text;
+use crate::parse::tokens::{code_text, path_text};
 use crate::suggest::nearest;
 
 /// The definition of the caller.
 pub(crate) enum By {
     Ip,
     Global,
+    /// What a function of the facade finds that has this name.
+    Facade(&'static str),
     /// A parameter of the path.
     Path(Parameter),
     /// A header field, in lower case.
@@ -75,7 +77,12 @@ impl By {
         match self {
             Self::Closure(closure) => closure.is_immediate(),
             Self::Parts(parts) => parts.iter().all(Self::is_immediate),
-            Self::Ip | Self::Global | Self::Path(_) | Self::Header(_) | Self::Function(_) => true,
+            Self::Ip
+            | Self::Global
+            | Self::Facade(_)
+            | Self::Path(_)
+            | Self::Header(_)
+            | Self::Function(_) => true,
         }
     }
 
@@ -84,7 +91,12 @@ impl By {
         match self {
             Self::Closure(closure) => closure.can_fail(),
             Self::Parts(parts) => parts.iter().any(Self::can_fail),
-            Self::Ip | Self::Global | Self::Path(_) | Self::Header(_) | Self::Function(_) => false,
+            Self::Ip
+            | Self::Global
+            | Self::Facade(_)
+            | Self::Path(_)
+            | Self::Header(_)
+            | Self::Function(_) => false,
         }
     }
 
@@ -93,7 +105,12 @@ impl By {
         match self {
             Self::Path(parameter) => vec![parameter],
             Self::Parts(parts) => parts.iter().flat_map(Self::parameters).collect(),
-            Self::Ip | Self::Global | Self::Header(_) | Self::Function(_) | Self::Closure(_) => Vec::new(),
+            Self::Ip
+            | Self::Global
+            | Self::Facade(_)
+            | Self::Header(_)
+            | Self::Function(_)
+            | Self::Closure(_) => Vec::new(),
         }
     }
 
@@ -102,27 +119,21 @@ impl By {
         match self {
             Self::Ip => "ip".to_owned(),
             Self::Global => "global".to_owned(),
+            Self::Facade(word) => (*word).to_owned(),
             Self::Path(parameter) => format!("path({:?})", parameter.name),
             Self::Header(name) => format!("header({name:?})"),
-            Self::Function(path) => source_text::of(path),
-            Self::Closure(closure) => source_text::of(&closure.tokens),
+            Self::Function(path) => path_text(path),
+            Self::Closure(closure) => code_text(&closure.tokens),
             Self::Parts(parts) => {
                 let parts: Vec<String> = parts.iter().map(Self::text).collect();
                 if parts.len() == 1 { format!("({},)", parts[0]) } else { format!("({})", parts.join(", ")) }
             }
         }
     }
-
-    /// The user's tokens.
-    pub(crate) fn code(&self) -> Vec<proc_macro2::TokenStream> {
-        match self {
-            Self::Function(path) => vec![path.to_token_stream()],
-            Self::Closure(closure) => vec![closure.tokens.clone()],
-            Self::Parts(parts) => parts.iter().flat_map(Self::code).collect(),
-            Self::Ip | Self::Global | Self::Path(_) | Self::Header(_) => Vec::new(),
-        }
-    }
 }
+
+/// Functions of the facade whose names are words of `by`.
+const FACADE: [&str; 2] = ["principal", "principal_or_ip"];
 
 const EXPECTED: &str = "`by` takes `ip`, `global`, `path(\"id\")`, `header(\"x-api-key\")`, the path of a \
                         `fn(&HttpRequest) -> K`, a closure, or a tuple of these";
@@ -137,9 +148,10 @@ fn read_single(value: Expr, diagnostics: &mut Diagnostics) -> Result<By, Reporte
         Expr::Path(path) => match path.path.get_ident().map(ToString::to_string).as_deref() {
             Some("ip") => return Ok(By::Ip),
             Some("global") => return Ok(By::Global),
-            Some(word) => match misspelled_help(word) {
-                None => return Ok(By::Function(path.clone())),
-                Some(help) => help,
+            Some(word) => match (FACADE.into_iter().find(|known| *known == word), misspelled_help(word)) {
+                (Some(known), _) => return Ok(By::Facade(known)),
+                (None, None) => return Ok(By::Function(path.clone())),
+                (None, Some(help)) => help,
             },
             None => return Ok(By::Function(path.clone())),
         },
@@ -227,6 +239,13 @@ fn read_call(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Repor
             "a function of `&HttpRequest` needs no `with` here: write its path, such as `by = caller`; for one over \
              extractors write a closure, such as `by = |user: User| caller(user)`"
                 .to_owned()
+        }
+        (Some("cookie"), _) => {
+            let name = text.map_or_else(|| "sid".to_owned(), LitStr::value);
+            format!(
+                "a closure reads a cookie: write `by = |req: &HttpRequest| req.cookie({name:?}).map(|cookie| \
+                 cookie.value().to_owned())`; it is not verified, so a client that invents cookies invents quotas"
+            )
         }
         (Some(word), _) => match nearest(word, ["path", "header", "ip", "global"]) {
             Some(meant @ ("path" | "header")) => {

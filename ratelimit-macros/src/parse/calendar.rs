@@ -1,14 +1,18 @@
 //! The values of `window`, `zone` and `anchor` for windows of a calendar.
 
+mod table;
+
 use proc_macro2::Span;
 use syn::{Expr, Lit};
 
+use self::table::{UNITS, has_day};
+pub(crate) use self::table::{Unit, WEEKDAYS};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, expect_str, literal, ungrouped};
 use crate::parse::path::is_constant;
 use crate::parse::request_fn::{self, RequestFn};
+use crate::parse::tokens::path_text;
 use crate::parse::window::{Time, Window};
-use crate::source_text;
 use crate::suggest::{list, nearest};
 
 /// The window of a limit.
@@ -16,36 +20,6 @@ pub(crate) enum LimitWindow {
     Length(Window),
     Calendar(Unit, Span),
 }
-
-/// The kind of a calendar window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    Day,
-    Week,
-    Month,
-    Year,
-}
-
-/// The kinds with their names, the length of the longest window in hours, and other spellings.
-static UNITS: [(Unit, &str, u64, &[&str]); 4] = [
-    (Unit::Day, "day", 24 + MOST_HOURS_MORE, &["daily", "calendarday", "perday"]),
-    (Unit::Week, "week", 7 * 24 + MOST_HOURS_MORE, &["weekly", "calendarweek", "perweek"]),
-    (
-        Unit::Month,
-        "month",
-        31 * 24 + MOST_HOURS_MORE,
-        &["monthly", "months", "1month", "1mo", "mo", "mon", "1mon", "calendarmonth", "permonth"],
-    ),
-    (
-        Unit::Year,
-        "year",
-        366 * 24 + MOST_HOURS_MORE,
-        &["yearly", "years", "1year", "1y", "1yr", "annual", "annually", "calendaryear", "peryear"],
-    ),
-];
-
-/// Hours by which a local day can be longer than 24, as in the core.
-const MOST_HOURS_MORE: u64 = 3;
 
 /// The day on which windows begin: constant, or chosen per request.
 pub(crate) enum Anchor {
@@ -81,17 +55,6 @@ pub(crate) enum AnchorDay {
     Year(u8, u8),
 }
 
-/// Days of a week by their names in the attribute, and the variants of the facade's `Weekday`.
-pub(crate) const WEEKDAYS: [(&str, &str); 7] = [
-    ("monday", "Monday"),
-    ("tuesday", "Tuesday"),
-    ("wednesday", "Wednesday"),
-    ("thursday", "Thursday"),
-    ("friday", "Friday"),
-    ("saturday", "Saturday"),
-    ("sunday", "Sunday"),
-];
-
 /// The IANA name of a time zone. The program looks it up when it starts.
 pub(crate) struct Zone {
     pub(crate) text: String,
@@ -99,20 +62,6 @@ pub(crate) struct Zone {
 }
 
 impl Unit {
-    fn row(self) -> &'static (Self, &'static str, u64, &'static [&'static str]) {
-        UNITS.iter().find(|(unit, ..)| *unit == self).unwrap_or(&UNITS[0])
-    }
-
-    /// The name in the attribute.
-    pub(crate) fn name(self) -> &'static str {
-        self.row().1
-    }
-
-    /// The length of the longest window, in microseconds.
-    pub(crate) fn longest_micros(self) -> u64 {
-        self.row().2 * 3_600_000_000
-    }
-
     /// An anchor as it is written.
     pub(crate) const fn anchor_example(self) -> Option<&'static str> {
         match self {
@@ -233,9 +182,9 @@ pub(crate) fn anchor(name: &str, value: Expr, diagnostics: &mut Diagnostics) -> 
             let found = match &value {
                 Expr::Path(path) if is_constant(path) => format!(
                     "; `{}` is named like a constant, and a constant day is written as a literal, such as `{name} = 15`",
-                    source_text::of(path)
+                    path_text(path)
                 ),
-                Expr::Path(path) => format!("; did you mean `{name} = with({})`?", source_text::of(path)),
+                Expr::Path(path) => format!("; did you mean `{name} = with({})`?", path_text(path)),
                 other => format!(", not {}", describe(other)),
             };
             format!(
@@ -274,17 +223,6 @@ fn day_of(text: &str) -> Result<AnchorDay, Option<String>> {
     Err(short
         .or_else(|| nearest(text, WEEKDAYS.iter().map(|(name, _)| *name)))
         .map(|name| format!("{name:?}")))
-}
-
-/// Whether a year has this day; every fourth one has a 29 February.
-const fn has_day(month: u8, day: u8) -> bool {
-    let days = match month {
-        2 => 29,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => 0,
-    };
-    day >= 1 && day <= days
 }
 
 #[cfg(test)]

@@ -1,105 +1,123 @@
-//! Arguments with one of a few strings as value: `on_missing`, `on_error`, `mode` and `count`.
+//! Arguments with one of a few strings as value.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{Expr, Lit};
+use syn::{Expr, ExprPath, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, literal, ungrouped, word};
 use crate::parse::request_fn;
 use crate::suggest::{list, nearest};
 
-/// The handling of a request without a caller.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnMissing {
-    Reject,
-    Skip,
-    Anonymous,
+/// How a value is written.
+#[derive(Clone, Copy)]
+pub(crate) struct Spelling {
+    /// The name in the attribute.
+    pub(crate) name: &'static str,
+    /// The variant of the facade's type.
+    pub(crate) variant: &'static str,
+    /// Other names for it, in lower case and without underscores.
+    pub(crate) aliases: &'static [&'static str],
 }
 
-/// The handling of requests while the store is unavailable.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnError {
-    Local,
-    Deny,
-    Allow,
+/// A name in use elsewhere that means no single value here: the name, its aliases, and the advice.
+pub(crate) type Related = (&'static str, &'static [&'static str], &'static str);
+
+/// The value of an argument that has one of a few strings. Of it are the messages, and the setter in the expansion.
+pub(crate) trait Choice: Copy + 'static {
+    /// The name of the argument, and of the setter.
+    const ARGUMENT: &'static str;
+    /// The facade's type.
+    const TYPE: &'static str;
+    const RELATED: &'static [Related] = &[];
+
+    fn all() -> impl Iterator<Item = Self>;
+
+    /// The value without the argument, which is not written out.
+    fn default() -> Self;
+
+    fn spelling(self) -> Spelling;
+
+    /// What the message calls a text that is no value.
+    fn unknown(text: &str) -> String {
+        format!("unknown value {text:?} for `{}`", Self::ARGUMENT)
+    }
 }
 
-/// Whether a limit denies requests.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Enforce,
-    Shadow,
+/// Defines enums with their [`Choice`], from the argument of each, and name and aliases of each value. The first is the default.
+macro_rules! choices {
+    ($($(#[$doc:meta])* $type:ident $argument:literal { $($variant:ident = $name:literal, [$($alias:literal),*];)+ })+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum $type {
+            $($variant),+
+        }
+
+        impl Choice for $type {
+            const ARGUMENT: &'static str = $argument;
+            const TYPE: &'static str = stringify!($type);
+
+            fn all() -> impl Iterator<Item = Self> {
+                [$(Self::$variant),+].into_iter()
+            }
+
+            fn default() -> Self {
+                [$(Self::$variant),+][0]
+            }
+
+            fn spelling(self) -> Spelling {
+                match self {
+                    $(Self::$variant => {
+                        Spelling { name: $name, variant: stringify!($variant), aliases: &[$($alias),*] }
+                    })+
+                }
+            }
+        }
+    )+};
+}
+
+choices! {
+    /// The handling of a request without a caller.
+    OnMissing "on_missing" {
+        Reject = "reject", ["deny", "error", "fail", "400", "badrequest"];
+        Skip = "skip", ["ignore", "pass", "allow"];
+        Anonymous = "anonymous", ["shared", "global", "anyone", "all", "one"];
+    }
+
+    /// The handling of requests while the store is unavailable.
+    OnError "on_error" {
+        Local = "local", ["memory", "fallback", "inprocess", "inmemory", "insurance"];
+        Deny = "deny", ["reject", "closed", "failclosed", "error", "503"];
+        Allow = "allow", ["pass", "open", "failopen", "skip", "ignore"];
+    }
+
+    /// Whether a limit denies requests.
+    Mode "mode" {
+        Enforce = "enforce", ["enforced", "enforcing", "on", "active", "live", "deny", "reject", "strict"];
+        Shadow = "shadow", [
+            "dryrun", "dry", "test", "report", "reportonly", "log", "logonly", "observe", "monitor", "audit", "permissive"
+        ];
+    }
+
+    /// The responses that count, by name.
+    Count "count" {
+        All = "all", ["any", "everything", "both"];
+        Failures = "failures", ["failed", "fail", "errors", "error", "failure"];
+        Successes = "successes", ["successful", "success", "ok", "succeeded"];
+    }
 }
 
 /// The responses that count.
-pub(crate) enum Count {
-    All,
-    Failures,
-    Successes,
+pub(crate) enum Responses {
+    Named(Count),
     /// A closure over the status.
     Closure(TokenStream),
     /// A function over the status.
-    Function(TokenStream),
-}
-
-/// Reads the value of `on_missing`.
-pub(crate) fn on_missing(value: Expr, diagnostics: &mut Diagnostics) -> Result<OnMissing, Reported> {
-    const ALL: [(&str, OnMissing); 3] =
-        [("reject", OnMissing::Reject), ("skip", OnMissing::Skip), ("anonymous", OnMissing::Anonymous)];
-    const ALIASES: [(&str, &[&str]); 3] = [
-        ("reject", &["deny", "error", "fail", "400", "badrequest"]),
-        ("skip", &["ignore", "pass", "allow"]),
-        ("anonymous", &["shared", "global", "anyone", "all", "one"]),
-    ];
-    choice("on_missing", &ALL, &ALIASES, value, diagnostics)
-}
-
-/// Reads the value of `on_error`.
-pub(crate) fn on_error(value: Expr, diagnostics: &mut Diagnostics) -> Result<OnError, Reported> {
-    const ALL: [(&str, OnError); 3] =
-        [("local", OnError::Local), ("deny", OnError::Deny), ("allow", OnError::Allow)];
-    const ALIASES: [(&str, &[&str]); 3] = [
-        ("local", &["memory", "fallback", "inprocess", "inmemory", "insurance"]),
-        ("deny", &["reject", "closed", "failclosed", "error", "503"]),
-        ("allow", &["pass", "open", "failopen", "skip", "ignore"]),
-    ];
-    choice("on_error", &ALL, &ALIASES, value, diagnostics)
-}
-
-/// Reads the value of `mode`.
-pub(crate) fn mode(value: Expr, diagnostics: &mut Diagnostics) -> Result<Mode, Reported> {
-    const ALL: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
-    const ALIASES: [(&str, &[&str]); 2] = [
-        ("enforce", &["enforced", "enforcing", "on", "active", "live", "deny", "reject", "strict"]),
-        (
-            "shadow",
-            &[
-                "dryrun",
-                "dry",
-                "test",
-                "report",
-                "reportonly",
-                "log",
-                "logonly",
-                "observe",
-                "monitor",
-                "audit",
-                "permissive",
-            ],
-        ),
-    ];
-    choice("mode", &ALL, &ALIASES, value, diagnostics)
+    Function(ExprPath),
 }
 
 /// Reads the value of `count`.
-pub(crate) fn count(value: Expr, diagnostics: &mut Diagnostics) -> Result<Count, Reported> {
-    const ALL: [(&str, ()); 3] = [("all", ()), ("failures", ()), ("successes", ())];
-    const ALIASES: [(&str, &[&str]); 3] = [
-        ("all", &["any", "everything", "both"]),
-        ("failures", &["failed", "fail", "errors", "error", "failure"]),
-        ("successes", &["successful", "success", "ok", "succeeded"]),
-    ];
+pub(crate) fn responses(value: Expr, diagnostics: &mut Diagnostics) -> Result<Responses, Reported> {
     let value = ungrouped(value);
     match &value {
         Expr::Closure(closure) if closure.inputs.len() != 1 || closure.asyncness.is_some() => {
@@ -108,55 +126,47 @@ pub(crate) fn count(value: Expr, diagnostics: &mut Diagnostics) -> Result<Count,
                 "`count` takes a closure over the status of the response: write `|status: StatusCode| ..`",
             ))
         }
-        Expr::Closure(_) => Ok(Count::Closure(value.into_token_stream())),
-        Expr::Call(call) if matches!(&*call.func, Expr::Path(path) if path.path.is_ident("with")) => {
-            request_fn::with("count", call, diagnostics).map(|path| Count::Function(path.into_token_stream()))
+        Expr::Closure(_) => Ok(Responses::Closure(value.into_token_stream())),
+        Expr::Call(call) if request_fn::is_with(call) => {
+            request_fn::with("count", call, diagnostics).map(Responses::Function)
         }
-        _ => {
-            let text = match literal(&value) {
-                Some(Lit::Str(text)) => text.value(),
-                _ => String::new(),
-            };
-            choice("count", &ALL, &ALIASES, value, diagnostics).map(|()| match text.as_str() {
-                "failures" => Count::Failures,
-                "successes" => Count::Successes,
-                _ => Count::All,
-            })
-        }
+        _ => read(value, diagnostics).map(Responses::Named),
     }
 }
 
-/// Reads one of the strings in `all`.
-fn choice<T: Copy>(
-    name: &str,
-    all: &[(&'static str, T)],
-    aliases: &[(&'static str, &[&str])],
-    value: Expr,
-    diagnostics: &mut Diagnostics,
-) -> Result<T, Reported> {
+/// Reads one of the values.
+pub(crate) fn read<T: Choice>(value: Expr, diagnostics: &mut Diagnostics) -> Result<T, Reported> {
     let value = ungrouped(value);
-    let words = || all.iter().map(|(word, _)| *word);
-    let meant = |text: &str| {
-        let plain: String =
-            text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-        let alias =
-            aliases.iter().find(|(_, others)| others.contains(&plain.as_str())).map(|(word, _)| *word);
-        match alias.or_else(|| nearest(&plain, words())) {
-            Some(word) => format!("; did you mean `{name} = \"{word}\"`?"),
-            None => String::new(),
-        }
-    };
-    let expected = list(words(), '"');
+    let argument = T::ARGUMENT;
     let fault = match (literal(&value), word(&value)) {
         (Some(Lit::Str(text)), _) => {
             let text = text.value();
-            if let Some((_, found)) = all.iter().find(|(word, _)| *word == text) {
-                return Ok(*found);
+            if let Some(found) = T::all().find(|choice| choice.spelling().name == text) {
+                return Ok(found);
             }
-            format!("unknown value {text:?} for `{name}`{}\nexpected one of: {expected}", meant(&text))
+            format!("{}{}", T::unknown(&text), meant::<T>(&text))
         }
-        (_, Some(word)) => format!("`{name}` takes a string{}\nexpected one of: {expected}", meant(&word)),
-        _ => format!("`{name}` takes a string, not {}\nexpected one of: {expected}", describe(&value)),
+        (_, Some(word)) => format!("`{argument}` takes a string{}", meant::<T>(&word)),
+        _ => format!("`{argument}` takes a string, not {}", describe(&value)),
     };
-    Err(diagnostics.error(value, fault))
+    let expected = list(T::all().map(|choice| choice.spelling().name), '"');
+    Err(diagnostics.error(value, format!("{fault}\nexpected one of: {expected}")))
+}
+
+/// The suggestion for another name or spelling.
+fn meant<T: Choice>(text: &str) -> String {
+    let plain: String = text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+    let names = || T::all().map(|choice| choice.spelling().name);
+    let related = T::RELATED.iter().find(|(_, aliases, _)| aliases.contains(&plain.as_str()));
+    let alias = T::all().map(Choice::spelling).find(|spelling| spelling.aliases.contains(&plain.as_str()));
+    let name = related
+        .map(|(name, ..)| *name)
+        .or(alias.map(|spelling| spelling.name))
+        .or_else(|| names().find(|name| name.replace('_', "") == plain))
+        .or_else(|| nearest(text, names().chain(T::RELATED.iter().map(|(name, ..)| *name))));
+    let Some(name) = name else { return String::new() };
+    match T::RELATED.iter().find(|(related, ..)| *related == name) {
+        Some((_, _, advice)) => (*advice).to_owned(),
+        None => format!("; did you mean `{} = \"{name}\"`?", T::ARGUMENT),
+    }
 }

@@ -5,8 +5,8 @@ use quote::ToTokens;
 use syn::{Expr, Lit};
 
 use crate::kind::Kind;
-use crate::parse::args::table::{ARGUMENTS, arguments_of};
-use crate::parse::window::grammar;
+use crate::parse::args::table::{ARGUMENTS, arguments_of, place_of};
+use crate::parse::window::{arguments_of_rate, grammar};
 use crate::suggest::{list, nearest};
 
 /// Names in other libraries of the number of requests that run at a time.
@@ -40,6 +40,9 @@ fn plain(word: &str) -> String {
 pub(crate) fn unknown_message(kind: Kind, word: &str, value: Option<&Expr>) -> String {
     let names = arguments_of(kind).map(|row| row.name);
     let expected = list(names.clone(), '`');
+    if let Some(place) = place_of(&plain(word)) {
+        return format!("unknown argument `{word}`: {place}\nexpected one of: {expected}");
+    }
     let meant = match resolve_alias(kind, word).or_else(|| nearest(word, names)) {
         None if AT_A_TIME.contains(&plain(word).as_str()) => {
             let max = value.and_then(|value| spelled("max", value)).unwrap_or_else(|| "3".to_owned());
@@ -83,6 +86,10 @@ pub(crate) fn unnamed_message(kind: Kind, values: &[TokenStream]) -> String {
     for value in values {
         let name = match syn::parse2::<Lit>(value.clone()) {
             Ok(Lit::Int(_)) => "max",
+            Ok(Lit::Str(text)) if arguments_of_rate(&text.value()).is_some() => {
+                named.extend(arguments_of_rate(&text.value()));
+                continue;
+            }
             Ok(Lit::Str(text))
                 if kind == Kind::Rate && text.value().starts_with(|c: char| c.is_ascii_digit()) =>
             {

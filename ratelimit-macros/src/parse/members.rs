@@ -5,7 +5,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Attribute, ItemImpl};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::source_text;
+use crate::parse::tokens::code_text;
 
 /// The type of an impl block, as text.
 pub(crate) fn owner(header: &TokenStream, diagnostics: &mut Diagnostics) -> Result<String, Reported> {
@@ -21,7 +21,7 @@ pub(crate) fn owner(header: &TokenStream, diagnostics: &mut Diagnostics) -> Resu
     let mut whole = header.clone();
     whole.extend([TokenTree::Group(Group::new(Delimiter::Brace, TokenStream::new()))]);
     match syn::parse2::<ItemImpl>(whole) {
-        Ok(block) => Ok(source_text::of(&block.self_ty)),
+        Ok(block) => Ok(code_text(&block.self_ty)),
         Err(error) => Err(diagnostics.push(error)),
     }
 }

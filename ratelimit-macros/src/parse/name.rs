@@ -97,5 +97,10 @@ pub(crate) fn read_key(
         };
         return Ok(Key::Template(Name { text: template.name, span }, by));
     }
+    if let Expr::Closure(_) = value {
+        let fault =
+            "`key` names the count, and `by` tells callers apart: write `by = |req: &HttpRequest| ..`";
+        return Err(diagnostics.error(value, fault));
+    }
     read(name, example, value, diagnostics).map(Key::Name)
 }

@@ -4,14 +4,15 @@ use std::ops::RangeInclusive;
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
-use syn::{Expr, Lit, UnOp};
+use syn::{BinOp, Expr, Lit, UnOp};
 
 use crate::bounds::UNITS;
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, describe_literal, ungrouped};
 use crate::parse::path::is_constant;
 use crate::parse::request_fn::{self, RequestFn};
-use crate::source_text;
+use crate::parse::tokens::{has_word, path_text};
+use crate::parse::window::arguments_of_rate;
 
 /// A whole number: a literal, or an expression that the compiler evaluates.
 pub(crate) enum Number {
@@ -68,8 +69,13 @@ pub(crate) fn number(
         Expr::Lit(literal) => match &literal.lit {
             Lit::Int(integer) => match integer.base10_parse::<u64>() {
                 _ if !is_integer_suffix(integer.suffix()) => {
+                    let zeros = match integer.suffix() {
+                        "k" | "K" => "_000",
+                        "m" | "M" => "_000_000",
+                        _ => "",
+                    };
                     format!(
-                        "`{name}` takes an integer, found `{integer}`; did you mean `{name} = {}`?",
+                        "`{name}` takes an integer, found `{integer}`; did you mean `{name} = {}{zeros}`?",
                         integer.base10_digits()
                     )
                 }
@@ -114,13 +120,40 @@ pub(crate) fn units(
     match &value {
         // The compiler would expect a `u64`, and advise to call the function.
         Expr::Path(path) if !is_constant(path) => {
-            let path = source_text::of(path);
+            let path = path_text(path);
             let fault = format!(
                 "`{name}` takes an integer or a const expression, and `{path}` is named like a function; did you mean \
                  `{name} = with({path})`? A const of this name is `{name} = {{ {path} }}`"
             );
             Err(diagnostics.error(value, fault))
         }
+        Expr::Binary(_) => match rate_of(&value) {
+            Some(rate) => {
+                let found = value.to_token_stream().to_string().replace(' ', "");
+                let fault = format!("`{found}` is a rate, of which each part is an argument: write `{rate}`");
+                Err(diagnostics.error(value, fault))
+            }
+            None => number(name, example, value, UNITS, diagnostics).map(Units::Fixed),
+        },
+        // No const expression parses a text or reads the environment.
+        Expr::MethodCall(_) if has_word(value.to_token_stream(), &["parse"]) => {
+            let fault = format!(
+                "`{name}` takes a number that is known when the program is built; for one that is known when it starts write \
+                 `{name} = with(function)`, or give the policy other numbers by overrides"
+            );
+            Err(diagnostics.error(value, fault))
+        }
         _ => number(name, example, value, UNITS, diagnostics).map(Units::Fixed),
+    }
+}
+
+/// The arguments for `10 / min`, where `min` is no constant.
+fn rate_of(value: &Expr) -> Option<String> {
+    let Expr::Binary(binary) = value else { return None };
+    match (&binary.op, &*binary.left, &*binary.right) {
+        (BinOp::Div(_), Expr::Lit(_), Expr::Path(unit)) if !is_constant(unit) => {
+            arguments_of_rate(&value.to_token_stream().to_string())
+        }
+        _ => None,
     }
 }

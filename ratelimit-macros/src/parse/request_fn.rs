@@ -7,6 +7,7 @@ use syn::{Expr, ExprCall, ExprClosure, ExprPath, Lit, Pat, ReturnType, Type};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, ungrouped};
 use crate::parse::extractor_type;
+use crate::parse::tokens::path_text;
 use crate::span::located_at_start;
 
 /// User code that chooses a value per request.
@@ -100,10 +101,7 @@ pub(crate) fn skip(value: Expr, diagnostics: &mut Diagnostics) -> Result<Request
         return function;
     }
     let help = match &value {
-        Expr::Path(path) => {
-            let path = path.to_token_stream().to_string().replace(' ', "");
-            format!("; did you mean `skip = with({path})`?")
-        }
+        Expr::Path(path) => format!("; did you mean `skip = with({})`?", path_text(path)),
         Expr::Lit(literal) if matches!(literal.lit, Lit::Bool(_)) => {
             "; remove `skip` to always apply the limit, or the attribute to never apply it".to_owned()
         }
@@ -124,10 +122,7 @@ pub(crate) fn plan(value: Expr, diagnostics: &mut Diagnostics) -> Result<Request
         Expr::Path(path) => return Ok(RequestFn::Function { path: path.clone(), can_fail: false }),
         Expr::Lit(_) => "; the plans have their numbers in overrides, in `[limit.NAME.plans]`".to_owned(),
         Expr::Call(call) => match (call.args.first(), call.func.to_token_stream().to_string().as_str()) {
-            (Some(Expr::Path(path)), "with") => {
-                let path = path.to_token_stream().to_string().replace(' ', "");
-                format!("; did you mean `plan = {path}`?")
-            }
+            (Some(Expr::Path(path)), "with") => format!("; did you mean `plan = {}`?", path_text(path)),
             _ => "; write the path of the function, without calling it".to_owned(),
         },
         _ => format!(", not {}", describe(&value)),
@@ -139,7 +134,8 @@ pub(crate) fn plan(value: Expr, diagnostics: &mut Diagnostics) -> Result<Request
     Err(diagnostics.error(value, fault))
 }
 
-fn is_with(call: &ExprCall) -> bool {
+/// Returns true for `with(..)`.
+pub(crate) fn is_with(call: &ExprCall) -> bool {
     matches!(&*call.func, Expr::Path(path) if path.path.is_ident("with"))
 }
 

@@ -1,6 +1,8 @@
-//! Searches in unparsed tokens.
+//! Searches in unparsed tokens, and their text.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::ExprPath;
 
 /// The first `Self` that means the type around the function. Nested items have their own `Self` and are skipped.
 pub(crate) fn find_self(tokens: TokenStream) -> Option<Ident> {
@@ -35,4 +37,65 @@ pub(crate) fn has_word(tokens: TokenStream, words: &[&str]) -> bool {
         TokenTree::Group(group) => has_word(group.stream(), words),
         _ => false,
     })
+}
+
+/// A path as text.
+pub(crate) fn path_text(path: &ExprPath) -> String {
+    // The blanks of `<T as U>::f` belong to it.
+    let text = path.to_token_stream().to_string().replace(" as ", "\0").replace(' ', "");
+    text.replace('\0', " as ")
+}
+
+/// What printed tokens have more blanks than code, and the same as code.
+const BLANKS: [(&str, &str); 10] = [
+    (" :: ", "::"),
+    (" : ", ": "),
+    (" . ", "."),
+    (" ,", ","),
+    (" ?", "?"),
+    ("& ", "&"),
+    (" &&", " && "),
+    (" < ", "<"),
+    (" (", "("),
+    (" >", ">"),
+];
+
+/// Code as one line of text, for the list of all limits.
+pub(crate) fn code_text(code: impl ToTokens) -> String {
+    let printed = code.to_token_stream().to_string();
+    let line = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = BLANKS.iter().fold(line, |text, (blanks, code)| text.replace(blanks, code));
+    // The parameters of a closure.
+    match text.splitn(3, '|').collect::<Vec<_>>()[..] {
+        [before, parameters, body] => format!("{before}|{}| {}", parameters.trim(), body.trim_start()),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_has_conventional_spacing() {
+        for code in [
+            "Api<T>",
+            "|req: &HttpRequest| req.path().len()",
+            "|path: web::Path<u64>, req: HttpRequest| f(path.0, &req)?",
+            "|path: web::Path<(u64,)>, req: HttpRequest| (path.0, client_ip(&req))",
+            "|status: StatusCode| status == StatusCode::OK && status.is_success() || is_free(&status)",
+            "async |user: User| user.id",
+            "|| 1",
+        ] {
+            let tokens: TokenStream = code.parse().unwrap();
+            assert_eq!(code_text(tokens), code);
+        }
+    }
+
+    #[test]
+    fn a_path_has_no_blanks_but_those_around_as() {
+        for path in ["caller", "a::b::<3>::of", "<T as U>::f"] {
+            assert_eq!(path_text(&syn::parse_str(path).unwrap()), path);
+        }
+    }
 }

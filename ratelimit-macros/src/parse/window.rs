@@ -80,3 +80,14 @@ impl<'a> Time<'a> {
         }
     }
 }
+
+/// The arguments for a rate in the notation of other rate limiters: `10/minute`, `10 per minute`.
+pub(crate) fn arguments_of_rate(text: &str) -> Option<String> {
+    let (max, window) = text.split_once('/').or_else(|| text.split_once(" per "))?;
+    let (max, window) = (max.trim().parse::<u64>().ok()?, window.trim());
+    let window = match grammar::parse(window) {
+        Ok(_) => window.to_owned(),
+        Err(fault) => fault.meant?,
+    };
+    Some(format!("max = {max}, window = \"{window}\""))
+}

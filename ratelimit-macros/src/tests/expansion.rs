@@ -25,8 +25,8 @@ fn expansion(arguments: &str, item: &str) -> Expansion {
     let tokens = expand(arguments, item);
     let wrapper: ItemFn = syn::parse2(tokens.clone()).unwrap_or_else(|error| panic!("{error}: {tokens}"));
     let mut items = wrapper.block.stmts.iter().filter_map(|statement| match statement {
-        // The import of an attribute of the other kind.
-        Stmt::Item(Item::Use(_)) => None,
+        // The use of an attribute of the other kind.
+        Stmt::Item(Item::Const(_)) => None,
         Stmt::Item(item) => Some(item.to_token_stream()),
         Stmt::Macro(item) => Some(item.mac.path.to_token_stream()),
         _ => None,
@@ -241,6 +241,19 @@ fn both_kinds_of_limits_are_one_group() {
     assert_eq!(limits, expected);
 }
 
+/// A missing import is then reported as that of any attribute, and an import is not reported as unused.
+#[test]
+fn a_removed_attribute_of_the_other_kind_is_used_where_it_has_no_effect() {
+    let used = "#[concurrency_limit(__rate_limit_used)]const_:()=();";
+    for item in [HANDLER, "mod api { #[get(\"/\")] async fn user() {} }"] {
+        let expansion = text(expand("", &format!("#[concurrency_limit(max = 3)] {item}")));
+        assert_eq!(expansion.matches(used).count(), 1, "{expansion}");
+    }
+    let nothing =
+        attribute::expand(Kind::Concurrency, tokens("__rate_limit_used"), tokens("const _: () = ();"));
+    assert!(nothing.is_empty(), "{nothing}");
+}
+
 #[test]
 fn the_order_of_arguments_does_not_matter() {
     let one = expand("max = 1, window = \"1s\", by = global", HANDLER);
@@ -395,6 +408,7 @@ fn only_the_listed_names_of_the_facade_are_used() {
     for rest in [
         "by = global",
         "by = f",
+        "by = (principal, principal_or_ip)",
         "by = (ip, async |a: A| a), on_missing = \"skip\", on_error = \"deny\", count = \"failures\", skip = with(f)",
     ] {
         let arguments = format!(

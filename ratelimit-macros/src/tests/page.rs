@@ -1,10 +1,16 @@
-//! The expansion in `docs/attribute.md`, compared with the real one.
+//! The expansion in `docs/attribute.md`, and the tables of arguments, compared with the code.
 
 use std::fs;
 
 use super::expand;
+use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
+use crate::parse::algorithm::Algorithm;
+use crate::parse::choice::{Choice, Count, Mode, OnError, OnMissing};
+use crate::parse::window::grammar;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/attribute.md");
+
+const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference.md");
 
 /// The handler that the page begins with, as it is written there.
 const BEGIN: &str = "```rust,ignore\n// before\n";
@@ -41,4 +47,47 @@ fn plain(source: &str) -> String {
     let tokens: proc_macro2::TokenStream = source.parse().unwrap();
     let text: String = tokens.to_string().split_whitespace().collect();
     [",)", ",}", ",]", ",>"].iter().fold(text, |text, end| text.replace(end, &end[1..]))
+}
+
+/// The rows of an argument in the tables of the documentation and of the reference, from the second column.
+fn rows(argument: &str) -> Vec<String> {
+    // The published crate does not contain the reference.
+    let reference = fs::read_to_string(REFERENCE).unwrap_or_default();
+    let begin = format!("| `{argument}` | ");
+    let lines = include_str!("../lib.rs").lines().chain(reference.lines());
+    lines.filter_map(|line| line.trim_start_matches("/// ").strip_prefix(&begin)).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_tables_of_arguments_name_every_value_and_the_default() {
+    fn check<T: Choice>() {
+        let rows = rows(T::ARGUMENT);
+        assert!(!rows.is_empty(), "no row of `{}`", T::ARGUMENT);
+        let default = format!("| `\"{}\"` |", T::default().spelling().name);
+        for row in rows {
+            assert!(row.ends_with(&default), "the default of `{}` is {default}, found {row}", T::ARGUMENT);
+            for name in T::all().map(|value| format!("`\"{}\"`", value.spelling().name)) {
+                assert!(row.contains(&name), "the row of `{}` lacks {name}: {row}", T::ARGUMENT);
+            }
+        }
+    }
+    check::<OnMissing>();
+    check::<OnError>();
+    check::<Mode>();
+    check::<Count>();
+    check::<&Algorithm>();
+}
+
+#[test]
+fn the_tables_of_arguments_have_the_default_numbers() {
+    let default = |row: &str| row.rsplit('`').nth(1).unwrap_or_default().trim_matches('"').to_owned();
+    // A concurrency limit has no default of `max`.
+    let max: Vec<String> =
+        rows("max").iter().filter(|row| !row.contains("required")).map(|row| default(row)).collect();
+    assert!(!max.is_empty() && max.iter().all(|max| *max == DEFAULT_MAX.to_string()), "{max:?}");
+    let windows: Vec<String> = rows("window").iter().map(|row| default(row)).collect();
+    assert!(!windows.is_empty(), "no row of `window`");
+    for window in windows {
+        assert_eq!(grammar::parse(&window).ok(), Some(DEFAULT_MICROS), "the default of `window`: {window}");
+    }
 }

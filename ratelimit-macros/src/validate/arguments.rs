@@ -1,18 +1,17 @@
 //! Rules between the arguments of one attribute.
 
-use quote::ToTokens;
 use syn::ExprPath;
 
 use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
 use crate::diagnostics::Diagnostics;
 use crate::kind::Kind;
 use crate::parse::algorithm::{self, Algorithm, Parameter};
-use crate::parse::args::{Args, Argument, Written};
+use crate::parse::args::{Args, Argument, Written, value_of};
 use crate::parse::by::By;
 use crate::parse::calendar::LimitWindow;
 use crate::parse::name::Key;
 use crate::parse::number::{Number, Units};
-use crate::parse::tokens::find_self;
+use crate::parse::tokens::path_text;
 use crate::parse::window::grammar;
 use crate::validate::{calendar, lease};
 
@@ -30,7 +29,6 @@ pub(crate) fn check(args: &Args, attribute: &Written, diagnostics: &mut Diagnost
         check_cost(args, diagnostics);
     }
     check_caller(args, diagnostics);
-    check_self(args, diagnostics);
     lease::check(args, diagnostics);
 }
 
@@ -93,8 +91,8 @@ fn micros(args: &Args) -> Option<u64> {
 
 /// Reports each argument that the policy of `policy` already has.
 fn check_policy(policy: &Argument<ExprPath>, args: &Args, diagnostics: &mut Diagnostics) {
-    let path = policy.value.as_ref().map(|path| path.to_token_stream().to_string().replace(' ', ""));
-    let path = path.map_or_else(|_| "the policy".to_owned(), |path| format!("`{path}`"));
+    let path = policy.value.as_ref();
+    let path = path.map_or_else(|_| "the policy".to_owned(), |path| format!("`{}`", path_text(path)));
     for keyword in args.parts_of_policy() {
         diagnostics.error(
             keyword,
@@ -164,9 +162,7 @@ fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
 
 /// A block shorter than the window, or than the time to refill a bucket, would end while units of before it still count.
 fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
-    let Some(Ok(block)) = args.block.as_ref().map(|argument| &argument.value) else {
-        return;
-    };
+    let Some(block) = value_of(args.block.as_ref()) else { return };
     let Some(window) = micros(args) else { return };
     let unit = calendar::unit(args);
     if let Some(unit) = unit.filter(|_| window > grammar::MAX_MICROS) {
@@ -225,22 +221,9 @@ fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Numbers and code are written inside the wrapper, where `Self` has no meaning.
-fn check_self(args: &Args, diagnostics: &mut Diagnostics) {
-    for tokens in args.code() {
-        if let Some(own_type) = find_self(tokens) {
-            let kind = args.kind;
-            diagnostics.error(
-                own_type,
-                format!("`Self` cannot be named in {kind}; write the name of the type instead"),
-            );
-        }
-    }
-}
-
 /// Placeholders of a key and `by` cannot both name the caller, and `global` is never missing.
 fn check_caller(args: &Args, diagnostics: &mut Diagnostics) {
-    let template = matches!(args.key.as_ref().map(|key| &key.value), Some(Ok(Key::Template(..))));
+    let template = matches!(value_of(args.key.as_ref()), Some(Key::Template(..)));
     if template && let Some(by) = &args.by {
         diagnostics.error(
             &by.keyword,
@@ -248,7 +231,7 @@ fn check_caller(args: &Args, diagnostics: &mut Diagnostics) {
         );
     }
     if let Some(on_missing) = &args.on_missing
-        && matches!(args.by.as_ref().map(|by| &by.value), Some(Ok(By::Global)))
+        && matches!(value_of(args.by.as_ref()), Some(By::Global))
     {
         diagnostics.error(
             &on_missing.keyword,

@@ -1,12 +1,12 @@
 //! Rules between a calendar window and other arguments.
 
 use crate::diagnostics::Diagnostics;
-use crate::parse::args::Args;
+use crate::parse::args::{Args, value_of};
 use crate::parse::calendar::{Anchor, LimitWindow, Unit, units};
 
 /// The kind of the calendar window, if the limit has one.
 pub(crate) fn unit(args: &Args) -> Option<Unit> {
-    match args.window.as_ref()?.value.as_ref().ok()? {
+    match value_of(args.window.as_ref())? {
         LimitWindow::Calendar(unit, _) => Some(*unit),
         LimitWindow::Length(_) => None,
     }

@@ -7,13 +7,13 @@ use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
 use crate::diagnostics::Diagnostics;
 use crate::kind::Kind;
 use crate::parse::algorithm::{self, Parameter};
-use crate::parse::args::{Args, Argument};
+use crate::parse::args::{Args, Argument, value_of};
 use crate::parse::by::By;
 use crate::parse::calendar::LimitWindow;
 use crate::parse::choice::Mode;
 use crate::parse::name::{Key, Name};
 use crate::parse::number::{Number, Units};
-use crate::source_text;
+use crate::parse::tokens::path_text;
 use crate::validate::calendar;
 
 /// What decides which count a limit has, as far as it is in view. Const expressions are compared by their text.
@@ -42,7 +42,7 @@ pub(crate) fn check(group: &[Args], diagnostics: &mut Diagnostics) {
             Kind::Concurrency => ("holds two slots", "another key"),
         };
         if let (Some(first), Some(second)) = (&first.policy, &second.policy) {
-            let path = second.value.as_ref().map(source_text::of).unwrap_or_default();
+            let path = second.value.as_ref().map(path_text).unwrap_or_default();
             let message = format!(
                 "two limits of this handler both have the policy `{path}`, so a request {charged}; remove one"
             );
@@ -67,25 +67,12 @@ fn charge_together(first: &Args, second: &Args) -> bool {
     let shared = match (&first.policy, &second.policy) {
         (None, None) => count(first).is_some_and(|count| Some(count) == self::count(second)),
         (Some(first), Some(second)) => match (&first.value, &second.value) {
-            (Ok(first), Ok(second)) => source_text::of(first) == source_text::of(second),
+            (Ok(first), Ok(second)) => path_text(first) == path_text(second),
             _ => false,
         },
         _ => false,
     };
-    shared && caller(first).is_some_and(|caller| Some(caller) == self::caller(second))
-}
-
-/// The caller that a limit counts, as text. `None` in case of a mistake.
-fn caller(args: &Args) -> Option<String> {
-    if let Some(key) = &args.key
-        && let Key::Template(_, by) = key.value.as_ref().ok()?
-    {
-        return Some(by.text());
-    }
-    match &args.by {
-        None => Some(By::Ip.text()),
-        Some(by) => by.value.as_ref().ok().map(By::text),
-    }
+    shared && first.caller().is_some_and(|caller| Some(caller.text()) == second.caller().map(By::text))
 }
 
 fn report(at: &Ident, message: String, other: &Ident, note: &str, diagnostics: &mut Diagnostics) {
@@ -121,7 +108,7 @@ fn count(args: &Args) -> Option<CountIdentity> {
         };
         parameters.extend([max, burst]);
     }
-    let is_shadow = matches!(args.mode.as_ref().map(|mode| &mode.value), Some(Ok(Mode::Shadow)));
+    let is_shadow = value_of(args.mode.as_ref()) == Some(&Mode::Shadow);
     // The arguments that a concurrency limit does not have are equal here.
     Some(CountIdentity {
         key: text.clone(),

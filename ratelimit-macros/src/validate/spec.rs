@@ -1,4 +1,4 @@
-//! Specifications: a handler and its limits, complete and free of mistakes.
+//! A handler with the arguments of its limits. Its expansion is used only if no mistake was recorded.
 
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -6,17 +6,9 @@ use syn::ExprPath;
 
 use crate::bounds::MAX_GROUP;
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::kind::Kind;
-use crate::parse::algorithm::Algorithm;
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::{By, Parameter, RouteCheck};
-use crate::parse::calendar::{Anchor, LimitWindow, Zone};
-use crate::parse::choice::{Count, Mode, OnError, OnMissing};
-use crate::parse::name::{self, Name};
-use crate::parse::number::{Number, Units};
-use crate::parse::request_fn::RequestFn;
 use crate::parse::route::Route;
-use crate::parse::window::Window;
 use crate::suggest::nearest;
 use crate::validate::counts;
 use crate::validate::handler::Handler;
@@ -26,88 +18,10 @@ pub(crate) struct HandlerSpec {
     /// The value of `crate = ..`.
     pub(crate) facade: Option<ExprPath>,
     pub(crate) handler: Handler,
-    pub(crate) limits: Vec<LimitSpec>,
+    /// The arguments of each limit.
+    pub(crate) limits: Vec<Args>,
     /// The path of a stacked attribute of the other kind. Without a use of it, the compiler would report its import.
     pub(crate) other_kind: Option<syn::Path>,
-}
-
-/// One limit.
-pub(crate) struct LimitSpec {
-    pub(crate) kind: Kind,
-    pub(crate) policy: PolicySource,
-    pub(crate) by: By,
-    pub(crate) on_missing: OnMissing,
-    pub(crate) cost: Option<Units>,
-    pub(crate) count: Count,
-    pub(crate) skip: Option<RequestFn>,
-    pub(crate) plan: Option<RequestFn>,
-}
-
-/// The place where the policy of a limit is written.
-pub(crate) enum PolicySource {
-    /// In the arguments.
-    Arguments(Box<PolicySpec>),
-    /// In a `static` or `const` at this path.
-    Path(ExprPath),
-}
-
-/// A policy in the arguments.
-pub(crate) struct PolicySpec {
-    pub(crate) key: PolicyKey,
-    pub(crate) max: Option<Units>,
-    pub(crate) window: Option<LimitWindow>,
-    pub(crate) zone: Option<Zone>,
-    pub(crate) anchor: Option<Anchor>,
-    pub(crate) algorithm: Option<&'static Algorithm>,
-    pub(crate) sub_windows: Option<Number>,
-    pub(crate) burst: Option<Number>,
-    pub(crate) name: Option<Name>,
-    pub(crate) on_error: OnError,
-    pub(crate) block: Option<Window>,
-    pub(crate) mode: Mode,
-    pub(crate) lease: Option<Window>,
-}
-
-impl LimitSpec {
-    /// The code that chooses `max` per request.
-    pub(crate) fn dynamic_max(&self) -> Option<&RequestFn> {
-        match &self.policy {
-            PolicySource::Arguments(policy) => policy.dynamic_max(),
-            PolicySource::Path(_) => None,
-        }
-    }
-
-    /// The code that chooses `anchor` per request, with the policy in the arguments.
-    pub(crate) fn dynamic_anchor(&self) -> Option<(&PolicySpec, &RequestFn)> {
-        match &self.policy {
-            PolicySource::Arguments(policy) => Some((policy, policy.dynamic_anchor()?)),
-            PolicySource::Path(_) => None,
-        }
-    }
-
-    /// The code that chooses `cost` per request.
-    pub(crate) fn dynamic_cost(&self) -> Option<&RequestFn> {
-        self.cost.as_ref().and_then(Units::per_request)
-    }
-}
-
-impl PolicySpec {
-    /// The code that chooses `max` per request.
-    pub(crate) fn dynamic_max(&self) -> Option<&RequestFn> {
-        self.max.as_ref().and_then(Units::per_request)
-    }
-
-    /// The code that chooses `anchor` per request.
-    pub(crate) fn dynamic_anchor(&self) -> Option<&RequestFn> {
-        self.anchor.as_ref().and_then(Anchor::per_request)
-    }
-}
-
-/// The key of the policy.
-pub(crate) enum PolicyKey {
-    Given(Name),
-    /// The module path is prepended at compile time.
-    Default(String),
 }
 
 /// Joins the arguments of all attributes with the handler.
@@ -126,22 +40,24 @@ pub(crate) fn validate(
         diagnostics.error(&handler.signature.ident, message);
     }
     counts::check(&group, diagnostics);
-    let mut own_facade: Option<Argument<ExprPath>> = None;
-    let mut limits = Vec::new();
-    for (index, mut args) in group.into_iter().enumerate() {
-        if let Some(other) = args.facade.take() {
-            check_facade(own_facade.as_ref(), &other, diagnostics);
-            own_facade = own_facade.or(Some(other));
-        }
-        limits.push(limit(args, index, handler.as_ref().ok(), routes, diagnostics));
+    let mut facades = group.iter().filter_map(|args| args.facade.as_ref());
+    let facade = facades.next();
+    for other in facades {
+        check_facade(facade, other, diagnostics);
+    }
+    for parameter in group.iter().filter_map(Args::caller).flat_map(By::parameters) {
+        check_parameter(parameter, routes, diagnostics);
+    }
+    for by in group.iter().filter_map(Args::caller) {
+        check_function(by, routes, diagnostics);
     }
     Ok(HandlerSpec {
-        facade: match own_facade {
-            Some(own) => Some(own.value?),
+        facade: match facade {
+            Some(own) => own.value.as_ref().ok().cloned(),
             None => inherited_facade.cloned(),
         },
         handler: handler?,
-        limits: limits.into_iter().collect::<Result<_, _>>()?,
+        limits: group,
         other_kind: None,
     })
 }
@@ -180,54 +96,18 @@ pub(crate) fn inner_name(group: &[Args], beside: bool, diagnostics: &mut Diagnos
     Some(inner.clone())
 }
 
-fn limit(
-    args: Args,
-    index: usize,
-    handler: Option<&Handler>,
-    routes: &[Route],
-    diagnostics: &mut Diagnostics,
-) -> Result<LimitSpec, Reported> {
-    let (key, by) = match value_of(args.key)? {
-        None => (default_key(index, handler), None),
-        Some(name::Key::Name(key)) => (PolicyKey::Given(key), None),
-        Some(name::Key::Template(key, by)) => (PolicyKey::Given(key), Some(by)),
-    };
-    let by = value_of(args.by)?.or(by).unwrap_or(By::Ip);
-    for parameter in by.parameters() {
-        check_parameter(parameter, routes, diagnostics);
+/// Reports a function that has the name of a parameter, which was probably meant.
+fn check_function(by: &By, routes: &[Route], diagnostics: &mut Diagnostics) {
+    if let By::Function(path) = by
+        && let Some(word) = path.path.get_ident().map(ToString::to_string)
+        && routes.iter().any(|route| route.parameters.contains(&word))
+    {
+        let message = format!(
+            "`{word}` is a parameter of the route: write `by = path(\"{word}\")`, or `by = self::{word}` for a function of \
+             that name"
+        );
+        diagnostics.error(path, message);
     }
-    let policy = match value_of(args.policy)? {
-        Some(path) => PolicySource::Path(path),
-        None => PolicySource::Arguments(Box::new(PolicySpec {
-            key,
-            max: value_of(args.max)?,
-            window: value_of(args.window)?,
-            zone: value_of(args.zone)?,
-            anchor: value_of(args.anchor)?,
-            algorithm: value_of(args.algorithm)?,
-            sub_windows: value_of(args.sub_windows)?,
-            burst: value_of(args.burst)?,
-            name: value_of(args.name)?,
-            on_error: value_of(args.on_error)?.unwrap_or(OnError::Local),
-            block: value_of(args.block)?,
-            mode: value_of(args.mode)?.unwrap_or(Mode::Enforce),
-            lease: value_of(args.lease)?,
-        })),
-    };
-    Ok(LimitSpec {
-        kind: args.kind,
-        policy,
-        by,
-        on_missing: value_of(args.on_missing)?.unwrap_or(OnMissing::Reject),
-        cost: value_of(args.cost)?,
-        count: value_of(args.count)?.unwrap_or(Count::All),
-        skip: value_of(args.skip)?,
-        plan: value_of(args.plan)?,
-    })
-}
-
-fn value_of<T>(argument: Option<Argument<T>>) -> Result<Option<T>, Reported> {
-    argument.map(|argument| argument.value).transpose()
 }
 
 /// Checks a path parameter against the routes in view.
@@ -250,13 +130,4 @@ fn check_parameter(parameter: &Parameter, routes: &[Route], diagnostics: &mut Di
             RouteCheck::Suggest | RouteCheck::Off => {}
         }
     }
-}
-
-/// The handler's name. Further limits add their position, because headers list policies by name.
-///
-/// The name may have any letters: the facade turns it into a valid key.
-fn default_key(index: usize, handler: Option<&Handler>) -> PolicyKey {
-    let name: String = handler.map(Handler::path).unwrap_or_default();
-    let name: String = name.split_whitespace().collect();
-    PolicyKey::Default(if index == 0 { name } else { format!("{name}#{}", index + 1) })
 }

@@ -42,8 +42,14 @@ enum Mistake {
     ShadowDenialsChargeNothing,
     WaitsAreChecks,
     TurnsAreKept,
-    /// Decides under another policy.
-    Instead(fn(&Policy) -> Option<Policy>),
+    // Decides under another policy.
+    WithoutBlocks,
+    WithLongerBlocks,
+    ShadowLimitsAreEnforced,
+    WithoutSubWindows,
+    KeysAreOne,
+    WindowsAreOne,
+    MonthsHaveThirtyDays,
 }
 
 fn policy(like: &Policy) -> PolicyBuilder {
@@ -51,32 +57,23 @@ fn policy(like: &Policy) -> PolicyBuilder {
     Policy::builder(key).algorithm(like.algorithm()).max(like.max()).window(like.window())
 }
 
-fn without_block(of: &Policy) -> Option<Policy> {
-    of.block().map(|_| policy(of).build())
-}
-
-fn with_a_longer_block(of: &Policy) -> Option<Policy> {
-    of.block().map(|block| policy(of).block(2 * block).build())
-}
-
-fn enforced(of: &Policy) -> Option<Policy> {
-    (of.mode() == Mode::Shadow).then(|| policy(of).build())
-}
-
-fn in_whole_windows(of: &Policy) -> Option<Policy> {
-    (of.sub_windows() > 1).then(|| policy(of).build())
-}
-
-fn with_one_key(of: &Policy) -> Option<Policy> {
-    (of.key() == "other").then(|| policy(of).build().with_key("random").unwrap())
-}
-
-fn with_one_window(of: &Policy) -> Option<Policy> {
-    (of.window() == Duration::from_secs(61)).then(|| policy(of).window(Duration::from_secs(60)).build())
-}
-
-fn with_months_of_thirty_days(of: &Policy) -> Option<Policy> {
-    of.calendar().map(|_| policy(of).window(Duration::from_secs(30 * 86_400)).build())
+impl Mistake {
+    /// The policy by which the store decides in place of another.
+    fn instead(self, of: &Policy) -> Option<Policy> {
+        let (minute, has_longer) = (Duration::from_secs(60), of.window() == Duration::from_secs(61));
+        match self {
+            Self::WithoutBlocks => of.block().map(|_| policy(of).build()),
+            Self::WithLongerBlocks => of.block().map(|block| policy(of).block(2 * block).build()),
+            Self::ShadowLimitsAreEnforced => (of.mode() == Mode::Shadow).then(|| policy(of).build()),
+            Self::WithoutSubWindows => (of.sub_windows() > 1).then(|| policy(of).build()),
+            Self::KeysAreOne => (of.key() == "other").then(|| policy(of).build().with_key("random").unwrap()),
+            Self::WindowsAreOne => has_longer.then(|| policy(of).window(minute).build()),
+            Self::MonthsHaveThirtyDays => {
+                of.calendar().map(|_| policy(of).window(30 * 24 * 60 * minute).build())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The smallest history has a group or does not, by chance.
@@ -107,13 +104,13 @@ const IN_HISTORIES: [(Mistake, &str); 30] = [
     (Mistake::ShadowDenialsChargeNothing, GROUP_OR_ALONE),
     (Mistake::WaitsAreChecks, GROUP_OR_ALONE),
     (Mistake::TurnsAreKept, GROUP_OR_ALONE),
-    (Mistake::Instead(without_block), GROUP_OR_ALONE),
-    (Mistake::Instead(with_a_longer_block), GROUP_OR_ALONE),
-    (Mistake::Instead(enforced), GROUP_OR_ALONE),
-    (Mistake::Instead(in_whole_windows), GROUP_OR_ALONE),
-    (Mistake::Instead(with_one_key), GROUP_OR_ALONE),
-    (Mistake::Instead(with_one_window), GROUP_OR_ALONE),
-    (Mistake::Instead(with_months_of_thirty_days), GROUP_OR_ALONE),
+    (Mistake::WithoutBlocks, GROUP_OR_ALONE),
+    (Mistake::WithLongerBlocks, GROUP_OR_ALONE),
+    (Mistake::ShadowLimitsAreEnforced, GROUP_OR_ALONE),
+    (Mistake::WithoutSubWindows, GROUP_OR_ALONE),
+    (Mistake::KeysAreOne, GROUP_OR_ALONE),
+    (Mistake::WindowsAreOne, GROUP_OR_ALONE),
+    (Mistake::MonthsHaveThirtyDays, GROUP_OR_ALONE),
 ];
 
 #[derive(Debug)]
@@ -131,10 +128,7 @@ impl Broken {
     /// The policies and callers by which the store decides in place of those of the group.
     fn instead(&self, group: &[Check<'_>]) -> Vec<(Policy, Vec<u8>)> {
         let instead = |check: &Check<'_>| {
-            let policy = match self.mistake {
-                Mistake::Instead(other) => other(check.policy()),
-                _ => None,
-            };
+            let policy = self.mistake.instead(check.policy());
             let caller = check.partition();
             let caller = match self.mistake {
                 Mistake::CallersAreCStrings => caller.split(|byte| *byte == 0).next().unwrap(),
@@ -207,7 +201,9 @@ impl Store for Broken {
                 return Err(StoreError::rejected("too many requests"));
             }
             Mistake::DenialsCharge if !outcome.is_allowed() && operation == Operation::Check => {
-                checks.iter().for_each(|check| _ = decide(&[*check], &mut states));
+                for check in &checks {
+                    let _ = decide(&[*check], &mut states);
+                }
             }
             Mistake::ChargesACountOnce => {
                 *states = before;
@@ -264,7 +260,7 @@ impl Store for Broken {
 /// The failure of a case about a store with a mistake.
 fn failure(case: impl Fn()) -> String {
     let failed = catch_unwind(AssertUnwindSafe(case));
-    failed.expect_err("the mistake is found").downcast_ref::<String>().unwrap().clone()
+    failed.unwrap_err().downcast_ref::<String>().unwrap().clone()
 }
 
 fn failure_of_histories(mistake: Mistake) -> String {

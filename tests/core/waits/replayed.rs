@@ -149,7 +149,7 @@ fn play(store: &Timed, policy: &Policy, caller: &str, events: &[Event]) -> (usiz
             }
             Event::GiveUp(index) if !ahead.is_empty() => {
                 let turn = turns.remove(*index.get(&ahead));
-                give_up(store, turn.future.unwrap());
+                give_up(store, turn.future.unwrap(), policy, caller);
                 given_up += 1;
                 if model.tat == turn.end {
                     model.tat -= i128::from(turn.cost) * model.window;

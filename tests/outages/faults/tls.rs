@@ -1,10 +1,11 @@
 //! Certificates and handshakes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratelimit_core::{RateLimiter, RedisStore};
 use tests::outage::{Outage, PROBE};
 use tests::proxy::{Mode, Proxy};
+use tests::sentinel::SERVICE;
 use tests::tls::{Certificate, secured_server};
 
 use super::{SECOND, patient};
@@ -72,4 +73,38 @@ async fn a_handshake_that_stalls_is_an_outage() {
     outage.lasts().await;
     proxy.set(Mode::Pass);
     outage.ends_within(2 * SECOND).await;
+}
+
+#[tokio::test]
+async fn a_sentinel_with_tls_names_a_master_with_tls() {
+    let Some(secured) = secured_server(Certificate::Good) else { return };
+    let sentinel = secured.sentinel(Certificate::Good);
+    let url = format!("rediss-sentinel://localhost:{}/{SERVICE}", sentinel.tls_port);
+    let builder = RedisStore::builder(&url).root_certificate_pem(secured.authority.clone());
+    let builder = builder.deadline(20 * SECOND).connect_timeout(20 * SECOND);
+    let limiter = RateLimiter::new(builder.build().unwrap());
+    let end = Instant::now() + 60 * SECOND;
+    let outcome = loop {
+        match limiter.check(&PROBE, "a").await {
+            Ok(outcome) => break outcome,
+            // The sentinel has not seen the master yet.
+            Err(error) => assert!(Instant::now() < end, "{error:?}"),
+        }
+        tokio::time::sleep(SECOND / 20).await;
+    };
+    assert_eq!(outcome.remaining(), PROBE.max() - 1);
+    let plain = patient(&secured.server.url());
+    assert_eq!(plain.peek(&PROBE, "a").await.unwrap().remaining(), PROBE.max() - 1);
+}
+
+#[tokio::test]
+async fn a_sentinel_whose_certificate_is_of_a_stranger_names_no_master() {
+    let Some(secured) = secured_server(Certificate::Good) else { return };
+    let sentinel = secured.sentinel(Certificate::OfAStranger);
+    let url = format!("rediss-sentinel://localhost:{}/{SERVICE}", sentinel.tls_port);
+    let builder = RedisStore::builder(&url).root_certificate_pem(secured.authority.clone());
+    let mut outage = Outage::with("sentinel of a stranger", builder).with_slack(TLS_SLACK);
+    outage.until_noticed().await;
+    outage.policies_apply().await;
+    assert_eq!(secured.server.query("DBSIZE"), ":0");
 }

@@ -38,7 +38,7 @@ fn backlog(state: &State, policy: &Policy, now: u64) -> i128 {
 /// What one history did: refunds that gave something back, states that were long, dropped states.
 fn play(random: &mut Random) -> Result<[u64; 3], String> {
     let units = [(1, 1_000), (3, 1_000), (7, 1_000), (1_000, 1_000), (999, 1_000), (3_000, 1_000)];
-    let (max, window) = units[random.below(6) as usize];
+    let (max, window) = units[random.index(6)];
     let policy = bucket(max, window, 1 + random.below(6));
     let unit = window / max + 1;
     let (mut now, mut state, mut seen) = (START, State::new(&policy), [0; 3]);
@@ -51,7 +51,7 @@ fn play(random: &mut Random) -> Result<[u64; 3], String> {
     for _ in 0..5 + random.below(40) {
         match random.below(20) {
             0..=4 => {
-                let by = [0, 1, random.below(unit * 2), random.below(unit * 8)][random.below(4) as usize];
+                let by = [0, 1, random.below(unit * 2), random.below(unit * 8)][random.index(4)];
                 now += by;
                 kept.now += i128::from(by) * i128::from(max);
                 // A table drops what decides as a new state would.
@@ -81,7 +81,7 @@ fn play(random: &mut Random) -> Result<[u64; 3], String> {
                 kept.charges.push((kept.now, i128::from(cost)));
             }
             _ if !open.is_empty() => {
-                let (place, taken_at, until, cost) = open.remove(random.below(open.len() as u64) as usize);
+                let (place, taken_at, until, cost) = open.remove(random.index(open.len()));
                 let units = if random.below(3) == 0 { 1 + random.below(cost) } else { cost };
                 let before = backlog(&state, &policy, now);
                 state.refund(&policy, at(now), at(taken_at), at(until), units);

@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 
-use crate::algorithm::{Operation, State, decide_one, decide_without_slots};
+use crate::algorithm::{Operation, State, decide_without_slots};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::Outcome;
@@ -26,18 +26,16 @@ pub(super) struct StoredState {
 impl StoredState {
     #[inline]
     pub(super) fn decide(&mut self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
-        let mut outcome = match operation {
+        match operation {
             Operation::Peek => self.peek(check, now),
-            _ => decide_without_slots(check.policy(), check.cost(), &mut self.state, now, operation),
-        };
-        outcome.set_shadow(check.is_shadow());
-        outcome
+            _ => decide_without_slots(check, &mut self.state, now, operation),
+        }
     }
 
     /// Apart, so that `decide` is small enough to be inlined.
     #[cold]
     fn peek(&self, check: &Check<'_>, now: Timestamp) -> Outcome {
-        decide_one(check.policy(), check.cost(), &mut self.state.clone(), now, Operation::Peek)
+        decide_without_slots(check, &mut self.state.clone(), now, Operation::Peek)
     }
 }
 
@@ -101,8 +99,7 @@ impl Shard {
         operation: Operation,
     ) -> Outcome {
         let mut state = State::new(check.policy());
-        let mut outcome = decide_without_slots(check.policy(), check.cost(), &mut state, now, operation);
-        outcome.set_shadow(check.is_shadow());
+        let outcome = decide_without_slots(check, &mut state, now, operation);
         if operation == Operation::Check && outcome.fits() {
             self.table.insert_unique(hash(digest), StoredState { digest, state }, |entry| hash(entry.digest));
         }

@@ -178,8 +178,6 @@ impl RedisStoreBuilder {
 
     /// [Lease](crate::PolicyBuilder::lease) of fixed windows and sliding window counters whose policies set none; by default
     /// none, at most [`MAX_LEASE`](crate::policy::MAX_LEASE).
-    ///
-    /// Token buckets need a lease of their own, because a refund of a leased bucket has no effect.
     pub fn default_lease(mut self, lease: Duration) -> Self {
         self.default_lease = Some(lease);
         self

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use super::client::Client;
-use super::command::{Command, GuardedCommand, Keys, ScriptCall};
+use super::command::{Command, GuardedCommand};
 use super::denial_cache::DenialCache;
-use super::lease::{LeaseTarget, Leases};
-use super::protocol::{Encoder, LimitArg, RefundArgs, Request};
+use super::lease::Leases;
+use super::protocol::{Encoder, LimitArg, Request};
 use super::queue::PendingReply;
+use super::refunds::{UnclaimedTurn, refund_command};
 use super::riders::Rider;
-use super::script;
 use super::slots::SlotTable;
 use crate::algorithm::Operation;
 use crate::check::Check;
@@ -91,31 +91,23 @@ impl GroupClient {
         for check in group {
             self.client.link.durability.warn_about(check.policy());
         }
-        let target = |(i, check)| self.leases.target(check, i, operation);
-        let targets: Box<[LeaseTarget]> = group.iter().enumerate().filter_map(target).collect();
-        let rider = if targets.is_empty() { Rider::None } else { Rider::Leases(targets) };
+        let targets = self.leases.targets(group, operation);
+        let rider = match (group, operation) {
+            ([check], Operation::Wait { .. }) if check.has_turns() => {
+                let (encoder, denials) = (Arc::clone(&self.encoder), Arc::clone(&self.denials));
+                Rider::Turn(Box::new(UnclaimedTurn::new(check, encoder, denials, &self.client.queues)))
+            }
+            _ if targets.is_empty() => Rider::None,
+            _ => Rider::Leases(targets),
+        };
         self.client.queues.submit(self.request(group, operation), rider, deadline)
     }
 
     /// Admits a request by held units, if all of its limits have leases with enough of them.
     pub(super) fn try_leases(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        if let [check] = group {
-            // The one branch of limits without leases.
-            let interval = self.leases.interval(check.policy());
-            if interval == 0 {
-                return None;
-            }
-            let (outcome, wants_lease) = self.leases.take(check, interval)?;
-            if wants_lease {
-                self.prefetch(check);
-            }
-            return Some(outcome);
-        }
-        let (outcome, wanted) = self.leases.take_group(group)?;
+        let (outcome, wanted) = self.leases.take(group, Operation::Check)?;
         for index in wanted {
-            if self.leases.may_prefetch(&group[index]) {
-                self.prefetch(&group[index]);
-            }
+            self.prefetch(&group[index]);
         }
         Some(outcome)
     }
@@ -123,52 +115,43 @@ impl GroupClient {
     /// Fetches the next lease of a limit in the background.
     #[cold]
     fn prefetch(&self, check: &Check<'_>) {
-        if let Some(target) = self.leases.target(check, 0, Operation::Check) {
-            let deadline = Deadline::after(self.client.link.deadline());
-            let request = self.request(std::slice::from_ref(check), Operation::Check);
-            self.client.queues.submit_unawaited(request, Rider::Leases([target].into()), deadline);
-        }
+        let group = std::slice::from_ref(check);
+        let rider = Rider::Leases(self.leases.targets(group, Operation::Check));
+        let deadline = Deadline::after(self.client.link.deadline());
+        self.client.queues.submit_unawaited(self.request(group, Operation::Check), rider, deadline);
     }
 
-    /// Decides about a group, by held units as far as there are any, and charges it if every limit passes.
-    pub(super) async fn check(
+    /// Has the server decide about a group as a whole, and charge it if it passes. Held units that are in the way go back before.
+    pub(super) async fn charge(
         &self,
         group: &[Check<'_>],
+        operation: Operation,
         deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        if group.iter().all(|check| self.leases.interval(check.policy()) == 0) {
-            return self.decide(group, Operation::Check, deadline).await;
-        }
-        let reserved = self.leases.reserve(group);
-        if reserved.is_empty() {
-            return self.decide(group, Operation::Check, deadline).await;
-        }
-        // On an error, or if the future is dropped, the held units go back.
-        let asked = reserved.asked(group);
-        let outcome = if asked.is_empty() {
-            None
-        } else {
-            Some(self.decide(&asked, Operation::Check, deadline).await?)
-        };
-        Ok(reserved.finish(group, outcome.as_ref()))
+        self.make_way(group, operation);
+        let outcome = self.decide(group, operation, deadline).await?;
+        Ok(self.leases.with_held(group, outcome, operation))
     }
 
-    /// Charges one limit although it may not fit, by held units as far as there are any, and ends the caller's denials.
+    /// Sends what is held of the limits back, as far as it is in the way, before the request that follows.
+    fn make_way(&self, group: &[Check<'_>], operation: Operation) {
+        if self.leases.make_way(group, operation) {
+            drop(self.client.queues.send_rider_commands());
+        }
+    }
+
+    /// Charges one limit although it may not fit, and ends the caller's denials. Held units pay, if there are enough.
     pub(super) async fn overdraw(&self, check: &Check<'_>, deadline: Deadline) -> Result<(), StoreError> {
-        // On an error, or if the future is dropped, the held units go back.
-        let (reserved, missing) = self.leases.reserve_for_settlement(check);
-        if missing == 0 {
-            reserved.confirm();
+        let group = std::slice::from_ref(check);
+        if self.try_leases(group).is_some() {
             return Ok(());
         }
-        let check = [check.with_cost(missing)];
-        let guard = self.denials.invalidate_on_drop(&check);
         // The answer ends the leases that were on their way, which would be used beside the debt.
-        let reply = self.submit(&check, Operation::Overdraw, deadline).reply().await;
+        self.make_way(group, Operation::Overdraw);
+        let guard = self.denials.invalidate_on_drop(group);
+        let reply = self.submit(group, Operation::Overdraw, deadline).reply().await;
         drop(guard);
-        reply?.into_overdrawn(&check[0])?;
-        reserved.confirm();
-        Ok(())
+        reply?.into_overdrawn(check)
     }
 
     /// Whether the group takes several calls: in a cluster, if it has several callers.
@@ -272,13 +255,11 @@ impl GroupClient {
     ) {
         let sent = callers.iter().zip(outcomes).filter_map(|(caller, outcome)| {
             let reservation = outcome.reservation(&caller.checks)?;
-            let refundable =
-                reservation.charges().filter(|charge| self.leases.allows_refund(&charge.check()));
-            let refunded = refundable.map(|charge| {
+            let refunded = reservation.charges().map(|charge| {
                 let has_turns = charge.check().has_turns();
                 charge.as_turn_if(has_turns)
             });
-            Some(self.send_refunds(&refunded.collect::<SmallVec<[Charge<'_>; 2]>>(), deadline))
+            Some(self.send_refunds(refunded, deadline))
         });
         let sent: SmallVec<[PendingReply; 2]> = sent.flatten().collect();
         if let Err(error) = wait_for_all(sent).await
@@ -298,29 +279,23 @@ impl GroupClient {
         reservation: &Reservation<'_>,
         deadline: Deadline,
     ) -> Result<(), StoreError> {
-        // Units of leases go back to them. Those of a leased token bucket are not refunded.
-        let left: SmallVec<[Charge<'_>; 2]> =
-            reservation.charges().filter(|charge| !self.leases.take_back(charge)).collect();
-        wait_for_all(self.send_refunds(&left, deadline)).await
+        // Units of leases go back to them.
+        let left = reservation.charges().filter(|charge| !self.leases.put_back(charge));
+        wait_for_all(self.send_refunds(left, deadline)).await
     }
 
-    /// Sends one refund per caller of the charges.
-    fn send_refunds(&self, charges: &[Charge<'_>], deadline: Deadline) -> SmallVec<[PendingReply; 2]> {
-        let key_format = &self.encoder.key_format;
+    /// Sends one refund per caller of the charges. Slots are freed when their outcome is dropped, and not refunded.
+    fn send_refunds<'a>(
+        &self,
+        charges: impl Iterator<Item = Charge<'a>>,
+        deadline: Deadline,
+    ) -> SmallVec<[PendingReply; 2]> {
+        let charges: SmallVec<[Charge<'_>; 2]> =
+            charges.filter(|charge| !charge.check().policy().is_concurrency()).collect();
         charges
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
-            .map(|caller| {
-                let mut keys = Keys::new();
-                let mut arguments = RefundArgs::new((self.encoder.now)());
-                for charge in caller {
-                    keys.push(key_format.redis_key(&key_format.key(&charge.check())));
-                    arguments.push(charge);
-                }
-                let script = script::refund(caller.iter().map(|charge| charge.check().policy().algorithm()));
-                let checks: SmallVec<[Check<'_>; 2]> = caller.iter().map(Charge::check).collect();
-                let call = ScriptCall { script, keys, arguments: smallvec![arguments.into_bytes()] };
-                self.send(Command::Run(call), self.denials.invalidate_on_drop(&checks), deadline)
-            })
+            .map(|caller| refund_command(caller, &self.encoder, &self.denials))
+            .map(|command| self.client.queues.send(command, deadline))
             .collect()
     }
 

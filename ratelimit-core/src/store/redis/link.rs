@@ -4,6 +4,9 @@
 //! says so, `NOSCRIPT`, and in a cluster `MOVED`, `ASK`, `TRYAGAIN`, `CLUSTERDOWN` and `READONLY`. After a timeout, or if the connection is lost before the reply, it is unknown
 //! whether the request was charged, so it is not sent again.
 
+#[cfg(test)]
+pub(super) mod tests;
+
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use super::breaker::Breaker;
 use super::command::Command;
 use super::error::{CallError, ConnectionImpact};
-use super::lanes::Lanes;
+use super::lease::Lanes;
 use super::server_check::Durability;
 use super::server_clock::ServerClock;
 use super::timeouts::Timeouts;

@@ -12,5 +12,5 @@ mod encode;
 mod tests;
 
 pub(super) use self::batch::{Batch, LimitArg, PolicyArg, Request};
-pub(super) use self::decode::{EXPECTED, Replies, Reply};
+pub(super) use self::decode::{EXPECTED, Replies, Reply, Unclaimed};
 pub(super) use self::encode::{Encoder, RefundArgs};

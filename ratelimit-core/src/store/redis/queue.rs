@@ -99,7 +99,12 @@ impl Queues {
     pub(super) fn send_rider_commands(&self) -> Vec<PendingReply> {
         let Shared { link, riders, encoder, .. } = &*self.shared;
         let commands = riders.take_commands(encoder, link.is_cluster());
-        commands.into_iter().map(|command| self.send(command, Deadline::after(link.deadline()))).collect()
+        commands.into_iter().map(|command| self.send(command, self.deadline())).collect()
+    }
+
+    /// The store's deadline, from now on.
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline::after(self.shared.link.deadline())
     }
 
     /// A connection has been made.

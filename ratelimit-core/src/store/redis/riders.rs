@@ -1,4 +1,4 @@
-//! Riders: leases and slots, which take part in the calls of requests. The queue carries what they add, and knows neither.
+//! Riders: leases, slots and turns, which take part in the calls of requests. The queue carries what they add, and knows neither.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::command::GuardedCommand;
 use super::lease::{CallLeases, LeaseTarget, Leases};
-use super::protocol::{Encoder, LimitArg, Replies, Request};
+use super::protocol::{Encoder, LimitArg, Replies, Request, Unclaimed};
 use super::slots::{CallSlots, SlotTable};
 use super::topology::NodeId;
 use crate::algorithm::Operation;
@@ -19,6 +19,8 @@ pub(super) enum Rider {
     Leases(Box<[LeaseTarget]>),
     /// It only tells of slots.
     Message,
+    /// A turn, and what gives it back if nothing waits for the reply.
+    Turn(Box<dyn Unclaimed>),
 }
 
 /// The leases and slots of a store.
@@ -66,13 +68,15 @@ pub(super) struct CallRiders {
     lease_requests: SmallVec<[LimitArg; 1]>,
     /// `None` if no limit of the call is one of slots.
     slots: Option<Box<CallSlots>>,
+    /// What gives turns back, and the indices of their requests.
+    turns: Vec<(usize, Box<dyn Unclaimed>)>,
     /// Whether a message of the call only tells of slots. Then it is worth sending although no request waits.
     tells: bool,
 }
 
 impl CallRiders {
     pub(super) fn new() -> Self {
-        Self { leases: None, lease_requests: SmallVec::new(), slots: None, tells: false }
+        Self { leases: None, lease_requests: SmallVec::new(), slots: None, turns: Vec::new(), tells: false }
     }
 
     /// Adds the rider of a request for `node`. `place` is the index of the request in the call, or `None` if the call has it only for
@@ -91,6 +95,10 @@ impl CallRiders {
                 let new = || Box::new(CallLeases::new(&all.leases, node.map(NodeId::index)));
                 let leases = self.leases.get_or_insert_with(new);
                 leases.add(targets, &request.limits, place, &mut self.lease_requests);
+                false
+            }
+            Rider::Turn(turn) => {
+                self.turns.extend(place.map(|place| (place, turn)));
                 false
             }
             Rider::Message => {
@@ -129,6 +137,9 @@ impl CallRiders {
         }
         if let Some(mut leases) = self.leases {
             leases.finish(replies, requests);
+        }
+        for (request, turn) in self.turns {
+            replies.if_unclaimed(request, turn);
         }
     }
 }

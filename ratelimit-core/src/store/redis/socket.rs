@@ -4,6 +4,7 @@
 //! does nothing but read gives it its reply in time while the application's threads are busy. The client crate's connection
 //! ([`ClientStream`]) shares the socket, so that all commands to a server have one order.
 
+mod client_replies;
 mod client_stream;
 mod frame;
 
@@ -18,15 +19,15 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::{RedisError, RedisResult, Value};
+use redis::{ErrorKind, RedisError, RedisResult, Value};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use self::client_stream::ClientReplies;
+use self::client_replies::ClientReplies;
 pub(super) use self::client_stream::ClientStream;
-use self::frame::{frame_len, value_of};
+use self::frame::{FrameEnd, value_of};
 use super::reply_sink::{CallId, ReplySink, hand_over};
 
 /// Bytes that are read at a time; more than the replies to one batch.
@@ -70,6 +71,11 @@ impl Socket {
         let reader = Arc::clone(&shared);
         thread::Builder::new().name("ratelimit-read".to_owned()).spawn(move || reader.read_until_lost())?;
         Ok(Arc::new(Self(shared)))
+    }
+
+    /// Gives the connection up, such as one whose replies are those of other commands.
+    pub(super) fn give_up(&self) {
+        self.0.shut_down();
     }
 
     /// Writes the packed commands of calls, whose replies go to `sink`. Returns false if the connection is lost: then
@@ -151,7 +157,7 @@ impl Shared {
     }
 
     fn read_until_lost(&self) {
-        let (mut buffer, mut filled) = (vec![0; READ_SIZE], 0);
+        let (mut buffer, mut filled, mut end) = (vec![0; READ_SIZE], 0, FrameEnd::default());
         let lost = loop {
             if filled == buffer.len() {
                 buffer.resize(2 * filled, 0);
@@ -163,10 +169,14 @@ impl Shared {
                 Err(Errno::INTR) => continue,
                 Err(error) => break error.into(),
             }
-            match self.deliver(&buffer[..filled]) {
+            match self.deliver(&buffer[..filled], &mut end) {
                 Ok(used) => {
                     buffer.copy_within(used..filled, 0);
                     filled -= used;
+                    if filled < READ_SIZE && buffer.len() > READ_SIZE {
+                        buffer.truncate(READ_SIZE);
+                        buffer.shrink_to_fit();
+                    }
                 }
                 Err(error) => break error,
             }
@@ -174,20 +184,31 @@ impl Shared {
         self.lose(&RedisError::from(lost));
     }
 
-    /// Gives whole replies to those that wait for them. Returns the number of bytes of these.
-    fn deliver(&self, bytes: &[u8]) -> io::Result<usize> {
+    /// Gives whole replies to those that wait for them. Returns the number of bytes of these. `end` is that of the first one.
+    fn deliver(&self, bytes: &[u8], end: &mut FrameEnd) -> io::Result<usize> {
         let mut used = 0;
-        while let Some(length) = frame_len(&bytes[used..])? {
+        while let Some(length) = end.find(&bytes[used..])? {
             let frame = &bytes[used..used + length];
             used += length;
-            // Messages that are no replies, and what the server says before any command, are the client crate's.
             let awaited = match frame.first() {
                 Some(b'>') => None,
                 _ => self.awaited.lock().as_mut().and_then(VecDeque::pop_front),
             };
-            match awaited {
-                Some(Awaited::Call(sink, call)) => reply(&sink, call, value_of(frame)),
-                Some(Awaited::Client) | None => self.client.add(frame),
+            let is_its_own = match &awaited {
+                Some(Awaited::Call(sink, call)) => {
+                    let value = value_of(frame);
+                    let is_value = !value.as_ref().is_err_and(|error| error.kind() == ErrorKind::Parse);
+                    reply(sink, *call, value) && is_value
+                }
+                // Messages that are no replies, and the error with which a server ends a connection, are the client crate's.
+                Some(Awaited::Client) | None => {
+                    self.client.add(frame);
+                    awaited.is_some() || matches!(frame.first(), Some(b'>' | b'-'))
+                }
+            };
+            if !is_its_own {
+                let problem = "the server sent a reply that is not that of a command";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
             }
         }
         Ok(used)
@@ -206,9 +227,7 @@ impl Shared {
     }
 }
 
-/// Hands a reply over, unless its queue is gone.
-fn reply(sink: &Weak<dyn ReplySink>, call: CallId, reply: RedisResult<Value>) {
-    if let Some(sink) = sink.upgrade() {
-        hand_over(sink, call, reply);
-    }
+/// Hands a reply over, unless its queue is gone. Returns false if it is not that of the call.
+fn reply(sink: &Weak<dyn ReplySink>, call: CallId, reply: RedisResult<Value>) -> bool {
+    sink.upgrade().is_none_or(|sink| hand_over(sink, call, reply))
 }

@@ -96,7 +96,7 @@ impl Link {
                 pin!(state.wait_for(|state| !matches!(state, ConnectionState::Up { suspect: false, .. })));
             // The sender is `self`, so waiting cannot fail.
             while timeout(self.timeouts.ping_interval, serves_no_longer.as_mut()).await.is_err() {
-                self.ping(connection.clone(), generation).await;
+                self.ping(&connection, generation).await;
             }
             metrics::disconnected();
             tracing::debug!(
@@ -116,12 +116,12 @@ impl Link {
 
     /// Pings the connection, so that a loss or a hang is noticed without requests. In a cluster it pings the connections
     /// to masters, whose loss it notices; the client crate watches its own connections.
-    async fn ping(&self, mut connection: RedisConnection, generation: u64) {
+    async fn ping(&self, connection: &RedisConnection, generation: u64) {
         if let Some(nodes) = &self.nodes {
             nodes.ping(generation);
-            return;
         }
-        match timeout(self.timeouts.deadline, connection.send(&redis::cmd("PING"))).await {
+        let RedisConnection::Single(server) = connection else { return };
+        match timeout(self.timeouts.deadline, server.ping()).await {
             Ok(Err(error))
                 if matches!(
                     ConnectionImpact::from_error(&error),

@@ -25,7 +25,7 @@ pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, range_of_slot, slot
 use self::tls::install_crypto_provider;
 pub(super) use self::tls::{TlsRoots, is_tls};
 use super::error::RedisConfigError;
-use super::lanes::Lanes;
+use super::lease::Lanes;
 use super::timeouts::Timeouts;
 
 /// A connection that many calls share.

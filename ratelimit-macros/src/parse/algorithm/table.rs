@@ -11,7 +11,8 @@ pub(crate) struct Algorithm {
     pub(crate) aliases: &'static [&'static str],
     /// Its arguments, besides those that every algorithm has.
     pub(crate) parameters: &'static [Parameter],
-    pub(crate) leasing: Leasing,
+    /// Why `lease` is not for it.
+    pub(crate) no_lease: Option<&'static str>,
 }
 
 /// An argument that only some algorithms have.
@@ -21,44 +22,34 @@ pub(crate) enum Parameter {
     Burst,
 }
 
-/// Whether `lease` is for an algorithm: the enum of the same name in the core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leasing {
-    /// No: every unit counts from its own instant.
-    Never,
-    Returnable,
-    /// Yes, but leased units evaporate and cannot be given back.
-    Evaporating,
-}
-
 pub(crate) static ALGORITHMS: &[Algorithm] = &[
     Algorithm {
         name: "fixed_window",
         variant: "FixedWindow",
         aliases: &["fixed", "fixedwindowcounter"],
         parameters: &[],
-        leasing: Leasing::Returnable,
+        no_lease: None,
     },
     Algorithm {
         name: "sliding_window_counter",
         variant: "SlidingWindowCounter",
         aliases: &["slidingcounter", "counter"],
         parameters: &[Parameter::SubWindows],
-        leasing: Leasing::Returnable,
+        no_lease: None,
     },
     Algorithm {
         name: "sliding_window_log",
         variant: "SlidingWindowLog",
         aliases: &["slidinglog", "log"],
         parameters: &[],
-        leasing: Leasing::Never,
+        no_lease: Some("of which every unit counts from its own instant"),
     },
     Algorithm {
         name: "token_bucket",
         variant: "TokenBucket",
         aliases: &["bucket"],
         parameters: &[Parameter::Burst],
-        leasing: Leasing::Evaporating,
+        no_lease: Some("of which every unit refills at its own instant"),
     },
 ];
 

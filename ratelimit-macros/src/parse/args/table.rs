@@ -1,26 +1,32 @@
 //! The table of all arguments: a new one is a row here, and the compiler or a test names every other place.
 
 use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens;
 use syn::{Expr, ExprPath};
 
-use super::user_code::UserCode;
 use crate::bounds::{SUB_WINDOWS, UNITS};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::kind::Kind;
-use crate::parse::algorithm::{self, Algorithm};
+use crate::parse::algorithm::Algorithm;
 use crate::parse::by::By;
 use crate::parse::calendar::{self, Anchor, LimitWindow, Zone};
-use crate::parse::choice::{self, Count, Mode, OnError, OnMissing};
+use crate::parse::choice::{self, Mode, OnError, OnMissing, Responses};
 use crate::parse::name::{self, Key, Name};
 use crate::parse::number::{self, Number, Units};
 use crate::parse::path;
 use crate::parse::request_fn::{self, RequestFn};
+use crate::parse::tokens::find_self;
 use crate::parse::window::{Time, Window};
 
 /// A given argument, with its value unless that has a mistake.
 pub(crate) struct Argument<T> {
     pub(crate) keyword: Ident,
     pub(crate) value: Result<T, Reported>,
+}
+
+/// The value of an argument that is given, unless it has a mistake.
+pub(crate) fn value_of<T>(argument: Option<&Argument<T>>) -> Option<&T> {
+    argument?.value.as_ref().ok()
 }
 
 /// What an argument describes.
@@ -92,7 +98,12 @@ macro_rules! arguments {
             ) {
                 $(if row.name == $name {
                     let read: fn(&Row, Expr, &mut Diagnostics) -> Result<$type, Reported> = $read;
-                    let value = value.and_then(|value| read(row, value, diagnostics));
+                    let value = value.and_then(|value| {
+                        let tokens = value.to_token_stream();
+                        let read = read(row, value, diagnostics)?;
+                        check_self(self.kind, tokens, diagnostics);
+                        Ok(read)
+                    });
                     return store(&mut self.$field, Argument { keyword, value }, diagnostics);
                 })*
             }
@@ -101,15 +112,6 @@ macro_rules! arguments {
             pub(crate) fn parts_of_policy(&self) -> impl Iterator<Item = &Ident> {
                 let given = [$((Of::$of, self.$field.as_ref().map(|argument| &argument.keyword))),*];
                 given.into_iter().filter_map(|(of, keyword)| keyword.filter(|_| of == Of::Policy))
-            }
-
-            /// The user's code in all values.
-            pub(crate) fn code(&self) -> Vec<TokenStream> {
-                let mut code = Vec::new();
-                $(if let Some(Argument { value: Ok(value), .. }) = &self.$field {
-                    value.add_code(&mut code);
-                })*
-                code
             }
         }
     };
@@ -142,12 +144,12 @@ arguments! {
     name "name": Name, Policy, "name = \"hourly\"", |row, value, d| name::read(row.name, row.example, value, d), [];
     by "by": By, Limit, "by = ip", |_, value, d| By::read(value, d),
         ["user", "client", "keyfn", "keyby", "identity"];
-    on_missing "on_missing": OnMissing, Limit, "on_missing = \"anonymous\"", |_, value, d| choice::on_missing(value, d),
+    on_missing "on_missing": OnMissing, Limit, "on_missing = \"anonymous\"", |_, value, d| choice::read(value, d),
         ["missing", "ifmissing", "onnone", "default"];
-    on_error "on_error": OnError, Policy, "on_error = \"deny\"", |_, value, d| choice::on_error(value, d),
+    on_error "on_error": OnError, Policy, "on_error = \"deny\"", |_, value, d| choice::read(value, d),
         ["onfailure", "fallback", "failopen", "failclosed", "failuremode"];
     algorithm "algorithm": &'static Algorithm, Policy, "algorithm = \"token_bucket\"",
-        |_, value, d| algorithm::read(value, d),
+        |_, value, d| choice::read(value, d),
         ["strategy", "type"],
         "it counts the requests that run now, and nothing over time; remove `algorithm`";
     sub_windows "sub_windows": Number, Policy, "sub_windows = 6",
@@ -164,9 +166,9 @@ arguments! {
     block "block": Window, Policy, "block = \"10m\"", |row, value, d| Time::window(row.name, row.example).read(value, d),
         ["blockduration", "blockfor", "ban", "banfor", "banduration", "lockout", "penalty", "cooldown"],
         "a caller may go on as soon as one of its requests has ended; remove `block`, or write it in a `#[rate_limit(..)]` beside it";
-    mode "mode": Mode, Policy, "mode = \"shadow\"", |_, value, d| choice::mode(value, d),
+    mode "mode": Mode, Policy, "mode = \"shadow\"", |_, value, d| choice::read(value, d),
         ["shadow", "shadowmode", "dryrun", "reportonly", "logonly"];
-    count "count": Count, Limit, "count = \"failures\"", |_, value, d| choice::count(value, d),
+    count "count": Responses, Limit, "count = \"failures\"", |_, value, d| choice::responses(value, d),
         ["only", "countif", "counts", "countonly"],
         "a slot is free again after every response; remove `count`";
     lease "lease": Window, Policy, "lease = \"100ms\"", |row, value, d| Time::lease(row.name, row.example).read(value, d),
@@ -183,6 +185,35 @@ arguments! {
     facade "crate": ExprPath, Handler, "crate = ::ratelimit_actix", |_, value, d| path::facade(value, d), [];
 }
 
+/// Arguments of other rate limiters, in lower case and without underscores, and where the same is found here.
+const ELSEWHERE: [(&[&str], &str); 5] = [
+    (
+        &["store", "storage", "backend", "redis"],
+        "all limits count in the store of the limiter in app data, such as `RateLimiter::redis(\"redis://127.0.0.1/\")`",
+    ),
+    (
+        &["wait", "delay", "nodelay", "throttle"],
+        "a request over the limit is answered at once; `RateLimiter::wait` lets a job wait for its turn",
+    ),
+    (
+        &["queue", "queuesize", "maxqueue", "backlog", "timeout"],
+        "a request over the limit is denied at once; `RateLimiter::acquire` lets a job hold a slot",
+    ),
+    (
+        &["message", "errormessage", "body", "response", "statuscode", "headers"],
+        "`RateLimitConfig` in app data sets the headers and the body of responses",
+    ),
+    (
+        &["methods", "method"],
+        "give each method a handler of its own, or leave requests out by `skip = |req: &HttpRequest| ..`",
+    ),
+];
+
+/// Where the argument `word` of another rate limiter is found here.
+pub(crate) fn place_of(word: &str) -> Option<&'static str> {
+    ELSEWHERE.iter().find(|(words, _)| words.contains(&word)).map(|(_, place)| *place)
+}
+
 /// Stores an argument, or reports it if one of the same name is stored.
 fn store<T>(slot: &mut Option<Argument<T>>, argument: Argument<T>, diagnostics: &mut Diagnostics) {
     let Some(first) = slot else {
@@ -192,4 +223,12 @@ fn store<T>(slot: &mut Option<Argument<T>>, argument: Argument<T>, diagnostics: 
     let keyword = argument.keyword;
     diagnostics.error(&keyword, format!("argument `{keyword}` is given twice; remove one of them"));
     diagnostics.error(&first.keyword, format!("`{keyword}` is first given here"));
+}
+
+/// Reports a `Self`. Numbers and code are written inside the wrapper, where it has no meaning.
+fn check_self(kind: Kind, value: TokenStream, diagnostics: &mut Diagnostics) {
+    if let Some(own_type) = find_self(value) {
+        diagnostics
+            .error(own_type, format!("`Self` cannot be named in {kind}; write the name of the type instead"));
+    }
 }

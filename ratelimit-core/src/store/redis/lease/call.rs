@@ -5,13 +5,14 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::count::{Answer, GiveBack, LeaseRequest};
-use super::count_name::{LeaseTarget, Origin};
-use super::table::Leases;
-use crate::clock::Timestamp;
-use crate::policy::Leasing;
+use super::lanes::{Anchor, ConnectionId};
+use super::size::LastAnswer;
+use super::table::{LeaseTarget, Leases};
+use crate::error::StoreError;
+use crate::observe::log::help;
+use crate::observe::metrics;
 use crate::store::redis::key::StateKey;
-use crate::store::redis::lanes::{Anchor, ConnectionId};
-use crate::store::redis::protocol::{LimitArg, Replies};
+use crate::store::redis::protocol::{self, LimitArg, Replies};
 
 /// The leases of one call. Requests for leases whose answer never comes are ended when this is dropped.
 pub(in crate::store::redis) struct CallLeases {
@@ -86,7 +87,7 @@ impl CallLeases {
         self.is_rerouted = true;
     }
 
-    /// Stores what the answer brings. `first_lease` is the index of the first request for a lease in the call.
+    /// Learns what the answer brings. `first_lease` is the index of the first request for a lease in the call.
     pub(in crate::store::redis) fn finish(&mut self, replies: &Replies, first_lease: usize) {
         let Some(at) = replies.at() else { return };
         let (at, asked_at, now) = (at.as_micros(), self.asked_at, self.leases.now());
@@ -97,46 +98,53 @@ impl CallLeases {
             self.connection.is_some() && !self.is_rerouted && self.leases.lanes.observe(connection, anchor);
         let mut next_lease = first_lease;
         for CallCount { target, key, place, lease } in &mut self.counts {
-            let mut place = *place;
-            let verdict = lease.as_ref().map(|lease| {
-                let request = next_lease;
-                place = Some((request, 0));
-                next_lease += 1;
-                (*lease, replies.verdict(request, &target.policy, lease.units))
-            });
+            let asked = *lease;
+            let (place, verdict) = match asked {
+                None => (*place, None),
+                Some(request) => {
+                    next_lease += 1;
+                    let verdict = replies.verdict(next_lease - 1, &target.policy, request.units);
+                    (Some((next_lease - 1, 0)), verdict)
+                }
+            };
             let state =
                 place.and_then(|(request, limit)| replies.final_state(request, limit, &target.policy));
-            if let Some(state) = state.as_ref().filter(|_| target.is_overdrawn || !is_present) {
-                self.leases.end(target, state, at, now);
+            if asked.is_some() && verdict.is_none() {
+                self.leases.record_odd_answer();
             }
-            match (verdict, state) {
-                (Some((request, Some(true))), Some(mut state))
-                    if self.is_rerouted && target.policy.algorithm().leasing() == Leasing::Returnable =>
-                {
-                    let until = state.standing(&target.policy, Timestamp::from_micros(at)).resets_at;
+            let is_present = is_present && asked.is_some() == verdict.is_some();
+            let Some(state) = state else { continue };
+            let mut granted = asked.zip(verdict);
+            if let Some((request, is_granted)) = granted.filter(|_| self.is_rerouted) {
+                granted = None;
+                if is_granted {
+                    let until = LastAnswer::new(&target.policy, state.clone(), at, asked_at).resets_at;
                     let back = GiveBack { units: request.units, at, until, connection };
-                    self.leases.give_backs.push_one(&Origin::of(target, key.clone()), back);
+                    self.leases.give_backs.push_one(&target.origin(key), back);
                 }
-                (Some((request, Some(is_granted))), Some(state)) if !self.is_rerouted => {
-                    *lease = None;
-                    let present =
-                        if is_present { connection } else { self.leases.connection(connection.lane) };
-                    let answer = Answer { state, at, asked_at, now };
-                    self.leases.settle(target, key, present, answer, Some((request, is_granted)));
-                }
-                (None, Some(state)) if is_present => {
-                    let answer = Answer { state, at, asked_at, now };
-                    if target.fetches() {
-                        self.leases.settle(target, key, connection, answer, None);
-                    } else {
-                        self.leases.tell(target, connection, answer);
-                    }
-                }
-                (Some((_, None)), _) => {
-                    self.leases.record_odd_answer();
-                }
-                _ => {}
+            } else if granted.is_some() {
+                *lease = None;
             }
+            let (is_overdrawn, lease) = (target.is_overdrawn, granted);
+            let answer = Answer { state, at, asked_at, now, connection, is_present, is_overdrawn, lease };
+            self.leases.learn(target, key, answer);
+        }
+    }
+}
+
+impl Leases {
+    /// Records that a server's answer about a lease does not follow from its state, or grants other units than were requested.
+    /// Logged at most once a second.
+    #[cold]
+    fn record_odd_answer(&self) {
+        let error = StoreError::protocol(protocol::EXPECTED);
+        metrics::failed(&error);
+        if self.odd_answers.may_log() {
+            tracing::warn!(
+                help = help("odd-lease"),
+                error = %error,
+                "the server's answer about a lease is not used"
+            );
         }
     }
 }

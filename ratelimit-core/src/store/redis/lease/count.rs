@@ -1,68 +1,108 @@
-//! The leases of one count, and every event that changes them.
+//! The leases of one count, and every event that changes them: a request *takes* held units, units are *given back*, and answers
+//! are *learned*.
 //!
 //! Pure: methods take the local time in microseconds and what an answer says, and return what to ask for, what is admitted
 //! and what has to be given back. A caller of these methods has the count to itself, holds no lock while a call is in
 //! flight, and passes the [connection](ConnectionId) that serves the count now.
-//!
-//! Here is what is held, and how a request is admitted by it. `reserve` has the requests that need more, `fetch` the next
-//! lease, and `give_back` what goes back to the server.
-
-mod fetch;
-mod give_back;
-mod reserve;
 
 use smallvec::SmallVec;
 
-pub(in crate::store::redis) use self::fetch::{Answer, LeaseRequest};
-pub(in crate::store::redis) use self::give_back::{Effects, GiveBack};
-pub(in crate::store::redis) use self::reserve::Part;
-use super::size::LastAnswer;
-use super::units::{Lease, LeaseId};
-use crate::algorithm::Operation;
+use super::lanes::ConnectionId;
+use super::size::{Heat, LastAnswer};
+use super::units::{Lease, end_of_window};
+use crate::algorithm::State;
 use crate::clock::Timestamp;
 use crate::policy::Policy;
-use crate::store::redis::lanes::ConnectionId;
 
 /// At most so many leases of one count have units.
 const MAX_LEASES: usize = 2;
 
-/// A request that was admitted by held units.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::store::redis) struct Taken {
-    /// Instant of the use, by the server's clock: no earlier than it was there.
-    pub(in crate::store::redis) at: u64,
-    /// Units left to the caller: those held here plus those that the server had at its last answer.
-    pub(in crate::store::redis) remaining: u64,
-    pub(in crate::store::redis) reset_after: u64,
-    /// If nothing remains: the wait for one more unit.
-    pub(in crate::store::redis) next_unit_after: Option<u64>,
-    /// Whether it is time for the next lease.
-    pub(in crate::store::redis) wants_lease: bool,
-}
+/// After a prefetch that would be too small, the next one is considered after this part of an interval.
+const RETRY: u64 = 32;
 
 /// A limit as a request names it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::store::redis) struct Terms<'a> {
-    pub(in crate::store::redis) policy: &'a Policy,
+pub(super) struct Terms<'a> {
+    pub(super) policy: &'a Policy,
     /// Length of the lease interval, in microseconds.
-    pub(in crate::store::redis) interval: u64,
+    pub(super) interval: u64,
     /// The connection that serves the count now.
-    pub(in crate::store::redis) connection: ConnectionId,
+    pub(super) connection: ConnectionId,
+}
+
+/// A request that was admitted by held units.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// Instant of the use, by the server's clock: no earlier than it was there.
+    pub(super) at: u64,
+    /// Units left to the caller: those held here plus those that the server had at its last answer.
+    pub(super) remaining: u64,
+    pub(super) reset_after: u64,
+    /// If nothing remains: the wait for one more unit.
+    pub(super) next_unit_after: Option<u64>,
+    /// Whether it is time for the next lease.
+    pub(super) wants_lease: bool,
+}
+
+/// A request for a lease, which travels with its call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeaseRequest {
+    id: u64,
+    pub(super) units: u64,
+    /// The `max` under which the server judges it.
+    max: u64,
+    connection: ConnectionId,
+}
+
+/// What an answer of the server tells about a count.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    /// The state after the last request of the call for this count.
+    pub(super) state: State,
+    /// Instant of the decision, by the server's clock.
+    pub(super) at: u64,
+    /// An instant before the call was written, by the local clock.
+    pub(super) asked_at: u64,
+    /// When the answer came, by the local clock.
+    pub(super) now: u64,
+    /// The connection that serves the count now.
+    pub(super) connection: ConnectionId,
+    /// Whether the answer came over that connection, so that it tells what is left.
+    pub(super) is_present: bool,
+    /// Whether the call may have left a debt.
+    pub(super) is_overdrawn: bool,
+    /// What the call asked for, and whether it was granted.
+    pub(super) lease: Option<(LeaseRequest, bool)>,
+}
+
+/// Units to be given back: those of a charge at `at`, which counts until `until`, by the server's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GiveBack {
+    pub(super) units: u64,
+    pub(super) at: u64,
+    pub(super) until: u64,
+    pub(super) connection: ConnectionId,
+}
+
+/// What an event does outside of the count.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    pub(super) give_backs: SmallVec<[GiveBack; 2]>,
+    /// Units of leases that ended: used, given back, expired.
+    pub(super) tally: [u64; 3],
 }
 
 /// The leases of one count.
 #[derive(Debug)]
-pub(in crate::store::redis) struct Count {
-    pub(in crate::store::redis) policy: Policy,
+pub(super) struct Count {
+    policy: Policy,
     interval: u64,
     connection: ConnectionId,
     leases: SmallVec<[Lease; MAX_LEASES]>,
     last_answer: Option<LastAnswer>,
-    /// The number of the next lease or reservation.
-    next_id: u64,
-    /// Reservations from leases before this one are forgotten.
-    first_valid: LeaseId,
-    in_flight: Option<LeaseId>,
+    /// The number of the last request for a lease.
+    last_id: u64,
+    in_flight: Option<u64>,
     /// No lease is considered in the background before this local instant.
     prefetch_after: u64,
     /// Number of resets that are being done; meanwhile nothing is leased or used.
@@ -70,60 +110,40 @@ pub(in crate::store::redis) struct Count {
 }
 
 impl Count {
-    pub(in crate::store::redis) fn new(terms: Terms<'_>) -> Self {
+    pub(super) fn new(terms: Terms<'_>) -> Self {
         Self {
             policy: terms.policy.clone(),
             interval: terms.interval,
             connection: terms.connection,
             leases: SmallVec::new(),
             last_answer: None,
-            next_id: 0,
-            first_valid: 0,
+            last_id: 0,
             in_flight: None,
             prefetch_after: 0,
             resets: 0,
         }
     }
 
-    fn next_id(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id
-    }
-
-    /// Length of the lease interval, in microseconds.
-    pub(in crate::store::redis) const fn interval(&self) -> u64 {
-        self.interval
-    }
-
     /// The lane of the connection from which the leases are.
-    pub(in crate::store::redis) const fn lane(&self) -> u16 {
+    pub(super) const fn lane(&self) -> u16 {
         self.connection.lane
     }
 
     /// Units that are held.
-    pub(in crate::store::redis) fn held(&self) -> u64 {
+    pub(super) fn held(&self) -> u64 {
         self.leases.iter().map(|lease| lease.held).sum()
     }
 
     /// Units that may be used at the local instant `now`.
     #[cfg(test)]
-    pub(in crate::store::redis) fn usable(&self, connection: ConnectionId, now: u64) -> u64 {
+    pub(super) fn usable(&self, connection: ConnectionId, now: u64) -> u64 {
         if self.connection != connection || self.resets > 0 {
             return 0;
         }
-        let usable = |lease: &Lease| {
-            let mut lease = lease.clone();
-            lease.evaporate(&self.policy, now);
-            if lease.is_over(&self.policy, now) { 0 } else { lease.held }
-        };
-        self.leases.iter().map(usable).sum()
+        self.leases.iter().filter(|lease| !lease.is_over(now)).map(|lease| lease.held).sum()
     }
 
-    /// Units that are reserved.
-    #[cfg(test)]
-    pub(in crate::store::redis) fn reserved(&self) -> u64 {
-        self.leases.iter().map(Lease::reserved).sum()
-    }
+    // ---- What voids and ends leases
 
     /// Voids everything that came from another connection.
     fn renew(&mut self, connection: ConnectionId, effects: &mut Effects) {
@@ -135,12 +155,11 @@ impl Count {
 
     /// Drops all leases, and gives nothing back: the server may not know them.
     fn forget(&mut self, effects: &mut Effects) {
-        for lease in &mut self.leases {
+        for mut lease in self.leases.drain(..) {
             lease.expire();
-            effects.ended(lease);
+            effects.ended(&lease);
         }
-        self.leases.clear();
-        (self.last_answer, self.in_flight, self.first_valid) = (None, None, self.next_id + 1);
+        (self.last_answer, self.in_flight) = (None, None);
     }
 
     /// Takes over the terms of a request. Units that were leased under another `max` are given back: the server judged them
@@ -149,12 +168,7 @@ impl Count {
         self.renew(terms.connection, effects);
         self.interval = terms.interval;
         if self.policy.max() != terms.policy.max() {
-            let connection = self.connection;
-            for lease in &mut self.leases {
-                effects.give_back(lease, now, connection);
-                effects.ended(lease);
-            }
-            self.leases.clear();
+            self.give_back_all(terms.connection, now, effects);
             self.policy = terms.policy.clone();
             self.last_answer = None;
         }
@@ -163,11 +177,9 @@ impl Count {
     /// Ends what may no longer be used. Returns the units that are held.
     #[inline]
     fn trim(&mut self, now: u64, effects: &mut Effects) -> u64 {
-        let (policy, connection) = (&self.policy, self.connection);
-        let mut held = 0;
+        let (mut held, connection) = (0, self.connection);
         self.leases.retain(|lease| {
-            lease.evaporate(policy, now);
-            if lease.is_over(policy, now) {
+            if lease.is_over(now) {
                 effects.give_back(lease, now, connection);
                 effects.ended(lease);
                 return false;
@@ -178,96 +190,248 @@ impl Count {
         held
     }
 
-    /// The lease of which the next unit should be used: the one whose units expire first.
-    fn next_lease(&self) -> Option<usize> {
-        let with_units = self.leases.iter().enumerate().filter(|(_, lease)| lease.held > 0);
-        with_units
-            .min_by_key(|(_, lease)| lease.use_by.last_instant(&self.policy, lease.held))
-            .map(|(i, _)| i)
-    }
-
-    /// Admits a request of `cost` units, if as many are held.
-    #[inline]
-    pub(in crate::store::redis) fn take(
-        &mut self,
-        terms: Terms<'_>,
-        cost: u64,
-        now: u64,
-        effects: &mut Effects,
-    ) -> Option<Taken> {
-        self.adopt(terms, now, effects);
-        let held = self.trim(now, effects);
-        if self.resets > 0 || cost == 0 || held < cost {
-            return None;
-        }
-        let (mut missing, mut at) = (cost, 0);
-        while missing > 0 {
-            let place = if let [_] = self.leases[..] { 0 } else { self.next_lease()? };
-            let lease = &mut self.leases[place];
-            let units = missing.min(lease.held);
-            lease.use_units(&self.policy, units, now);
-            at = at.max(lease.used_at(now));
-            missing -= units;
-        }
-        Some(self.taken(at, held - cost, now))
-    }
-
-    /// The report of an admission that left `held` units.
-    fn taken(&self, at: u64, held: u64, now: u64) -> Taken {
-        let (available, resets_at) =
-            self.last_answer.as_ref().map_or((0, 0), |last| (last.available, last.resets_at));
-        let remaining = available.saturating_add(held).min(self.policy.capacity());
-        let next_unit_after = if remaining == 0 { self.next_unit_after(at) } else { None };
-        let (reset_after, wants_lease) = (resets_at.saturating_sub(at), self.wants_lease(held, now));
-        Taken { at, remaining, reset_after, next_unit_after, wants_lease }
-    }
-
-    /// What [`take`](Self::take) would report if the request cost nothing, if at least `cost` units are held, and one.
-    pub(in crate::store::redis) fn peek(
-        &mut self,
-        terms: Terms<'_>,
-        cost: u64,
-        now: u64,
-        effects: &mut Effects,
-    ) -> Option<Taken> {
-        self.adopt(terms, now, effects);
-        let held = self.trim(now, effects);
-        if self.resets > 0 || held < cost.max(1) {
-            return None;
-        }
-        let at = self.leases.iter().map(|lease| lease.used_at(now)).max()?;
-        Some(self.taken(at, held, now))
-    }
-
-    /// The wait from `at` for one more unit, by the last answer.
-    #[cold]
-    fn next_unit_after(&self, at: u64) -> Option<u64> {
-        let mut state = self.last_answer.as_ref()?.state().clone();
-        let outcome = state.decide(&self.policy, 1, Timestamp::from_micros(at), Operation::Peek);
-        u64::try_from(outcome.retry_after()?.as_micros()).ok()
-    }
-
-    /// Whether half of the last lease is used, and no other one is on its way.
-    #[inline]
-    fn wants_lease(&self, held: u64, now: u64) -> bool {
-        let last_size = self.leases.last().map_or(0, |lease| lease.size);
-        held <= last_size / 2 && self.in_flight.is_none() && now >= self.prefetch_after && self.has_room()
-    }
-
-    fn has_room(&self) -> bool {
-        self.resets == 0 && self.leases.iter().filter(|lease| lease.held > 0).count() < MAX_LEASES
-    }
-
     /// Begins a reset of the count on the server: drops all leases, those in flight as well, and takes no others until
     /// [`end_reset`](Self::end_reset).
-    pub(in crate::store::redis) fn begin_reset(&mut self, effects: &mut Effects) {
+    pub(super) fn begin_reset(&mut self, effects: &mut Effects) {
         self.forget(effects);
         self.resets += 1;
     }
 
     /// Ends a reset.
-    pub(in crate::store::redis) fn end_reset(&mut self, effects: &mut Effects) {
+    pub(super) fn end_reset(&mut self, effects: &mut Effects) {
         self.forget(effects);
         self.resets = self.resets.saturating_sub(1);
+    }
+
+    // ---- Take
+
+    /// Whether so many units are held, and at least one.
+    #[inline]
+    pub(super) fn holds(&mut self, terms: Terms<'_>, cost: u64, now: u64, effects: &mut Effects) -> bool {
+        self.adopt(terms, now, effects);
+        self.trim(now, effects) >= cost.max(1) && self.resets == 0
+    }
+
+    /// Uses units that are [held](Self::holds): those first that end first. Reports the admission.
+    #[inline]
+    pub(super) fn take(&mut self, cost: u64, now: u64) -> Taken {
+        let mut missing = cost;
+        while missing > 0 {
+            let held = self.leases.iter_mut().filter(|lease| lease.held > 0);
+            let Some(lease) = held.min_by_key(|lease| lease.end) else { break };
+            let units = missing.min(lease.held);
+            lease.use_units(units, now);
+            missing -= units;
+        }
+        debug_assert_eq!(missing, 0, "less is held than is taken");
+        let (held, at) = self
+            .leases
+            .iter()
+            .fold((0, 0), |(held, at), lease| (held + lease.held, at.max(lease.used_at(now))));
+        let last = self.last_answer.as_ref();
+        let (available, resets_at) = last.map_or((0, 0), |last| (last.available, last.resets_at));
+        let remaining = available.saturating_add(held).min(self.policy.max());
+        let next_unit_after = if remaining == 0 { self.next_unit_after(at) } else { None };
+        let (reset_after, wants_lease) = (resets_at.saturating_sub(at), self.wants_lease(held, now));
+        Taken { at, remaining, reset_after, next_unit_after, wants_lease }
+    }
+
+    /// The wait from `at` for one more unit, by the last answer.
+    #[cold]
+    fn next_unit_after(&self, at: u64) -> Option<u64> {
+        let wait = self.last_answer.as_ref()?.peek(&self.policy, 1, at).retry_after()?;
+        u64::try_from(wait.as_micros()).ok()
+    }
+
+    /// Whether half of the last lease is used, and no other one is on its way.
+    #[inline]
+    fn wants_lease(&self, held: u64, now: u64) -> bool {
+        self.has_room(held) && now >= self.prefetch_after
+    }
+
+    fn has_room(&self, held: u64) -> bool {
+        let last_size = self.leases.last().map_or(0, |lease| lease.size);
+        held <= last_size / 2
+            && self.in_flight.is_none()
+            && self.resets == 0
+            && self.leases.iter().filter(|lease| lease.held > 0).count() < MAX_LEASES
+    }
+
+    // ---- Give back
+
+    /// Gives back everything that is held: before a settlement, and at the end of the process.
+    pub(super) fn give_back_all(&mut self, connection: ConnectionId, now: u64, effects: &mut Effects) {
+        self.renew(connection, effects);
+        self.trim(now, effects);
+        for mut lease in self.leases.drain(..) {
+            effects.give_back(&mut lease, now, connection);
+            effects.ended(&lease);
+        }
+    }
+
+    /// Gives back what is in the way of a request of `cost` units that the server decides: everything, unless it surely has as
+    /// many. `asked` is what all processes may have asked for since its last answer.
+    pub(super) fn make_way(
+        &mut self,
+        terms: Terms<'_>,
+        cost: u64,
+        asked: u64,
+        now: u64,
+        effects: &mut Effects,
+    ) {
+        self.adopt(terms, now, effects);
+        let left = self.last_answer.as_ref().map_or(0, |last| last.left(&self.policy, now));
+        if left < cost.saturating_add(asked) {
+            self.give_back_all(terms.connection, now, effects);
+        }
+    }
+
+    /// Gives back what was not used for an interval, and ends what may no longer be used. Returns whether the count has
+    /// neither leases nor a request for one, so that it can be dropped.
+    pub(super) fn sweep(&mut self, connection: ConnectionId, now: u64, effects: &mut Effects) -> bool {
+        self.renew(connection, effects);
+        self.trim(now, effects);
+        for lease in &mut self.leases {
+            if now.saturating_sub(lease.last_used) >= self.interval {
+                effects.give_back(lease, now, connection);
+            }
+        }
+        self.leases.is_empty() && self.in_flight.is_none() && self.resets == 0
+    }
+
+    /// Takes back units that a request used at `at`, by the server's clock, and that are not needed. Returns false if they
+    /// have to be refunded by the server.
+    ///
+    /// They go into any lease of the same window or sub-window: a count does not know which of its units are which.
+    pub(super) fn put_back(
+        &mut self,
+        terms: Terms<'_>,
+        units: u64,
+        at: u64,
+        now: u64,
+        effects: &mut Effects,
+    ) -> bool {
+        self.adopt(terms, now, effects);
+        self.trim(now, effects);
+        let end = end_of_window(&self.policy, at);
+        match self.leases.iter_mut().find(|lease| lease.end == end) {
+            Some(lease) if self.resets == 0 => lease.put_in(units),
+            _ => return false,
+        }
+        true
+    }
+
+    // ---- Learn
+
+    /// What to ask the server for in the call that is being written, judged after all requests of the call: the next lease,
+    /// if half of the last one is used.
+    pub(super) fn lease_request(
+        &mut self,
+        terms: Terms<'_>,
+        heat: &Heat,
+        instances: u64,
+        now: u64,
+        effects: &mut Effects,
+    ) -> Option<LeaseRequest> {
+        self.adopt(terms, now, effects);
+        let held = self.trim(now, effects);
+        let units = if self.has_room(held) { self.next_size(heat, instances, now) } else { 0 };
+        (units > 0).then(|| self.request_of(units))
+    }
+
+    /// A request for a lease of this size.
+    pub(super) fn request_of(&mut self, units: u64) -> LeaseRequest {
+        self.last_id += 1;
+        self.in_flight = Some(self.last_id);
+        LeaseRequest { id: self.last_id, units, max: self.policy.max(), connection: self.connection }
+    }
+
+    /// Whether to fetch the next lease in the background. No other one is considered for a while, whether this one is fetched or
+    /// too small.
+    pub(super) fn may_prefetch(&mut self, heat: &Heat, instances: u64, now: u64) -> bool {
+        self.prefetch_after = now + self.interval / RETRY;
+        self.next_size(heat, instances, now) > 0
+    }
+
+    /// Size of the next lease; 0 if there is none.
+    fn next_size(&self, heat: &Heat, instances: u64, now: u64) -> u64 {
+        let last = self.last_answer.as_ref();
+        last.map_or(0, |last| last.lease_size(&self.policy, heat, self.interval, instances, now))
+    }
+
+    /// Learns what an answer tells: a block or a debt, by which leases end, what is left, and the lease that was asked for. One that
+    /// was granted is void if the connection has been replaced, or the count reset, since it was asked for.
+    pub(super) fn learn(&mut self, answer: Answer, effects: &mut Effects) {
+        let Answer { at, asked_at, now, connection, .. } = answer;
+        self.renew(connection, effects);
+        if answer.is_overdrawn {
+            self.give_back_all(connection, now, effects);
+        }
+        // A block has replaced what was charged.
+        if answer.state.blocked_until().is_some_and(|until| until > Timestamp::from_micros(at)) {
+            self.forget(effects);
+        }
+        let last = LastAnswer::new(&self.policy, answer.state, at, asked_at);
+        let resets_at = last.resets_at;
+        // Answers may be seen in another order.
+        if answer.is_present && self.last_answer.as_ref().is_none_or(|last| last.at <= at) {
+            self.last_answer = Some(last);
+        }
+        let Some((request, is_granted)) = answer.lease else { return };
+        let is_valid = request.connection == self.connection && self.in_flight == Some(request.id);
+        if is_valid {
+            self.in_flight = None;
+        }
+        if !is_granted {
+            return;
+        } else if !is_valid {
+            effects.tally[2] += request.units;
+            return;
+        }
+        let mut lease = Lease::new(request.units, at, asked_at, end_of_window(&self.policy, at), resets_at);
+        lease.last_used = now;
+        if request.max != self.policy.max() {
+            effects.give_back(&mut lease, now, connection);
+            effects.ended(&lease);
+            return;
+        }
+        self.leases.retain(|known| {
+            if known.held == 0 {
+                effects.ended(known);
+            }
+            known.held > 0
+        });
+        self.leases.push(lease);
+    }
+
+    /// Learns that a request for a lease got no answer. Units that the server may have charged are lost until their window is
+    /// over.
+    pub(super) fn abandon(&mut self, request: LeaseRequest) {
+        if self.in_flight == Some(request.id) {
+            self.in_flight = None;
+        }
+    }
+}
+
+impl Effects {
+    /// Takes the held units out of a lease, to be given back if they still count.
+    fn give_back(&mut self, lease: &mut Lease, now: u64, connection: ConnectionId) {
+        if lease.held == 0 {
+            return;
+        }
+        if lease.upper_bound(now) < lease.counts_until {
+            // No longer held before it is sent, so that it is in one place.
+            let (units, at, until) = (lease.give_back(), lease.granted_at, lease.counts_until);
+            self.give_backs.push(GiveBack { units, at, until, connection });
+        } else {
+            lease.expire();
+        }
+    }
+
+    /// Counts what became of the units of a lease.
+    fn ended(&mut self, lease: &Lease) {
+        for (sum, units) in self.tally.iter_mut().zip(lease.tally()) {
+            *sum += units;
+        }
     }
 }

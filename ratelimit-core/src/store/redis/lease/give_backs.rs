@@ -1,4 +1,5 @@
-//! Units on their way back to the server: collected, and sent in one call with the next one or by the sweeper.
+//! Units on their way back to the server: collected, and sent in one call with the next one or by the sweeper. And what became of
+//! the units of all leases.
 //!
 //! A give-back is never repeated: the first one may have taken effect.
 
@@ -9,16 +10,28 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
 use super::count::{Effects, GiveBack};
-use super::count_name::Origin;
-use crate::observe::calls::LeaseUnits;
+use super::lanes::Lanes;
+use crate::observe::metrics;
+use crate::observe::stats::Tally;
+use crate::store::LeaseStatus;
 use crate::store::redis::command::{Command, GuardedCommand, Keys, ScriptCall};
 use crate::store::redis::denial_cache::DenialCache;
-use crate::store::redis::lanes::Lanes;
-use crate::store::redis::protocol::{Encoder, RefundArgs};
+use crate::store::redis::key::StateKey;
+use crate::store::redis::protocol::{Encoder, PolicyArg, RefundArgs};
 use crate::store::redis::script;
 
 /// Maximum number of keys in one call.
 const MAX_KEYS: usize = 64;
+
+/// What names a count on the server and in the denial cache.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    pub(super) digest: u128,
+    /// Bucket of the denial cache.
+    pub(super) bucket: usize,
+    pub(super) key: StateKey,
+    pub(super) policy: PolicyArg,
+}
 
 /// Units that wait for a call.
 #[derive(Debug)]
@@ -26,12 +39,34 @@ pub(super) struct GiveBacks {
     waiting: Mutex<Vec<(Origin, GiveBack)>>,
     any: AtomicBool,
     denials: Arc<DenialCache>,
-    pub(super) units: LeaseUnits,
+    /// Units that were charged ahead.
+    leased: Tally,
+    /// Units of leases that ended: used, given back, expired.
+    ended: [Tally; 3],
 }
 
 impl GiveBacks {
     pub(super) fn new(denials: Arc<DenialCache>) -> Self {
-        Self { waiting: Mutex::default(), any: AtomicBool::new(false), denials, units: LeaseUnits::default() }
+        Self {
+            waiting: Mutex::default(),
+            any: AtomicBool::new(false),
+            denials,
+            leased: Tally::default(),
+            ended: Default::default(),
+        }
+    }
+
+    /// Records a lease that was granted.
+    pub(super) fn record_lease(&self, units: u64) {
+        metrics::leased(units);
+        self.leased.add(units);
+    }
+
+    /// The units so far; without those that are held now.
+    pub(super) fn status(&self) -> LeaseStatus {
+        let [used, returned, expired] = self.ended.each_ref().map(Tally::get);
+        let leased = self.leased.get();
+        LeaseStatus { leased, used, returned, expired, ..LeaseStatus::default() }
     }
 
     /// Notes what an event of a count gives back, and what became of the units of leases that ended.
@@ -40,7 +75,18 @@ impl GiveBacks {
         if !effects.give_backs.is_empty() {
             self.push(origin, effects.give_backs);
         }
-        self.units.record_ended(effects.tally);
+        // Most events end no lease.
+        if effects.tally != [0; 3] {
+            metrics::lease_units_ended(effects.tally);
+            for (sum, units) in self.ended.iter().zip(effects.tally) {
+                sum.add(units);
+            }
+        }
+    }
+
+    /// Whether any units wait.
+    pub(super) fn are_waiting(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
     }
 
     #[cold]

@@ -1,10 +1,10 @@
 //! How large a lease is: by what a caller asked for lately, and by what the last answer left.
 
-use super::heat::Heat;
 use super::units::MAX_AGE_US;
-use crate::algorithm::{Standing, State};
-use crate::clock::Timestamp;
-use crate::policy::{Leasing, Policy};
+use crate::algorithm::{Operation, State};
+use crate::clock::{Timestamp, micros};
+use crate::outcome::Outcome;
+use crate::policy::Policy;
 
 /// Fewer units within an interval are not worth a lease.
 const MIN_HEAT: u64 = 4;
@@ -21,12 +21,46 @@ const MIN_SUB_WINDOW_US: u64 = 50_000;
 
 /// Whether callers of a limit can ever hold a lease.
 pub(super) fn is_leasable(policy: &Policy, instances: u64) -> bool {
-    let long_enough = match policy.algorithm().leasing() {
-        Leasing::Never => false,
-        Leasing::Evaporating => true,
-        Leasing::Returnable => policy.sub_window_us() >= MIN_SUB_WINDOW_US,
-    };
-    long_enough && policy.capacity() >= MIN_UNITS * SHARE * instances
+    policy.algorithm().spec().is_leasable
+        && policy.sub_window_us() >= MIN_SUB_WINDOW_US
+        && policy.max() >= MIN_UNITS * SHARE * instances
+}
+
+/// Units that a caller asked for in the present epoch of one lease interval, and in the one before, in this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Heat {
+    /// Start of the present epoch, by the local clock.
+    since: u64,
+    present: u64,
+    before: u64,
+    /// The largest cost that was asked for.
+    largest_cost: u64,
+}
+
+impl Heat {
+    /// Records a request of `cost` units.
+    #[inline]
+    pub(super) fn record(&mut self, cost: u64, now: u64, interval: u64) {
+        let age = now.saturating_sub(self.since);
+        if age >= interval {
+            self.before = if age < 2 * interval { self.present } else { 0 };
+            (self.since, self.present) = (now, 0);
+        }
+        self.present = self.present.saturating_add(cost);
+        self.largest_cost = self.largest_cost.max(cost);
+    }
+
+    /// Units that were asked for in the last one to two intervals.
+    pub(super) fn units(&self, now: u64, interval: u64) -> u64 {
+        let age = now.saturating_sub(self.since);
+        if age < interval {
+            self.present.saturating_add(self.before)
+        } else if age < 2 * interval {
+            self.present
+        } else {
+            0
+        }
+    }
 }
 
 /// The state of a count after the last answer.
@@ -44,21 +78,23 @@ pub(super) struct LastAnswer {
 }
 
 impl LastAnswer {
-    /// Notes the state of an answer. Returns it with what it said at that instant.
-    pub(super) fn new(policy: &Policy, mut state: State, at: u64, asked_at: u64) -> (Self, Standing) {
-        let standing = state.standing(policy, Timestamp::from_micros(at));
-        let Standing { available, resets_at, .. } = standing;
-        (Self { state, at, asked_at, available, resets_at }, standing)
+    /// Notes the state of an answer.
+    pub(super) fn new(policy: &Policy, state: State, at: u64, asked_at: u64) -> Self {
+        let mut last = Self { state, at, asked_at, available: 0, resets_at: 0 };
+        let outcome = last.peek(policy, 0, at);
+        (last.available, last.resets_at) = (outcome.remaining(), at + micros(outcome.reset_after()));
+        last
     }
 
-    /// The server's time at the local instant `now`, no earlier than it is there.
-    pub(super) fn server_time(&self, now: u64) -> u64 {
-        self.at + now.saturating_sub(self.asked_at)
+    /// What a request of this cost would be told at `at`, by the server's clock.
+    pub(super) fn peek(&self, policy: &Policy, cost: u64, at: u64) -> Outcome {
+        self.state.clone().decide(policy, cost, Timestamp::from_micros(at), Operation::Peek)
     }
 
-    /// The state of the answer.
-    pub(super) fn state(&self) -> &State {
-        &self.state
+    /// Units that are left at the local instant `now`, if no other request was charged.
+    pub(super) fn left(&self, policy: &Policy, now: u64) -> u64 {
+        // The server's time is no earlier than that.
+        self.peek(policy, 0, self.at + now.saturating_sub(self.asked_at)).remaining()
     }
 
     /// Units of the next lease; 0 if it would not pay, or might deny a larger request.
@@ -66,7 +102,7 @@ impl LastAnswer {
     /// Half of the heat is what comes within half an interval to a whole one. A lease is never smaller than two of the
     /// largest requests: many small leases would take the units that such a request waits for.
     pub(super) fn lease_size(
-        &mut self,
+        &self,
         policy: &Policy,
         heat: &Heat,
         interval: u64,
@@ -77,14 +113,35 @@ impl LastAnswer {
         if asked < MIN_HEAT {
             return 0;
         }
-        let at = self.server_time(now);
-        let standing = self.state.standing(policy, Timestamp::from_micros(at));
         // Of a longer interval only that part counts in which a lease can be used.
         let horizon = interval.min(MAX_AGE_US);
-        let demand = u128::from(asked / 2) * u128::from(horizon) / u128::from(interval);
-        let spare = standing.use_by.map_or(0, |use_by| use_by.refill_while_full(policy, at, horizon / 2));
-        let wanted = u64::try_from(demand).unwrap_or(u64::MAX).saturating_add(spare);
-        let units = wanted.min(standing.available / SHARE.saturating_mul(instances));
+        let wanted = u128::from(asked / 2) * u128::from(horizon) / u128::from(interval);
+        let most = self.left(policy, now) / SHARE.saturating_mul(instances);
+        let units = u64::try_from(wanted).unwrap_or(u64::MAX).min(most);
         if units >= MIN_UNITS.max(heat.largest_cost.saturating_mul(2)) { units } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heat_is_what_came_in_this_interval_and_the_last() {
+        let mut heat = Heat::default();
+        for now in [1_000, 1_010, 1_099] {
+            heat.record(2, now, 100);
+        }
+        assert_eq!(heat.units(1_099, 100), 6);
+        heat.record(1, 1_100, 100);
+        assert_eq!(heat.units(1_100, 100), 7);
+        assert_eq!(heat.units(1_199, 100), 7);
+        assert_eq!(heat.units(1_200, 100), 1, "the interval before is over");
+        heat.record(5, 1_250, 100);
+        assert_eq!(heat.units(1_250, 100), 6);
+        heat.record(3, 1_450, 100);
+        assert_eq!(heat.units(1_450, 100), 3, "an interval without requests lies between");
+        assert_eq!(heat.units(1_700, 100), 0);
+        assert_eq!(heat.largest_cost, 5);
     }
 }

@@ -1,42 +1,41 @@
 //! The counts of which this process holds leases, or may soon: a bounded, sharded table under keyed digests.
 
-mod ends;
-mod refunds;
-mod shard;
-
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 use tokio::sync::Notify;
 
-use self::shard::{Entry, Shard, Slot};
 use super::count::{Answer, Count, Effects, LeaseRequest, Taken, Terms};
-use super::count_name::{LeaseTarget, Origin};
-use super::give_backs::GiveBacks;
-use super::heat::Heat;
-use super::size::is_leasable;
-use crate::algorithm::{Operation, State};
+use super::give_backs::{GiveBacks, Origin};
+use super::lanes::{ConnectionId, Lanes};
+use super::shard::{Shard, Slot};
+use super::size::{Heat, is_leasable};
+use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::{Clock, Timestamp};
-use crate::error::StoreError;
-use crate::noted::Noted;
 use crate::observe::log::{LogLimit, help};
 use crate::observe::metrics;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
-use crate::policy::{Leasing, Policy};
+use crate::policy::Policy;
+use crate::reservation::Charge;
 use crate::store::LeaseStatus;
+use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::denial_cache::{DenialCache, change_bucket};
 use crate::store::redis::key::StateKey;
-use crate::store::redis::lanes::{ConnectionId, Lanes};
-use crate::store::redis::protocol;
+use crate::store::redis::protocol::{Encoder, PolicyArg};
 
 /// Number of locks over which the counts are spread.
 const SHARDS: usize = 64;
 
 /// From this heat on, answers are kept, so that the next call can ask for a lease.
 const WARM: u64 = 2;
+
+/// Shortest and longest pause between two sweeps.
+const SWEEP_US: (u64, u64) = (5_000, 250_000);
 
 /// All leases of a store.
 #[derive(Debug)]
@@ -51,18 +50,67 @@ pub(in crate::store::redis) struct Leases {
     shards: Box<[Mutex<Shard>]>,
     /// Number of counts of which something is held, or may be soon.
     counts: AtomicUsize,
-    leased_buckets: Noted,
     pub(in crate::store::redis) lanes: Arc<Lanes>,
     pub(super) give_backs: GiveBacks,
     /// Wakes the sweeper when there is a count to sweep.
     pub(in crate::store::redis) has_count: Notify,
     /// One bit per hash of a policy about which a line was logged.
     logged: [AtomicU64; 16],
-    odd_answers: LogLimit,
+    pub(super) odd_answers: LogLimit,
+}
+
+/// A limit of a queued request whose answer is of use for leases.
+#[derive(Debug)]
+pub(in crate::store::redis) struct LeaseTarget {
+    pub(super) digest: u128,
+    pub(super) policy: Policy,
+    /// 0 if the answer only tells the leases of the count what has become of it.
+    pub(super) interval: u64,
+    /// Whether the answer may leave a debt.
+    pub(super) is_overdrawn: bool,
+    /// Bucket of the denial cache.
+    pub(super) bucket: usize,
+    /// Index of the limit in its request.
+    pub(super) limit: usize,
+}
+
+impl LeaseTarget {
+    /// Whether the call may ask for the next lease.
+    pub(super) const fn fetches(&self) -> bool {
+        self.interval > 0
+    }
+
+    pub(super) const fn terms(&self, connection: ConnectionId) -> Terms<'_> {
+        Terms { policy: &self.policy, interval: self.interval, connection }
+    }
+
+    pub(super) fn origin(&self, key: &StateKey) -> Origin {
+        let Self { digest, bucket, ref policy, .. } = *self;
+        Origin { digest, bucket, key: key.clone(), policy: PolicyArg::new(policy) }
+    }
+}
+
+/// A limit of a request, where its count is found.
+struct Member<'a> {
+    check: &'a Check<'a>,
+    digest: u128,
+    interval: u64,
+    shard: usize,
+}
+
+/// Shards that a request needs at one time, each with its index.
+type LockedShards<'l> = SmallVec<[(usize, MutexGuard<'l, Shard>); 2]>;
+
+fn slot_of<'s>(
+    locked: &'s mut LockedShards<'_>,
+    shard: usize,
+    digest: u128,
+) -> Option<(&'s mut Slot, &'s mut Heat)> {
+    locked.iter_mut().find(|(index, _)| *index == shard)?.1.slot(digest)
 }
 
 /// The outcome of a limit that held units admit.
-pub(super) fn outcome(check: &Check<'_>, taken: &Taken) -> Outcome {
+fn outcome(check: &Check<'_>, taken: &Taken) -> Outcome {
     let outcome = Outcome::from_numbers(Numbers {
         limit: check.policy().capacity(),
         cost: check.cost(),
@@ -75,6 +123,14 @@ pub(super) fn outcome(check: &Check<'_>, taken: &Taken) -> Outcome {
         Some(wait) => outcome.with_next_unit_after_us(wait),
         None => outcome,
     }
+}
+
+/// The index of a digest's shard.
+fn shard_of(digest: u128) -> usize {
+    // The upper half; the table uses the lower.
+    #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
+    let bits = (digest >> 96) as usize;
+    bits % SHARDS
 }
 
 impl Leases {
@@ -91,7 +147,6 @@ impl Leases {
             instances: AtomicU64::new(1),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             counts: AtomicUsize::new(0),
-            leased_buckets: Noted::default(),
             lanes: Arc::new(Lanes::new(is_cluster)),
             give_backs: GiveBacks::new(denials),
             has_count: Notify::new(),
@@ -105,7 +160,7 @@ impl Leases {
         self.instances.store(instances.get().into(), Ordering::Relaxed);
     }
 
-    pub(super) fn instances(&self) -> u64 {
+    fn instances(&self) -> u64 {
         self.instances.load(Ordering::Relaxed)
     }
 
@@ -116,7 +171,7 @@ impl Leases {
 
     /// The lease interval of a policy, in microseconds; 0 if its callers hold no leases.
     #[inline]
-    pub(in crate::store::redis) fn interval(&self, policy: &Policy) -> u64 {
+    fn interval(&self, policy: &Policy) -> u64 {
         // The one branch of limits without leases.
         if policy.lease_us() | self.default_us == 0 { 0 } else { self.leasable_interval(policy) }
     }
@@ -126,10 +181,6 @@ impl Leases {
         if policy.has_no_lease() {
             return 0;
         }
-        if own == 0 && policy.algorithm().leasing() != Leasing::Returnable {
-            // Without refunds and settlements a limit behaves differently, which a default must not change behind its back.
-            return 0;
-        }
         if is_leasable(policy, self.instances()) {
             return if own > 0 { own } else { self.default_us };
         }
@@ -137,6 +188,17 @@ impl Leases {
             self.log_useless_lease(policy);
         }
         0
+    }
+
+    /// Whether every limit of the group can have a lease.
+    #[inline]
+    pub(in crate::store::redis) fn may_hold_all(&self, group: &[Check<'_>]) -> bool {
+        group.iter().all(|check| self.interval(check.policy()) > 0)
+    }
+
+    /// Whether the answer to the group brings the next leases of its limits.
+    fn may_fetch(&self, group: &[Check<'_>], operation: Operation) -> bool {
+        operation == Operation::Check && self.may_hold_all(group)
     }
 
     /// Logs once that a policy with a lease can never hold one.
@@ -154,36 +216,9 @@ impl Leases {
         }
     }
 
-    /// Records that a server's answer about a lease does not follow from its state, or grants other units than were requested.
-    /// Logged at most once a second.
-    #[cold]
-    pub(super) fn record_odd_answer(&self) {
-        let error = StoreError::protocol(protocol::EXPECTED);
-        metrics::failed(&error);
-        if self.odd_answers.may_log() {
-            tracing::warn!(
-                help = help("odd-lease"),
-                error = %error,
-                "the server's answer about a lease is not used"
-            );
-        }
-    }
-
-    /// The digest of a limit's count.
-    pub(super) fn digest(&self, check: &Check<'_>) -> u128 {
-        check.digest(&self.digest_key)
-    }
-
-    fn lock_shard(&self, digest: u128) -> MutexGuard<'_, Shard> {
-        // The upper half; the table uses the lower.
-        #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
-        let bits = (digest >> 96) as usize;
-        self.shards[bits % SHARDS].lock()
-    }
-
     /// The leases of this process.
     pub(in crate::store::redis) fn status(&self) -> LeaseStatus {
-        let mut status = self.give_backs.units.status();
+        let mut status = self.give_backs.status();
         for shard in &self.shards {
             for slot in shard.lock().table.iter().filter_map(|entry| entry.slot.as_ref()) {
                 let held = slot.count.held();
@@ -194,51 +229,18 @@ impl Leases {
         status
     }
 
+    pub(super) fn digest(&self, check: &Check<'_>) -> u128 {
+        check.digest(&self.digest_key)
+    }
+
+    fn lock_shard(&self, digest: u128) -> MutexGuard<'_, Shard> {
+        self.shards[shard_of(digest)].lock()
+    }
+
     /// The present connection of a lane.
     pub(super) fn connection(&self, lane: u16) -> ConnectionId {
         // Lanes are not removed.
         self.lanes.present(usize::from(lane)).unwrap_or_default()
-    }
-
-    /// Admits a request of one limit, if as many units are held. Returns its outcome, and whether it is time for the next
-    /// lease.
-    pub(in crate::store::redis) fn take(
-        &self,
-        check: &Check<'_>,
-        interval: u64,
-    ) -> Option<(GroupOutcome, bool)> {
-        let (digest, now) = (self.digest(check), self.now());
-        let mut shard = self.lock_shard(digest);
-        let Entry { heat, slot, .. } = shard.find(digest)?;
-        let Slot { count, origin } = &mut **slot.as_mut()?;
-        let terms = Terms { policy: check.policy(), interval, connection: self.connection(count.lane()) };
-        let mut effects = Effects::default();
-        let taken = count.take(terms, check.cost(), now, &mut effects);
-        if taken.is_some() {
-            heat.record(check.cost(), now, interval);
-        }
-        let wants_lease = taken.is_some_and(|taken| taken.wants_lease) && {
-            // Another request may consider the next one a little later, whatever comes of this.
-            count.delay_prefetch(now);
-            count.next_size(heat, self.instances(), now) > 0
-        };
-        self.give_backs.note(origin, effects);
-        drop(shard);
-        Some((GroupOutcome::from_one(outcome(check, &taken?)), wants_lease))
-    }
-
-    /// Records a request of `cost` units.
-    pub(super) fn record(&self, digest: u128, cost: u64, interval: u64, now: u64) {
-        let mut shard = self.lock_shard(digest);
-        if let Some(entry) = shard.find(digest) {
-            entry.interval = interval;
-            entry.heat.record(cost, now, interval);
-        } else if shard.has_room(now) {
-            let mut heat = Heat::default();
-            heat.record(cost, now, interval);
-            shard.next_sweep = shard.next_sweep.min(now + 2 * interval);
-            shard.insert(Entry { digest, heat, interval, slot: None });
-        }
     }
 
     /// Changes a count, if there is one, and passes on what follows from that.
@@ -248,8 +250,7 @@ impl Leases {
         change: impl FnOnce(&mut Count, &Heat, ConnectionId, &mut Effects) -> R,
     ) -> Option<R> {
         let mut shard = self.lock_shard(digest);
-        let Entry { heat, slot, .. } = shard.find(digest)?;
-        let Slot { count, origin } = &mut **slot.as_mut()?;
+        let (Slot { count, origin }, heat) = shard.slot(digest)?;
         let mut effects = Effects::default();
         let result = change(count, heat, self.connection(count.lane()), &mut effects);
         self.give_backs.note(origin, effects);
@@ -262,33 +263,234 @@ impl Leases {
         self.counts.load(Ordering::Relaxed) > 0
     }
 
-    /// A limit of a request that is about to be queued, if the answer is of use: callers that come once cost no more than
-    /// without leases.
-    ///
-    /// Answers to checks of a limit with a lease bring the next one. All others are of use for a count of which something is
-    /// held, because they may tell a block or a debt.
-    pub(in crate::store::redis) fn target(
+    // ---- Take
+
+    /// Admits a group, if all units of all its limits are held. Returns the outcome, and the indices of limits for which it is
+    /// time for the next lease. A peek uses nothing.
+    #[inline]
+    pub(in crate::store::redis) fn take(
         &self,
-        check: &Check<'_>,
-        limit: usize,
+        group: &[Check<'_>],
         operation: Operation,
-    ) -> Option<LeaseTarget> {
-        let interval = if operation == Operation::Check { self.interval(check.policy()) } else { 0 };
-        if interval == 0 && !self.has_counts() {
+    ) -> Option<(GroupOutcome, SmallVec<[usize; 1]>)> {
+        if group.is_empty() || !self.has_counts() || !self.may_hold_all(group) {
             return None;
         }
-        let digest = self.digest(check);
-        let is_of_use = self.lock_shard(digest).find(digest).is_some_and(|entry| {
-            entry.slot.is_some() || (interval > 0 && entry.heat.units(self.now(), interval) >= WARM)
-        });
-        is_of_use.then(|| LeaseTarget {
-            digest,
-            policy: check.policy().clone(),
-            interval,
-            is_overdrawn: operation.overdraws(),
-            bucket: change_bucket(check),
-            limit,
+        self.take_held(group, operation == Operation::Peek)
+    }
+
+    fn take_held(&self, group: &[Check<'_>], is_peek: bool) -> Option<(GroupOutcome, SmallVec<[usize; 1]>)> {
+        let now = self.now();
+        let members: SmallVec<[Member<'_>; 2]> = group
+            .iter()
+            .map(|check| {
+                let digest = self.digest(check);
+                Member { check, digest, interval: self.interval(check.policy()), shard: shard_of(digest) }
+            })
+            .collect();
+        // In one order everywhere, so that no two requests wait for each other.
+        let mut shards: SmallVec<[usize; 2]> = members.iter().map(|member| member.shard).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        let mut locked: LockedShards<'_> =
+            shards.into_iter().map(|shard| (shard, self.shards[shard].lock())).collect();
+        for (index, member) in members.iter().enumerate() {
+            let Member { check, digest, interval, shard } = *member;
+            let (Slot { count, origin }, _) = slot_of(&mut locked, shard, digest)?;
+            let terms = Terms { policy: check.policy(), interval, connection: self.connection(count.lane()) };
+            let mut effects = Effects::default();
+            let is_held = count.holds(terms, check.cost(), now, &mut effects);
+            self.give_backs.note(origin, effects);
+            // A count that occurs twice is decided by the sum, and a cost of nothing by the state, which the server knows.
+            let is_shared = members[..index].iter().any(|other| other.digest == digest);
+            if !is_held || is_shared || (check.cost() == 0 && !is_peek) {
+                return None;
+            }
+        }
+        let mut wanted = SmallVec::new();
+        let mut outcomes = SmallVec::<[Outcome; 2]>::new();
+        for (index, member) in members.iter().enumerate() {
+            let (Slot { count, .. }, heat) = slot_of(&mut locked, member.shard, member.digest)?;
+            let cost = if is_peek { 0 } else { member.check.cost() };
+            let taken = count.take(cost, now);
+            if !is_peek {
+                heat.record(cost, now, member.interval);
+                if taken.wants_lease && count.may_prefetch(heat, self.instances(), now) {
+                    wanted.push(index);
+                }
+            }
+            outcomes.push(outcome(member.check, &taken));
+        }
+        Some((GroupOutcome::decided_apart(outcomes), wanted))
+    }
+
+    /// Adds what is held to the server's answer about a group. A request that was only looked at passes by held units as well.
+    pub(in crate::store::redis) fn with_held(
+        &self,
+        group: &[Check<'_>],
+        answer: GroupOutcome,
+        operation: Operation,
+    ) -> GroupOutcome {
+        if !self.has_counts() || group.iter().all(|check| self.interval(check.policy()) == 0) {
+            return answer;
+        }
+        answer.map(|index, outcome| {
+            let check = &group[index];
+            let held = match self.interval(check.policy()) {
+                0 => 0,
+                _ => self.change(self.digest(check), |count, _, _, _| count.held()).unwrap_or(0),
+            };
+            if held == 0 {
+                return outcome;
+            }
+            let remaining = outcome.remaining().saturating_add(held).min(outcome.limit());
+            let passes = operation == Operation::Peek && !outcome.fits() && check.cost() <= remaining;
+            if passes { outcome.admitted() } else { outcome }.with_remaining(remaining)
         })
+    }
+
+    // ---- Give back
+
+    /// Notes a request that the server decides as a whole, and gives back what is held of its limits as far as it is in the way. A
+    /// settlement gives back what is held of the count by any limit. Returns whether something waits to be given back.
+    pub(in crate::store::redis) fn make_way(&self, group: &[Check<'_>], operation: Operation) -> bool {
+        let (now, instances) = (self.now(), self.instances());
+        let is_fetched = self.may_fetch(group, operation);
+        for check in group {
+            let interval = self.interval(check.policy());
+            // A cost above the limit never passes, so it says nothing about how large leases should be.
+            let is_possible = interval > 0 && check.cost() <= check.policy().max();
+            if is_possible && is_fetched {
+                let digest = self.digest(check);
+                self.lock_shard(digest).record(digest, check.cost(), interval, now);
+            }
+            if !self.has_counts() {
+                continue;
+            }
+            if operation.overdraws() {
+                self.change(self.digest(check), |count, _, connection, effects| {
+                    count.give_back_all(connection, now, effects);
+                });
+            } else if is_possible {
+                self.change(self.digest(check), |count, heat, connection, effects| {
+                    let terms = Terms { policy: check.policy(), interval, connection };
+                    let asked = heat.units(now, interval).saturating_mul(instances);
+                    count.make_way(terms, check.cost(), asked, now, effects);
+                });
+            }
+        }
+        self.give_backs.are_waiting()
+    }
+
+    /// Puts the units of a charge back into a lease. Returns false if the server has to refund them.
+    pub(in crate::store::redis) fn put_back(&self, charge: &Charge<'_>) -> bool {
+        let check = charge.check();
+        let interval = self.interval(check.policy());
+        if interval == 0 {
+            return false;
+        }
+        let now = self.now();
+        let is_back = self.change(self.digest(&check), |count, _, connection, effects| {
+            let terms = Terms { policy: check.policy(), interval, connection };
+            count.put_back(terms, check.cost(), charge.at().as_micros(), now, effects)
+        });
+        is_back.unwrap_or(false)
+    }
+
+    /// Ends what may no longer be used, and gives back what was not used for an interval. Returns the pause until the next
+    /// sweep, and `None` when nothing is left to sweep.
+    pub(in crate::store::redis) fn sweep(&self) -> Option<Duration> {
+        let (now, mut shortest, mut held) = (self.now(), None, 0);
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            shard.table.retain(|entry| {
+                if let Some(slot) = &mut entry.slot {
+                    let mut effects = Effects::default();
+                    let connection = self.connection(slot.count.lane());
+                    let is_idle = slot.count.sweep(connection, now, &mut effects);
+                    self.give_backs.note(&slot.origin, effects);
+                    held += slot.count.held();
+                    shortest = Some(shortest.map_or(entry.interval, |one: u64| one.min(entry.interval)));
+                    if is_idle && entry.is_cold(now) {
+                        entry.slot = None;
+                        self.counts.fetch_sub(1, Ordering::Relaxed);
+                    }
+                }
+                entry.slot.is_some() || !entry.is_cold(now)
+            });
+        }
+        metrics::lease_units_held(held);
+        shortest.map(|interval| Duration::from_micros((interval / 4).clamp(SWEEP_US.0, SWEEP_US.1)))
+    }
+
+    /// Gives back everything that is held, at the end of the process.
+    pub(in crate::store::redis) fn close(&self) {
+        let now = self.now();
+        for shard in &self.shards {
+            for entry in shard.lock().table.drain() {
+                if let Some(mut slot) = entry.slot {
+                    self.counts.fetch_sub(1, Ordering::Relaxed);
+                    let mut effects = Effects::default();
+                    slot.count.give_back_all(self.connection(slot.count.lane()), now, &mut effects);
+                    self.give_backs.note(&slot.origin, effects);
+                }
+            }
+        }
+    }
+
+    /// Takes out the units that wait to be given back, as commands.
+    pub(in crate::store::redis) fn take_give_backs(
+        &self,
+        encoder: &Encoder,
+        is_cluster: bool,
+    ) -> Vec<GuardedCommand> {
+        self.give_backs.take(&self.lanes, encoder, is_cluster)
+    }
+
+    /// Drops the leases of these counts before a command that resets them on the server, and again at its end.
+    pub(in crate::store::redis) fn reset_on_drop(self: &Arc<Self>, checks: &[Check<'_>]) -> ResetOnDrop {
+        // Those of limits without a lease as well: another limit may lease the same count.
+        let digests: Vec<u128> = checks.iter().map(|check| self.digest(check)).collect();
+        for &digest in &digests {
+            self.give_backs.forget(digest);
+            self.change(digest, |count, _, _, effects| count.begin_reset(effects));
+        }
+        ResetOnDrop { leases: Arc::clone(self), digests }
+    }
+
+    // ---- Learn
+
+    /// The limits of a request that is about to be queued whose answers are of use: callers that come once cost no more than
+    /// without leases.
+    ///
+    /// Answers to checks of a group that leases can admit bring the next ones. All others are of use for a count of which something
+    /// is held, because they may tell a block or a debt.
+    pub(in crate::store::redis) fn targets(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+    ) -> Box<[LeaseTarget]> {
+        let is_fetched = self.may_fetch(group, operation);
+        if !is_fetched && !self.has_counts() {
+            return Box::default();
+        }
+        let target = |(limit, check): (usize, &Check<'_>)| {
+            let digest = self.digest(check);
+            let interval = if is_fetched { self.interval(check.policy()) } else { 0 };
+            let is_of_use = self.lock_shard(digest).find(digest).is_some_and(|entry| {
+                entry.slot.is_some() || (interval > 0 && entry.heat.units(self.now(), interval) >= WARM)
+            });
+            let (is_overdrawn, bucket) = (operation.overdraws(), change_bucket(check));
+            is_of_use.then(|| LeaseTarget {
+                digest,
+                policy: check.policy().clone(),
+                interval,
+                is_overdrawn,
+                bucket,
+                limit,
+            })
+        };
+        group.iter().enumerate().filter_map(target).collect()
     }
 
     /// What to ask the server for in the call that is about to be written.
@@ -298,68 +500,59 @@ impl Leases {
         connection: ConnectionId,
         now: u64,
     ) -> Option<LeaseRequest> {
-        let terms = Terms { policy: &target.policy, interval: target.interval, connection };
-        let instances = self.instances();
+        let (terms, instances) = (target.terms(connection), self.instances());
         self.change(target.digest, |count, heat, _, effects| {
             count.lease_request(terms, heat, instances, now, effects)
         })
         .flatten()
     }
 
-    /// Notes the state of a count after a call, and the answer to a request for a lease.
-    pub(super) fn settle(
-        &self,
-        target: &LeaseTarget,
-        key: &StateKey,
-        connection: ConnectionId,
-        answer: Answer,
-        lease: Option<(LeaseRequest, bool)>,
-    ) {
-        let terms = Terms { policy: &target.policy, interval: target.interval, connection };
+    /// Learns what an answer tells about a count.
+    pub(super) fn learn(&self, target: &LeaseTarget, key: &StateKey, mut answer: Answer) {
         let mut shard = self.lock_shard(target.digest);
         // The heat may have been dropped meanwhile.
         let Some(entry) = shard.find(target.digest) else { return };
         let is_new = entry.slot.is_none();
-        let slot = entry.slot.get_or_insert_with(|| {
-            let origin = Origin::of(target, key.clone());
-            self.counts.fetch_add(1, Ordering::Relaxed);
-            Box::new(Slot { count: Count::new(terms), origin })
-        });
-        let Slot { count, origin } = &mut **slot;
-        let mut effects = Effects::default();
-        match lease {
-            Some((request, is_granted)) => {
-                count.answer(request, connection, is_granted, answer, &mut effects);
-            }
-            None => count.tell(terms, answer, &mut effects),
+        if is_new && !(target.fetches() && answer.is_present) {
+            return;
         }
+        let Slot { count, origin } = &mut **entry.slot.get_or_insert_with(|| {
+            self.counts.fetch_add(1, Ordering::Relaxed);
+            let count = Count::new(target.terms(answer.connection));
+            Box::new(Slot { count, origin: target.origin(key) })
+        });
+        if !answer.is_present {
+            answer.connection = self.connection(count.lane());
+        }
+        let (mut effects, lease) = (Effects::default(), answer.lease);
+        count.learn(answer, &mut effects);
         self.give_backs.note(origin, effects);
         drop(shard);
         if let Some((request, true)) = lease {
-            self.give_backs.units.record_lease(request.units);
+            self.give_backs.record_lease(request.units);
         }
         if is_new || lease.is_some() {
             self.has_count.notify_one();
         }
     }
 
-    /// Notes the state of a count after a call that took no lease of it.
-    pub(super) fn tell(&self, target: &LeaseTarget, connection: ConnectionId, answer: Answer) {
-        self.change(target.digest, |count, _, _, effects| count.overhear(connection, answer, effects));
-    }
-
-    /// Ends what is held of a count that is blocked now, or may be in debt.
-    pub(super) fn end(&self, target: &LeaseTarget, state: &State, at: u64, now: u64) {
-        self.change(target.digest, |count, _, connection, effects| {
-            if target.is_overdrawn {
-                count.close(connection, now, effects);
-            }
-            count.end_if_blocked(state, at, effects);
-        });
-    }
-
-    /// Notes that a request for a lease got no answer.
+    /// Learns that a request for a lease got no answer.
     pub(super) fn abandon(&self, digest: u128, request: LeaseRequest) {
         self.change(digest, |count, _, _, _| count.abandon(request));
+    }
+}
+
+/// Ends a reset of counts when it is dropped. It travels with the command, and is dropped at its end.
+pub(in crate::store::redis) struct ResetOnDrop {
+    leases: Arc<Leases>,
+    digests: Vec<u128>,
+}
+
+impl Drop for ResetOnDrop {
+    fn drop(&mut self) {
+        for &digest in &self.digests {
+            self.leases.give_backs.forget(digest);
+            self.leases.change(digest, |count, _, _, effects| count.end_reset(effects));
+        }
     }
 }

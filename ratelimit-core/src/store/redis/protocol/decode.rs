@@ -1,5 +1,6 @@
 //! Decodes replies, and derives outcomes from them.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -67,7 +68,15 @@ impl Batch {
                 }
             }
             let (states, operation) = (Arc::clone(&states), request.operation);
-            Some(Reply { states, verdict, operation, limits, details, slots: Slots::default() })
+            Some(Reply {
+                states,
+                verdict,
+                operation,
+                limits,
+                details,
+                slots: Slots::default(),
+                unclaimed: None,
+            })
         });
         let replies = replies.collect::<Option<Vec<Reply>>>()?;
         verdicts.is_empty().then_some(Replies { replies, effects })
@@ -75,7 +84,7 @@ impl Batch {
 }
 
 /// The replies to the requests of one call, in their order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::store::redis) struct Replies {
     pub(in crate::store::redis) replies: Vec<Reply>,
     /// What all requests together did, for each key.
@@ -126,6 +135,13 @@ impl Replies {
         match self.effects.get(usize::from(key))? {
             Effect::Charged(slots) => Some(own.granted + slots),
             Effect::Overdrawn(_) | Effect::Blocked(_) => None,
+        }
+    }
+
+    /// Says what is done with the reply to a request if nothing waits for it.
+    pub(in crate::store::redis) fn if_unclaimed(&mut self, request: usize, unclaimed: Box<dyn Unclaimed>) {
+        if let Some(reply) = self.replies.get_mut(request) {
+            reply.unclaimed = Some(unclaimed);
         }
     }
 
@@ -238,6 +254,27 @@ pub(in crate::store::redis) struct Reply {
     details: Vec<Effect>,
     /// Slots that the request holds from now on.
     slots: Slots,
+    unclaimed: Option<Box<dyn Unclaimed>>,
+}
+
+/// What is done with a reply that nothing waits for any more.
+pub(in crate::store::redis) trait Unclaimed: Send + Sync {
+    fn give_back(&self, reply: &Reply);
+}
+
+impl fmt::Debug for dyn Unclaimed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unclaimed")
+    }
+}
+
+/// A reply whose outcome was not asked for: its request was dropped, or its deadline has passed.
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if let Some(unclaimed) = self.unclaimed.take() {
+            unclaimed.give_back(self);
+        }
+    }
 }
 
 /// The expected shape of a reply, for errors.
@@ -256,11 +293,17 @@ impl Reply {
         }
     }
 
-    /// Derives the outcome for the group of the request.
+    /// Derives the outcome for the group of the request, which claims the reply.
     pub(in crate::store::redis) fn into_outcome(
-        self,
+        mut self,
         group: &[Check<'_>],
     ) -> Result<GroupOutcome, StoreError> {
+        self.unclaimed = None;
+        self.outcome(group)
+    }
+
+    /// The outcome for the group of the request.
+    pub(in crate::store::redis) fn outcome(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         const PROTOCOL: StoreError = StoreError::Protocol { expected: EXPECTED };
         let at = self.states.at;
         let (fits, outcome) = if let ([check], [limit]) = (group, &self.limits[..])
@@ -305,7 +348,7 @@ impl Reply {
             (outcome.is_allowed(), outcome)
         };
         match self.verdict {
-            Verdict::Allowed if fits => Ok(outcome.with_slots(self.slots)),
+            Verdict::Allowed if fits => Ok(outcome.with_slots(self.slots.clone())),
             Verdict::Denied if !fits => Ok(outcome),
             _ => Err(PROTOCOL),
         }

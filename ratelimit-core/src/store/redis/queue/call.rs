@@ -13,7 +13,7 @@ use crate::store::Deadline;
 use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::error::CallError;
 use crate::store::redis::link::{CallProgress, Link};
-use crate::store::redis::protocol::{self, Batch, Encoder};
+use crate::store::redis::protocol::{self, Batch, Encoder, Replies};
 use crate::store::redis::riders::{CallRiders, Riders};
 use crate::store::redis::topology::{NodeId, range_of_slot};
 
@@ -99,7 +99,9 @@ impl Call {
             Expected::Replies(expected) => expected.1.need_no_request(),
             Expected::End(_) => true,
         };
-        needs_no_request || self.next_deadline().is_some()
+        let waits =
+            |request: &RequestInFlight| request.reply.as_ref().is_some_and(|reply| !reply.is_closed());
+        needs_no_request || self.requests.iter().any(waits)
     }
 
     /// The next deadline of a request; `None` when all have passed.
@@ -121,18 +123,27 @@ impl Call {
         }
     }
 
+    /// What a reply says about the requests: nothing if it ends a command. An error if it is not that of the call.
+    pub(super) fn decode(&self, reply: Value) -> Result<Option<Replies>, CallError> {
+        match (&self.expected, reply) {
+            (Expected::Replies(expected), reply) => {
+                expected.0.decode(reply).map(Some).ok_or(CallError::Protocol(protocol::EXPECTED))
+            }
+            (Expected::End(_), Value::Int(_)) => Ok(None),
+            (Expected::End(_), _) => Err(CallError::Protocol("a number as the reply to a command")),
+        }
+    }
+
     /// Lets riders and guards take the end of the call, and then sends each request its reply.
-    pub(super) fn finish(self, result: Result<Value, CallError>) {
+    pub(super) fn finish(self, result: Result<Option<Replies>, CallError>) {
         let Self { requests, expected, .. } = self;
         let result = match expected {
-            Expected::Replies(expected) => {
-                let (batch, riders) = *expected;
-                let decode = |value| batch.decode(value).ok_or(CallError::Protocol(protocol::EXPECTED));
-                result.and_then(decode).map(|mut replies| {
-                    riders.finish(&mut replies, requests.len());
-                    replies.replies.into_iter().map(Some).collect()
-                })
-            }
+            Expected::Replies(expected) => result.map(|replies| {
+                // Decoded by this call.
+                let mut replies = replies.unwrap_or_default();
+                expected.1.finish(&mut replies, requests.len());
+                replies.replies.into_iter().map(Some).collect()
+            }),
             // Its guard is dropped first, so that what waits for the command sees the change.
             Expected::End(guard) => {
                 drop(guard);

@@ -31,6 +31,7 @@ use crate::store::Deadline;
 use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::error::{CallError, is_lost};
 use crate::store::redis::link::is_redirect;
+use crate::store::redis::protocol::Replies;
 use crate::store::redis::reply_sink::{CallId, ReplySink};
 use crate::store::redis::topology::{Connection, NodeId};
 
@@ -282,6 +283,8 @@ impl Queue {
             let call = queue.shared.link.call(&command, range, &progress);
             let Ok(result) = timeout_at(end, call).await else { return };
             let ended = queue.state.lock().in_flight.end(id, result.is_ok());
+            let Some(EndedCall { call, .. }) = &ended else { return };
+            let result = result.and_then(|reply| call.decode(reply));
             queue.finish(ended, result);
         });
     }
@@ -336,7 +339,7 @@ impl Queue {
     }
 
     /// Gives the requests of a call that has ended their reply, and sends what waited for it.
-    fn finish(self: &Arc<Self>, ended: Option<EndedCall>, result: Result<Value, CallError>) {
+    fn finish(self: &Arc<Self>, ended: Option<EndedCall>, result: Result<Option<Replies>, CallError>) {
         let Some(EndedCall { call, ends_batch, .. }) = ended else { return };
         if let Some((start, connection)) = ends_batch.filter(|_| result.is_ok()) {
             let now = Instant::now();
@@ -427,24 +430,33 @@ impl Queue {
 }
 
 impl ReplySink for Queue {
-    fn reply(self: Arc<Self>, id: CallId, reply: RedisResult<Value>) {
+    fn reply(self: Arc<Self>, id: CallId, reply: RedisResult<Value>) -> bool {
         let link = &*self.shared.link;
         if let Err(error) = &reply {
             if error.code() == Some("NOSCRIPT") {
-                return self.send_again(id, NotRun::UnknownScript);
+                self.send_again(id, NotRun::UnknownScript);
+                return true;
             }
             if link.is_cluster() && is_redirect(error) {
-                return self.send_again(id, NotRun::Moved);
+                self.send_again(id, NotRun::Moved);
+                return true;
             }
         }
         let ended = self.state.lock().in_flight.end(id, reply.is_ok());
-        let Some(EndedCall { call, counts, connection, .. }) = &ended else { return };
+        let Some(EndedCall { call, counts, connection, .. }) = &ended else { return true };
+        let mut is_its_own = true;
         let result = match (reply, connection) {
             (Ok(value), _) => {
-                if *counts {
-                    link.record_reply(call.range);
+                let replies = call.decode(value);
+                is_its_own = replies.is_ok();
+                if is_its_own {
+                    if *counts {
+                        link.record_reply(call.range);
+                    }
+                } else if let Some(connection) = connection {
+                    link.lose(*connection);
                 }
-                Ok(value)
+                replies
             }
             (Err(error), Some(connection)) => {
                 if is_lost(&error) {
@@ -460,6 +472,7 @@ impl ReplySink for Queue {
             (Err(error), None) => Err(link.call_error(error)),
         };
         self.finish(ended, result);
+        is_its_own
     }
 }
 

@@ -7,6 +7,10 @@ use super::reply_sink::{CallId, ReplySink};
 pub(super) enum Socket {}
 
 impl Socket {
+    pub(super) fn give_up(&self) {
+        match *self {}
+    }
+
     pub(super) fn send_calls(
         &self,
         _: &[u8],

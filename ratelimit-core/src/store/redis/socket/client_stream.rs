@@ -4,12 +4,11 @@ use std::io;
 use std::iter;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::frame::frame_len;
+use super::frame::FrameEnd;
 use super::{Awaited, Socket};
 
 /// A stream of the client crate's own commands and replies.
@@ -17,43 +16,13 @@ pub(in crate::store::redis) struct ClientStream {
     socket: Arc<Socket>,
     /// A command of which a part is missing.
     unfinished: Vec<u8>,
-}
-
-/// Replies that the client crate has not read yet.
-#[derive(Default)]
-pub(super) struct ClientReplies(Mutex<Unread>);
-
-#[derive(Default)]
-struct Unread {
-    bytes: Vec<u8>,
-    has_ended: bool,
-    reader: Option<Waker>,
-}
-
-impl ClientReplies {
-    pub(super) fn add(&self, frame: &[u8]) {
-        let mut unread = self.0.lock();
-        unread.bytes.extend_from_slice(frame);
-        wake(unread.reader.take());
-    }
-
-    /// No more replies come.
-    pub(super) fn end(&self) {
-        let mut unread = self.0.lock();
-        unread.has_ended = true;
-        wake(unread.reader.take());
-    }
-}
-
-fn wake(reader: Option<Waker>) {
-    if let Some(reader) = reader {
-        reader.wake();
-    }
+    /// Where it ends.
+    end: FrameEnd,
 }
 
 impl ClientStream {
-    pub(in crate::store::redis) const fn new(socket: Arc<Socket>) -> Self {
-        Self { socket, unfinished: Vec::new() }
+    pub(in crate::store::redis) fn new(socket: Arc<Socket>) -> Self {
+        Self { socket, unfinished: Vec::new(), end: FrameEnd::default() }
     }
 }
 
@@ -62,7 +31,7 @@ impl AsyncWrite for ClientStream {
         let this = &mut *self;
         this.unfinished.extend_from_slice(bytes);
         let (mut commands, mut length) = (0, 0);
-        while let Some(command) = frame_len(&this.unfinished[length..])? {
+        while let Some(command) = this.end.find(&this.unfinished[length..])? {
             (commands, length) = (commands + 1, length + command);
         }
         let awaited = iter::repeat_with(|| Awaited::Client).take(commands);
@@ -84,14 +53,6 @@ impl AsyncWrite for ClientStream {
 
 impl AsyncRead for ClientStream {
     fn poll_read(self: Pin<&mut Self>, task: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut unread = self.socket.0.client.0.lock();
-        if unread.bytes.is_empty() && !unread.has_ended {
-            unread.reader = Some(task.waker().clone());
-            return Poll::Pending;
-        }
-        let count = unread.bytes.len().min(to.remaining());
-        to.put_slice(&unread.bytes[..count]);
-        unread.bytes.drain(..count);
-        Poll::Ready(Ok(()))
+        self.socket.0.client.poll_read(task, to)
     }
 }

@@ -17,9 +17,11 @@ type Replied = (CallId, RedisResult<Value>);
 struct Replies(Mutex<Sender<Replied>>);
 
 impl ReplySink for Replies {
-    fn reply(self: Arc<Self>, call: CallId, reply: RedisResult<Value>) {
+    fn reply(self: Arc<Self>, call: CallId, reply: RedisResult<Value>) -> bool {
+        let is_its_own = reply.as_ref() != Ok(&Value::BulkString(b"another".to_vec()));
         // The test may have ended.
         let _ = self.0.lock().send((call, reply));
+        is_its_own
     }
 }
 
@@ -140,7 +142,11 @@ fn a_lost_connection_fails_what_waits_and_takes_nothing_more() {
         let mut client = ClientStream::new(Arc::clone(&pair.socket));
         assert!(pair.runtime.block_on(read(&mut client)).is_empty(), "{case}: the end");
         assert!(pair.runtime.block_on(write(&mut client, b"*0\r\n")).is_err(), "{case}");
-        drop(server);
+        if let Some(mut server) = server {
+            let mut sent = Vec::new();
+            server.read_to_end(&mut sent).unwrap();
+            assert_eq!(sent, b"ab", "{case}: and is shut down");
+        }
     }
 }
 
@@ -162,7 +168,7 @@ fn a_socket_ends_with_its_last_user() {
 fn a_panic_of_whoever_takes_a_reply_leaves_the_others_theirs() {
     struct Panics;
     impl ReplySink for Panics {
-        fn reply(self: Arc<Self>, _: CallId, _: RedisResult<Value>) {
+        fn reply(self: Arc<Self>, _: CallId, _: RedisResult<Value>) -> bool {
             panic!("as a recorder may");
         }
     }
@@ -171,4 +177,56 @@ fn a_panic_of_whoever_takes_a_reply_leaves_the_others_theirs() {
     assert!(pair.socket.send_calls(b"a", [call(1)], &panics) && pair.send(2, b"b"));
     pair.server.write_all(b"$0\r\n\r\n$0\r\n\r\n").unwrap();
     assert_eq!(pair.reply().0, call(2));
+}
+
+#[test]
+fn behind_a_reply_that_is_not_that_of_its_call_no_call_gets_one() {
+    for odd in [&b"$7\r\nanother\r\n"[..], b"*1\r\n:1\r\n", b"%0\r\n", b":x\r\n"] {
+        let mut pair = pair();
+        assert!(pair.send(1, b"a") && pair.send(2, b"b"));
+        pair.server.write_all(&[odd, b"$0\r\n\r\n"].concat()).unwrap();
+        assert_eq!(pair.reply().0, call(1));
+        let (id, error) = pair.reply();
+        assert!(id == call(2) && error.unwrap_err().is_io_error(), "{}", odd.escape_ascii());
+        let mut sent = Vec::new();
+        pair.server.read_to_end(&mut sent).unwrap();
+        assert_eq!(sent, b"ab");
+    }
+}
+
+#[test]
+fn a_long_reply_comes_whole_and_the_next_one_behind_it() {
+    let mut pair = pair();
+    let mut client = ClientStream::new(Arc::clone(&pair.socket));
+    pair.runtime.block_on(write(&mut client, b"*1\r\n$1\r\nx\r\n")).unwrap();
+    let long = [&b"$1000000\r\n"[..], &vec![b'x'; 1_000_000], b"\r\n"].concat();
+    let mut server = pair.server.try_clone().unwrap();
+    let writer = thread::spawn({
+        let long = long.clone();
+        move || server.write_all(&long).unwrap()
+    });
+    let mut seen = 0;
+    while seen < long.len() {
+        seen += pair.runtime.block_on(read(&mut client)).len();
+    }
+    writer.join().unwrap();
+    assert_eq!(seen, long.len());
+    assert!(pair.send(1, b"a"));
+    pair.server.write_all(b"$0\r\n\r\n").unwrap();
+    assert_eq!(pair.reply(), (call(1), Ok(Value::BulkString(Vec::new()))));
+}
+
+#[test]
+fn a_reply_too_many_gives_the_connection_up() {
+    let mut pair = pair();
+    assert!(pair.send(1, b"a"));
+    pair.server.write_all(b"$0\r\n\r\n$0\r\n\r\n").unwrap();
+    assert_eq!(pair.reply(), (call(1), Ok(Value::BulkString(Vec::new()))));
+    let mut sent = Vec::new();
+    pair.server.read_to_end(&mut sent).unwrap();
+    // The thread that reads may not have marked it as lost yet.
+    if pair.send(2, b"b") {
+        let (id, error) = pair.reply();
+        assert!(id == call(2) && error.unwrap_err().is_io_error());
+    }
 }

@@ -19,7 +19,7 @@ use super::cluster::ConnectTo;
 use super::server::{Connection, ConnectionId, NodeId, ServerConnection};
 use super::slots::SLOTS;
 use crate::store::redis::error::is_lost;
-use crate::store::redis::lanes::Lanes;
+use crate::store::redis::lease::Lanes;
 use crate::store::redis::timeouts::Timeouts;
 
 /// Minimum time between two attempts to connect to one master, or to read the owners of the slots.
@@ -150,7 +150,7 @@ impl Nodes {
                 let (nodes, limit) = (Arc::clone(self), self.timeouts.deadline);
                 self.runtime.spawn(async move {
                     // A master that hangs is noticed by the requests that wait for it.
-                    let reply = timeout(limit, server.send(&redis::cmd("PING"))).await;
+                    let reply = timeout(limit, server.ping()).await;
                     if reply.is_ok_and(|reply| reply.as_ref().is_err_and(is_lost)) {
                         nodes.lose(id);
                     }

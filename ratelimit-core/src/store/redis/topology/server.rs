@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::io::tcp::TcpSettings;
-use redis::{Client, Cmd, Pipeline, RedisError, RedisResult, Value};
+use redis::{Client, Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -99,6 +99,18 @@ impl ServerConnection {
     /// Sends one command by the client crate. Errors of the server, which it returns as values, become errors.
     pub(super) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
         self.0.client.clone().req_packed_command(command).await.and_then(Value::extract_error)
+    }
+
+    /// Whether the connection answers a ping. Gives it up if the reply is not that of a ping: then other replies are not those of their
+    /// commands either.
+    pub(in crate::store::redis) async fn ping(&self) -> RedisResult<()> {
+        if self.send(&redis::cmd("PING")).await? == Value::SimpleString("PONG".to_owned()) {
+            return Ok(());
+        }
+        if let Some(socket) = &self.0.socket {
+            socket.give_up();
+        }
+        Err(RedisError::from((ErrorKind::Parse, "the reply to PING is not PONG")))
     }
 
     /// Sends calls of a batch, numbered from `first`, whose replies go to `sink`. Returns false if the connection is lost: then

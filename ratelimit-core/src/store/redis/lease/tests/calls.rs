@@ -9,8 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::{FakeClock, Timestamp};
-use crate::outcome::{Decision, GroupOutcome, Outcome};
-use crate::policy::{Algorithm, Mode, Policy, PolicyBuilder};
+use crate::policy::{Algorithm, Policy, PolicyBuilder};
 use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::key::KeyFormat;
 use crate::store::redis::lease::{CallLeases, LeaseTarget, Leases};
@@ -61,8 +60,8 @@ impl Process {
         }
     }
 
-    fn target(&self, check: &Check<'_>, operation: Operation) -> Option<LeaseTarget> {
-        self.leases.target(check, 0, operation)
+    fn targets(&self, check: &Check<'_>, operation: Operation) -> Box<[LeaseTarget]> {
+        self.leases.targets(std::slice::from_ref(check), operation)
     }
 
     fn call(&self) -> Call<'_> {
@@ -77,11 +76,16 @@ impl Process {
     /// Makes the caller hot, and fetches a lease of 50 units after `before` units were charged.
     fn hold(&self, check: &Check<'_>, before: u64) {
         for _ in 0..100 {
-            drop(self.leases.reserve(std::slice::from_ref(check)));
+            self.ask(std::slice::from_ref(check));
         }
         assert_eq!(self.call().add(check, Operation::Check).answer(&[charged(before - 2)], ""), 0);
         assert_eq!(self.call().add(check, Operation::Check).answer(&[charged(before - 1)], ""), 1);
         assert_eq!(self.held(check), 50);
+    }
+
+    /// The server is asked about a request. Returns whether something is to be given back before.
+    fn ask(&self, group: &[Check<'_>]) -> bool {
+        self.leases.make_way(group, Operation::Check)
     }
 
     fn held(&self, check: &Check<'_>) -> u64 {
@@ -90,7 +94,8 @@ impl Process {
 
     /// Uses one held unit; what the outcome says is left.
     fn take(&self, check: &Check<'_>) -> Option<u64> {
-        self.leases.take(check, INTERVAL).map(|(outcome, _)| outcome.outcomes()[0].remaining())
+        let taken = self.leases.take(std::slice::from_ref(check), Operation::Check);
+        taken.map(|(outcome, _)| outcome.outcomes()[0].remaining())
     }
 
     /// Calls that give units back.
@@ -113,7 +118,7 @@ impl Call<'_> {
     }
 
     fn add(mut self, check: &Check<'_>, operation: Operation) -> Self {
-        let targets = self.process.target(check, operation).into_iter().collect();
+        let targets = self.process.targets(check, operation);
         let limit = match operation {
             Operation::Overdraw => LimitArg::overdrawn(self.process.encoder.key_format.key(check), check),
             _ => self.limit(check),
@@ -125,7 +130,7 @@ impl Call<'_> {
 
     /// Adds a lease that is fetched in the background.
     fn prefetch(mut self, check: &Check<'_>) -> Self {
-        let targets = self.process.target(check, Operation::Check).into_iter().collect();
+        let targets = self.process.targets(check, Operation::Check);
         let limit = self.limit(check);
         self.leases.add(targets, &[limit], None, &mut self.fetched);
         self
@@ -221,17 +226,15 @@ fn the_answer_to_a_settlement_ends_the_leases_of_the_count_whichever_limit_is_se
 }
 
 #[test]
-fn a_settlement_of_any_limit_reserves_the_held_units_of_its_count() {
+fn a_settlement_of_any_limit_gives_back_the_held_units_of_its_count_before() {
     for policy in [leased("hot").build(), limit("hot").build()] {
         let process = Process::new();
         let hot = leased("hot").build();
         let hot = Check::new(&hot, "a");
         process.hold(&hot, 1_000);
         let rest = Check::new(&policy, "a").with_cost(120);
-        let (reserved, missing) = process.leases.reserve_for_settlement(&rest);
-        assert_eq!((process.held(&hot), missing), (0, 70), "{policy:?}");
-        drop(reserved);
-        assert_eq!(process.held(&hot), 50, "{policy:?}");
+        assert!(process.leases.make_way(&[rest], Operation::Overdraw));
+        assert_eq!((process.held(&hot), process.give_backs()), (0, 1), "{policy:?}");
     }
 }
 
@@ -242,7 +245,8 @@ fn a_process_that_holds_nothing_looks_nothing_up() {
     let (hot, plain) = (Check::new(&hot, "a"), Check::new(&plain, "a"));
     let operations =
         [Operation::Check, Operation::Peek, Operation::Judge, Operation::UpTo, Operation::Overdraw];
-    let found = |process: &Process| operations.map(|operation| process.target(&plain, operation).is_some());
+    let found =
+        |process: &Process| operations.map(|operation| !process.targets(&plain, operation).is_empty());
     assert!(!process.leases.has_counts());
     assert_eq!(found(&process), [false; 5]);
     process.hold(&hot, 1_000);
@@ -316,51 +320,54 @@ fn a_reset_by_any_limit_ends_the_leases_of_its_count() {
 }
 
 #[test]
-fn a_shadow_limit_that_holds_a_part_of_the_cost_asks_for_all_of_it() {
+fn a_group_is_admitted_by_held_units_if_all_its_limits_hold_enough() {
     let process = Process::new();
-    let (hot, enforced) = (leased("hot").mode(Mode::Shadow).build(), limit("other").build());
-    let hot = Check::new(&hot, "a");
-    process.hold(&hot, 1_000);
-    let group = [hot.with_cost(60), Check::new(&enforced, "a")];
-    let reserved = process.leases.reserve(&group);
-    let costs: Vec<u64> = reserved.asked(&group).iter().map(Check::cost).collect();
-    assert_eq!((costs, process.held(&hot)), (vec![60, 1], 50));
-}
-
-#[test]
-fn a_denied_request_that_held_a_part_waits_for_its_whole_cost() {
-    let process = Process::new();
-    let hot = leased("hot").build();
-    let hot = Check::new(&hot, "a");
-    process.hold(&hot, 1_000);
-    // Others have taken the rest.
-    process.call().add(&hot, Operation::Peek).answer(&[charged(10_000)], "0");
-    let group = [hot.with_cost(55)];
-    let reserved = process.leases.reserve(&group);
-    assert_eq!(reserved.asked(&group)[0].cost(), 5);
-    // As if the five alone would pass after a second.
-    let soon = Decision::Denied { retry_after: Some(Duration::from_secs(1)) };
-    let denied = Outcome::new(10_000, soon).with_cost(5).decided_at(Timestamp::from_micros(START));
-    let outcome = reserved.finish(&group, Some(&GroupOutcome::from_one(denied)));
-    assert_eq!(outcome.retry_after(), Some(MINUTE));
-    assert_eq!(process.held(&hot), 50);
-}
-
-#[test]
-fn a_request_with_units_of_two_windows_is_not_refunded() {
-    for (passed, is_refundable) in [(Duration::from_micros(59_999_999), true), (MINUTE, false)] {
-        let process = Process::new();
-        let hot = leased("hot").build();
-        let hot = Check::new(&hot, "a");
-        process.hold(&hot, 1_000);
-        let group = [hot.with_cost(55)];
-        let reserved = process.leases.reserve(&group);
-        let at = Timestamp::from_micros(START).saturating_add(passed);
-        let asked = reserved.asked(&group);
-        let allowed = Outcome::new(10_000, Decision::Allowed).with_cost(5).decided_at(at);
-        assert_eq!(asked[0].cost(), allowed.cost());
-        let outcome = reserved.finish(&group, Some(&GroupOutcome::from_one(allowed)));
-        let reservation = outcome.reservation(&group).expect("the request passed");
-        assert_eq!(reservation.charges().all(|charge| !charge.is_overflowed()), is_refundable, "{passed:?}");
+    let policies = [leased("one").build(), leased("two").build(), limit("three").build()];
+    let [one, two, three] = policies.each_ref().map(|policy| Check::new(policy, "a"));
+    for check in [&one, &two] {
+        process.hold(check, 1_000);
     }
+    let take = |group: &[Check<'_>]| process.leases.take(group, Operation::Check).is_some();
+    assert!(!take(&[one.with_cost(2), two.with_cost(51)]), "of one there are too few");
+    assert!(!take(&[one, three]), "one has no lease");
+    assert!(!take(&[one, one]), "a count that occurs twice");
+    assert!(!take(&[one.with_cost(0)]), "a cost of nothing needs the state");
+    assert_eq!(
+        [&one, &two].map(|check| process.held(check)),
+        [50, 50],
+        "nothing is used for a part of a group"
+    );
+    assert!(take(&[one.with_cost(2), two.with_cost(50)]) && !take(&[two, one]));
+    assert_eq!([&one, &two].map(|check| process.held(check)), [48, 0]);
+    assert!(process.leases.take(&[one], Operation::Peek).is_some());
+    assert_eq!(process.held(&one), 48, "a peek uses nothing");
+}
+
+#[test]
+fn only_what_is_in_the_way_of_a_request_is_given_back_before_it() {
+    let process = Process::new();
+    let policies = [leased("hot").build(), leased("cold").build(), limit("plain").build()];
+    let [hot, cold, plain] = policies.each_ref().map(|policy| Check::new(policy, "a"));
+    process.hold(&hot, 1_000);
+    // Nearly nine thousand are left.
+    assert!(!process.ask(&[hot.with_cost(60), cold]) && !process.ask(&[hot, plain]));
+    assert_eq!(process.held(&hot), 50);
+    process.call().add(&hot, Operation::Peek).answer(&[charged(9_960)], "1");
+    assert!(!process.ask(&[hot.with_cost(10_001)]), "more than the limit never passes");
+    assert!(process.ask(&[hot.with_cost(60), cold]));
+    assert_eq!((process.held(&hot), process.give_backs()), (0, 1));
+}
+
+#[test]
+fn a_group_with_a_limit_without_a_lease_brings_no_leases() {
+    let process = Process::new();
+    let (hot, plain) = (leased("hot").build(), limit("plain").build());
+    let group = [Check::new(&hot, "a"), Check::new(&plain, "a")];
+    for _ in 0..100 {
+        process.ask(&group);
+    }
+    assert!(process.leases.targets(&group, Operation::Check).is_empty());
+    process.hold(&group[0], 1_000);
+    let targets = process.leases.targets(&group, Operation::Check);
+    assert!(targets.len() == 1 && !targets[0].fetches(), "the answer may tell a block");
 }

@@ -5,20 +5,18 @@
 //!
 //! * the replay: every use, in true order and at its own instant of the server, passes on a fresh state;
 //! * the ledger, at every decision and answer: what a fresh state with these uses leaves is at least what the server's state
-//!   leaves and all units that any process may still use. For a bucket the replay alone notices next to nothing.
+//!   leaves and all units that any process may still use.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-use smallvec::SmallVec;
-
 use crate::algorithm::{Operation, State};
 use crate::check::Check;
 use crate::clock::Timestamp;
-use crate::policy::{Leasing, Policy};
-use crate::store::redis::lanes::{Anchor, ConnectionId};
-use crate::store::redis::lease::count::{Answer, Count, Effects, GiveBack, LeaseRequest, Part, Terms};
-use crate::store::redis::lease::heat::Heat;
+use crate::policy::Policy;
+use crate::store::redis::lease::count::{Answer, Count, Effects, GiveBack, LeaseRequest, Terms};
+use crate::store::redis::lease::lanes::{Anchor, ConnectionId};
+use crate::store::redis::lease::size::Heat;
 use crate::store::toolkit::{StateTable, decide_with};
 
 /// An instant in 2026, in microseconds.
@@ -170,19 +168,11 @@ pub(super) struct Moment {
     pub(super) held: u64,
 }
 
-/// A request that waits for an answer.
+/// A request that waits for an answer: the counts in which it is charged, and its cost.
 #[derive(Debug)]
 struct Waiting {
-    came: u64,
-    members: Vec<Member>,
-}
-
-#[derive(Debug)]
-struct Member {
-    key: usize,
+    keys: Vec<usize>,
     cost: u64,
-    parts: SmallVec<[Part; 1]>,
-    missing: u64,
 }
 
 #[derive(Debug)]
@@ -485,72 +475,56 @@ impl Simulation {
             self.processes[number].max = max;
         }
         let (local, max) = (self.local(number), self.processes[number].max);
-        let is_alone = keys.len() == 1;
-        let mut members = Vec::new();
-        let mut wanted = Vec::new();
-        for key in keys {
-            let (policy, interval) = (self.policy(key, max), self.s.interval);
-            let process = &mut self.processes[number];
-            let terms = Terms { policy: &policy, interval, connection: process.connection };
-            let (heat, count) =
-                process.counts.entry(key).or_insert_with(|| (Heat::default(), Count::new(terms)));
+        let policies: Vec<Policy> = keys.iter().map(|&key| self.policy(key, max)).collect();
+        let process = &mut self.processes[number];
+        let (interval, connection) = (self.s.interval, process.connection);
+        let terms = |policy| Terms { policy, interval, connection };
+        let mut effects = Effects::default();
+        let mut are_held = !self.s.plain;
+        for (&key, policy) in keys.iter().zip(&policies) {
+            let new = || (Heat::default(), Count::new(terms(policy)));
+            let (heat, count) = process.counts.entry(key).or_insert_with(new);
             heat.record(cost, local, interval);
-            let mut effects = Effects::default();
-            if self.s.plain {
-                members.push(Member { key, cost, parts: SmallVec::new(), missing: cost });
-                continue;
-            }
-            let taken = if is_alone { count.take(terms, cost, local, &mut effects) } else { None };
-            if let Some(taken) = taken {
+            are_held &= count.holds(terms(policy), cost, local, &mut effects);
+            process.give_backs.extend(effects.give_backs.drain(..).map(|back| (key, back)));
+        }
+        let mut wanted = Vec::new();
+        for (&key, policy) in keys.iter().zip(&policies) {
+            let (heat, count) = process.counts.get_mut(&key).unwrap();
+            if are_held {
+                let taken = count.take(cost, local);
                 assert!(taken.remaining <= policy.capacity());
                 if taken.wants_lease {
                     wanted.push(key);
                 }
-            } else {
-                let (parts, missing) = count.reserve(terms, cost, local, &mut effects);
-                members.push(Member { key, cost, parts, missing });
+            } else if !self.s.plain && cost <= policy.max() {
+                let asked = heat.units(local, interval) * self.s.instances;
+                count.make_way(terms(policy), cost, asked, local, &mut effects);
             }
-            process.give_backs.extend(effects.give_backs.into_iter().map(|back| (key, back)));
+            process.give_backs.extend(effects.give_backs.drain(..).map(|back| (key, back)));
         }
-        if members.iter().all(|member| member.missing == 0) {
+        if are_held {
             self.report.admitted += 1;
             self.report.local += 1;
-            if is_alone && members.is_empty() {
-                self.used(number, self.now, self.server_now(), 0, cost, max);
+            for &key in &keys {
+                self.used(number, self.now, self.server_now(), key, cost, max);
             }
-            self.confirm(number, self.now, &members, max);
         } else {
-            self.processes[number].waiting.push(Waiting { came: self.now, members });
+            process.waiting.push(Waiting { keys, cost });
         }
         if !self.processes[number].is_calling {
-            if !self.processes[number].waiting.is_empty() {
-                self.send(number, &[]);
-            } else if !wanted.is_empty() {
+            if self.processes[number].waiting.is_empty() {
                 let instances = self.s.instances;
-                let (heat, count) = self.processes[number].counts.get_mut(&0).unwrap();
-                if count.next_size(heat, instances, local) > 0 {
+                wanted.retain(|key| {
+                    let (heat, count) = self.processes[number].counts.get_mut(key).unwrap();
+                    count.may_prefetch(heat, instances, local)
+                });
+                if !wanted.is_empty() {
                     self.send(number, &wanted);
-                } else {
-                    count.delay_prefetch(local);
                 }
+            } else {
+                self.send(number, &[]);
             }
-        }
-    }
-
-    /// The reserved units of an admitted request were used when they were reserved.
-    fn confirm(&mut self, number: usize, came: u64, members: &[Member], max: u64) {
-        for member in members {
-            let reserved = member.cost - member.missing;
-            if reserved == 0 {
-                continue;
-            }
-            let mut effects = Effects::default();
-            let (_, count) = self.processes[number].counts.get_mut(&member.key).unwrap();
-            for part in &member.parts {
-                count.confirm(part, &mut effects);
-            }
-            let at = (EPOCH + came).saturating_add_signed(self.step);
-            self.used(number, came, at, member.key, reserved, max);
         }
     }
 
@@ -567,9 +541,6 @@ impl Simulation {
     fn undo(&mut self, number: usize, index: usize) {
         let Use { at, key, units, max, .. } = self.uses[index];
         let (local, policy) = (self.local(number), self.policy(key, max));
-        if policy.algorithm().leasing() == Leasing::Evaporating {
-            return;
-        }
         self.uses[index].undone = true;
         let page = &mut self.pages[key];
         // Without it among the recent ones, or from the beginning.
@@ -583,7 +554,7 @@ impl Simulation {
         let is_back = process
             .counts
             .get_mut(&key)
-            .is_some_and(|(_, count)| count.take_back(terms, units, at, local, &mut effects));
+            .is_some_and(|(_, count)| count.put_back(terms, units, at, local, &mut effects));
         process.give_backs.extend(effects.give_backs.into_iter().map(|back| (key, back)));
         if !is_back {
             let back = GiveBack { units, at, until: u64::MAX, connection: process.connection };
@@ -598,11 +569,8 @@ impl Simulation {
         let process = &mut self.processes[number];
         process.is_calling = true;
         let batch = std::mem::take(&mut process.waiting);
-        let mut keys: Vec<usize> = batch
-            .iter()
-            .flat_map(|one| one.members.iter().map(|member| member.key))
-            .chain(wanted.iter().copied())
-            .collect();
+        let mut keys: Vec<usize> =
+            batch.iter().flat_map(|one| one.keys.iter().copied()).chain(wanted.iter().copied()).collect();
         keys.sort_unstable();
         keys.dedup();
         let (mut leases, mut effects) = (Vec::new(), Effects::default());
@@ -644,54 +612,42 @@ impl Simulation {
         let local = self.local(number);
         let process = &mut self.processes[number];
         process.is_calling = false;
-        let mut effects = Effects::default();
         if process.connection == call.connection {
             let next = Anchor { at, asked_at: call.asked_at, answered_at: local };
             if process.anchor.is_some_and(|last| !last.agrees_with(&next)) {
                 process.connection.generation += 1;
             }
             process.anchor = Some(next);
-            if process.connection == call.connection {
-                for (&key, state) in &states {
-                    let policy = if key == 0 && call.max != self.s.policies[0].max() {
-                        with_max(&self.s.policies[0], call.max)
-                    } else {
-                        self.s.policies[key].clone()
-                    };
-                    let terms =
-                        Terms { policy: &policy, interval: self.s.interval, connection: call.connection };
-                    let (_, count) = process.counts.get_mut(&key).unwrap();
-                    if process.max == call.max {
-                        let answer = Answer { state: state.clone(), at, asked_at: call.asked_at, now: local };
-                        count.tell(terms, answer, &mut effects);
-                    }
-                }
-            }
         }
-        for (&(key, request), granted) in call.leases.iter().zip(&granted) {
+        let (connection, mut effects) = (process.connection, Effects::default());
+        for (key, state) in states {
+            let lease = call.leases.iter().zip(&granted).find(|((leased, _), _)| *leased == key);
+            let lease = lease.map(|((_, request), granted)| (*request, *granted));
+            self.report.leases += u64::from(lease.is_some_and(|(_, is_granted)| is_granted));
+            let answer = Answer {
+                state,
+                at,
+                asked_at: call.asked_at,
+                now: local,
+                connection,
+                is_present: connection == call.connection,
+                is_overdrawn: false,
+                lease,
+            };
             let (_, count) = process.counts.get_mut(&key).unwrap();
-            let answer = Answer { state: states[&key].clone(), at, asked_at: call.asked_at, now: local };
-            count.answer(request, process.connection, *granted, answer, &mut effects);
+            if !self.s.plain {
+                count.learn(answer, &mut effects);
+            }
             process.give_backs.extend(effects.give_backs.drain(..).map(|back| (key, back)));
-            self.report.leases += u64::from(*granted);
         }
         for (one, passed) in call.batch.iter().zip(passed) {
             if passed {
                 self.report.admitted += 1;
-                self.confirm(number, one.came, &one.members, call.max);
-                for member in one.members.iter().filter(|member| member.missing > 0) {
-                    self.used(number, decided, at, member.key, member.missing, call.max);
+                for &key in &one.keys {
+                    self.used(number, decided, at, key, one.cost, call.max);
                 }
             } else {
                 self.report.denied += 1;
-                for member in &one.members {
-                    let (_, count) = self.processes[number].counts.get_mut(&member.key).unwrap();
-                    for part in &member.parts {
-                        count.put_back(part, local, &mut effects);
-                    }
-                    let backs = effects.give_backs.drain(..).map(|back| (member.key, back));
-                    self.processes[number].give_backs.extend(backs);
-                }
             }
         }
         self.balance();
@@ -752,11 +708,6 @@ impl Simulation {
         let now = Timestamp::from_micros(self.server_now());
         for &(key, back) in give_backs {
             let policy = self.s.policies[key].clone();
-            assert_eq!(
-                policy.algorithm().leasing(),
-                Leasing::Returnable,
-                "units of a bucket are never given back"
-            );
             let digest = Check::new(&policy, caller(key)).digest(&DIGEST_KEY);
             if let Some(mut state) = self.server.take(digest) {
                 let [at, until] = [back.at, back.until].map(Timestamp::from_micros);
@@ -780,13 +731,9 @@ impl Simulation {
             .batch
             .iter()
             .map(|one| {
-                let missing = one.members.iter().filter(|member| member.missing > 0);
-                let group: Vec<Check<'_>> = missing
-                    .map(|member| {
-                        Check::new(&policies[member.key], caller(member.key)).with_cost(member.missing)
-                    })
-                    .collect();
-                keys.extend(one.members.iter().filter(|member| member.missing > 0).map(|member| member.key));
+                let check = |&key: &usize| Check::new(&policies[key], caller(key)).with_cost(one.cost);
+                let group: Vec<Check<'_>> = one.keys.iter().map(check).collect();
+                keys.extend(&one.keys);
                 decide_with(&group, Operation::Check, now, &DIGEST_KEY, &mut self.server).outcome.is_allowed()
             })
             .collect();
@@ -801,8 +748,8 @@ impl Simulation {
             .collect();
         let states = keys.into_iter().map(|key| (key, self.state(key, &policies[key]))).collect();
         for (one, _) in call.batch.iter().zip(&passed).filter(|(_, passed)| !**passed) {
-            if let [member] = &one.members[..] {
-                self.check_wait(&policies[member.key], member);
+            if let [key] = one.keys[..] {
+                self.check_wait(&policies[key], key, one.cost);
             }
         }
         let reply = Reply { call, decided: self.now, at, passed, granted, states };
@@ -818,11 +765,10 @@ impl Simulation {
 
     /// A denied caller comes again after the wait for its whole cost, and no other one: only leases that are on their way
     /// are charged.
-    fn check_wait(&mut self, policy: &Policy, member: &Member) {
+    fn check_wait(&mut self, policy: &Policy, of: usize, cost: u64) {
         let at = self.server_now();
-        let mut state = self.state(member.key, policy);
-        let wait =
-            state.decide(policy, member.cost, Timestamp::from_micros(at), Operation::Peek).retry_after();
+        let mut state = self.state(of, policy);
+        let wait = state.decide(policy, cost, Timestamp::from_micros(at), Operation::Peek).retry_after();
         let Some(wait) = wait else { return };
         let end = self.now + u64::try_from(wait.as_micros()).unwrap();
         let mut on_the_way: Vec<(u64, u64)> = Vec::new();
@@ -830,7 +776,7 @@ impl Simulation {
             if let Some(Event::Serve(call)) = self.events.get(sequence)
                 && *time < end
             {
-                let units = call.leases.iter().filter(|(key, _)| *key == member.key);
+                let units = call.leases.iter().filter(|(key, _)| *key == of);
                 on_the_way.extend(units.map(|(_, request)| (*time, request.units)));
             }
         }
@@ -840,7 +786,7 @@ impl Simulation {
             let _ = state.decide(policy, units, server(time), Operation::Check);
         }
         self.report.broken_waits.1 += 1;
-        if !state.decide(policy, member.cost, server(end), Operation::Peek).is_allowed() {
+        if !state.decide(policy, cost, server(end), Operation::Peek).is_allowed() {
             self.report.broken_waits.0 += 1;
         }
     }
@@ -870,9 +816,6 @@ impl Simulation {
             for process in &self.processes {
                 let of_key = process.give_backs.iter().filter(|(k, _)| *k == key);
                 self.report.held_at_faults += of_key.map(|(_, back)| back.units).sum::<u64>();
-                if let Some((_, count)) = process.counts.get(&key) {
-                    self.report.held_at_faults += count.reserved();
-                }
             }
         }
         for event in self.events.values() {
@@ -902,9 +845,9 @@ impl Simulation {
         for key in 0..self.s.policies.len() {
             let policy = self.s.policies[key].clone();
             let mut fresh = self.fresh_state(key, &policy);
-            let left = fresh.standing(&policy, Timestamp::from_micros(at)).available;
+            let left = left_of(&mut fresh, &policy, at);
             let mut server = self.state(key, &policy);
-            let there = server.standing(&policy, Timestamp::from_micros(at)).available;
+            let there = left_of(&mut server, &policy, at);
             let held = self.usable(key);
             if there + held > left {
                 self.report.unbalanced += 1;
@@ -973,7 +916,7 @@ impl Simulation {
                     Fault::Fail => states = snapshot.clone(),
                     Fault::Touch(at) => {
                         for (key, state) in &mut states {
-                            let _ = state.standing(&self.s.policies[*key], Timestamp::from_micros(at));
+                            let _ = left_of(state, &self.s.policies[*key], at);
                         }
                     }
                 }
@@ -992,6 +935,11 @@ impl Simulation {
         }
         over
     }
+}
+
+/// Units that a state leaves.
+fn left_of(state: &mut State, policy: &Policy, at: u64) -> u64 {
+    state.decide(policy, 0, Timestamp::from_micros(at), Operation::Peek).remaining()
 }
 
 /// The policy with another `max`, which keeps its counts.

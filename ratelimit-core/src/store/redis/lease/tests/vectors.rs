@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::algorithm::{Operation, State};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
-use crate::store::redis::lanes::ConnectionId;
 use crate::store::redis::lease::count::{Answer, Count, Effects, GiveBack, LeaseRequest, Terms};
-use crate::store::redis::lease::heat::Heat;
+use crate::store::redis::lease::lanes::ConnectionId;
+use crate::store::redis::lease::size::Heat;
 
 const MS: u64 = 1_000;
 const INTERVAL: u64 = 100 * MS;
@@ -49,14 +49,22 @@ impl Pair {
         self.server.decide(&self.policy, units, at, Operation::Check).is_allowed()
     }
 
-    fn level(&mut self, now: u64) -> u64 {
-        self.server.standing(&self.policy, Timestamp::from_micros(SERVER + now)).available
+    fn learn(&mut self, asked_at: u64, decided: u64, now: u64, lease: Option<(LeaseRequest, bool)>) {
+        let answer = Answer {
+            state: self.server.clone(),
+            at: SERVER + decided,
+            asked_at,
+            now,
+            connection: self.connection,
+            is_present: true,
+            is_overdrawn: false,
+            lease,
+        };
+        self.count.learn(answer, &mut self.effects);
     }
 
     fn tell(&mut self, now: u64) {
-        let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
-        let answer = Answer { state: self.server.clone(), at: SERVER + now, asked_at: now, now };
-        self.count.tell(terms, answer, &mut self.effects);
+        self.learn(now, now, now, None);
     }
 
     /// A request for a lease of any size, which the server decides at `decided`.
@@ -72,8 +80,7 @@ impl Pair {
     }
 
     fn answer(&mut self, request: LeaseRequest, granted: bool, asked_at: u64, decided: u64, now: u64) {
-        let answer = Answer { state: self.server.clone(), at: SERVER + decided, asked_at, now };
-        self.count.answer(request, self.connection, granted, answer, &mut self.effects);
+        self.learn(asked_at, decided, now, Some((request, granted)));
     }
 
     /// A lease whose call, decision and answer are at one instant.
@@ -83,7 +90,17 @@ impl Pair {
 
     fn take(&mut self, cost: u64, now: u64) -> bool {
         let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
-        self.count.take(terms, cost, now, &mut self.effects).is_some()
+        let is_held = self.count.holds(terms, cost, now, &mut self.effects);
+        if is_held {
+            self.count.take(cost, now);
+        }
+        is_held
+    }
+
+    /// The server is asked about a request of `cost` units.
+    fn make_way(&mut self, cost: u64, asked: u64, now: u64) {
+        let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
+        self.count.make_way(terms, cost, asked, now, &mut self.effects);
     }
 
     /// The units that may be used one by one at `now`.
@@ -108,12 +125,6 @@ fn second(algorithm: Algorithm, max: u64) -> Policy {
     Policy::builder("k").algorithm(algorithm).max(max).window(Duration::from_secs(1)).build()
 }
 
-/// A bucket of `burst` tokens, one a millisecond.
-fn bucket(burst: u64) -> Policy {
-    let builder = Policy::builder("k").algorithm(Algorithm::TokenBucket).max(1_000).burst(burst);
-    builder.window(Duration::from_secs(1)).build()
-}
-
 /// The margin of the bound after `age` microseconds.
 const fn margin(age: u64) -> u64 {
     MS + age / 1_000
@@ -125,25 +136,14 @@ fn when_bound_is(server: u64) -> u64 {
 }
 
 #[test]
-fn a_unit_of_a_bucket_may_be_used_until_the_end_less_one_refill() {
-    // End 10 ms, one unit left: while the server's time is at most 9 ms.
-    for (now, expected) in [(when_bound_is(9 * MS), 1), (when_bound_is(9 * MS) + 1, 0)] {
-        let mut pair = Pair::new(bucket(100));
-        pair.lease(10, 0);
-        assert_eq!(pair.usable(0), 9, "the margin of a millisecond");
-        assert_eq!(pair.usable(now), expected, "at {now}");
-        assert_eq!(pair.take_all(now), expected, "at {now}");
-    }
-}
-
-#[test]
 fn the_bound_counts_from_the_instant_before_the_call_was_written() {
-    // Asked at 0, decided at 5 ms, answered at 6 ms; the units end at 15 ms of the server's clock.
-    let mut pair = Pair::new(bucket(100));
+    // Asked at 0, decided at 5 ms, answered at 6 ms; the units end at 100 ms of the server's clock.
+    let tenths = Policy::builder("k").max(1_000).window(Duration::from_secs(1)).sub_windows(10).build();
+    let mut pair = Pair::new(tenths);
     pair.lease_between(10, 0, 5 * MS, 6 * MS);
-    // At 6 ms the server may be at 11 ms, and 6 us and 1 ms of margin.
-    assert_eq!(pair.usable(6 * MS), 2);
-    assert_eq!(pair.usable(9 * MS), 0);
+    // At 93 ms the server may be at 98 ms, and 93 us and 1 ms of margin.
+    assert_eq!(pair.usable(93 * MS), 10);
+    assert_eq!(pair.usable(94 * MS), 0);
 }
 
 #[test]
@@ -173,7 +173,8 @@ fn a_clock_that_runs_slow_uses_no_unit_after_the_end_of_its_window() {
 /// The local clock counts the time in which the machine is suspended.
 #[test]
 fn a_machine_that_wakes_up_uses_no_unit_that_has_expired() {
-    for policy in [second(Algorithm::FixedWindow, 1_000), bucket(1_000)] {
+    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
+        let policy = second(algorithm, 1_000);
         let mut pair = Pair::new(policy);
         pair.lease(200, 10 * MS);
         assert!(pair.take(1, 20 * MS));
@@ -182,142 +183,67 @@ fn a_machine_that_wakes_up_uses_no_unit_that_has_expired() {
     }
 }
 
-/// Vector A: two leases of five from a bucket of ten. If the first one were given back, the bucket would be full again when
-/// the second is used.
 #[test]
-fn units_of_a_bucket_are_never_given_back() {
-    let (mut first, mut second) = (Pair::new(bucket(10)), Pair::new(bucket(10)));
-    first.lease(5, 0);
-    second.server = first.server.clone();
-    second.lease(5, 0);
-    let mut server = second.server.clone();
-    for now in [0, 2 * MS, INTERVAL + 1, 1_100 * MS] {
-        first.count.sweep(CONNECTION, now, &mut first.effects);
-    }
-    let mut third = Pair::new(bucket(10));
-    third.lease(5, 0);
-    third.count.close(CONNECTION, 0, &mut third.effects);
-    assert_eq!((first.give_backs(), third.give_backs()), (vec![], vec![]));
-    let level = server.standing(&first.policy, Timestamp::from_micros(SERVER + 5 * MS)).available;
-    assert!(level + second.usable(5 * MS) <= 10);
-}
-
-/// Vector C: nine of ten leased units are used at once, and not needed. Nine milliseconds later the bucket has refilled them.
-#[test]
-fn used_units_of_a_bucket_are_not_refunded() {
-    let mut pair = Pair::new(bucket(10));
-    pair.lease(10, 0);
-    assert_eq!(pair.take_all(0), 9);
-    for now in [0, 3 * MS, 9 * MS] {
-        let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
-        let is_back = pair.count.take_back(terms, 9, SERVER, now, &mut pair.effects);
-        assert!(!is_back && pair.give_backs().is_empty());
-        assert!(pair.level(now) + pair.usable(now) <= 10);
+fn a_request_is_admitted_by_held_units_as_a_whole_or_not_at_all() {
+    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
+        let mut pair = Pair::new(second(algorithm, 1_000));
+        pair.lease(50, 0);
+        assert!(pair.take(47, MS));
+        assert!(!pair.take(4, MS), "three are held");
+        assert_eq!(pair.usable(MS), 3, "none of them is used for a part");
+        assert!(pair.take(3, MS));
+        assert!(!pair.take(1, MS));
     }
 }
 
-/// Two leases of one process, and one of another process between them on the bucket's axis.
 #[test]
-fn two_leases_of_a_bucket_keep_their_own_ends() {
-    let mut pair = Pair::new(bucket(13));
-    pair.lease(4, 0);
-    assert!(pair.take(2, 0));
-    assert!(pair.charge(4, 0));
-    pair.lease(3, 0);
-    // The first ends at 4 ms and the second at 11 ms. At 5 ms of the server's clock only the second is left.
-    let now = when_bound_is(5 * MS);
-    assert_eq!(pair.usable(0), 1 + 3);
-    assert_eq!(pair.usable(now), 3);
-    assert_eq!(pair.take_all(now), 3);
+fn a_request_takes_the_units_that_end_first() {
+    let tenths = Policy::builder("k").max(1_000).window(Duration::from_secs(1)).sub_windows(10).build();
+    let mut pair = Pair::new(tenths);
+    pair.lease(10, 95 * MS);
+    // Decided in the next sub-window, while the first lease may still be used by the local clock.
+    pair.lease_between(10, 95 * MS, 100 * MS, 96 * MS);
+    assert!(pair.take(12, 96 * MS));
+    assert_eq!(pair.usable(96 * MS), 8);
+    assert_eq!(pair.usable(110 * MS), 8, "those of the first are used up");
 }
 
-/// Leases of one process from 0 to 5 and from 7 to 10 tenths of a second, and one of another from 5 to 7. At 5 the first has
-/// evaporated: merged with the third it would last as long as that one, and five more units would be there than the bucket
-/// has.
+/// The server has 16 of 1000 left and this process 30: a request of 40 passes there once the 30 are back.
 #[test]
-fn leases_of_two_processes_between_each_other_keep_their_own_ends() {
-    let tenths = second(Algorithm::TokenBucket, 10);
-    let (mut first, mut second) = (Pair::new(tenths.clone()), Pair::new(tenths));
-    first.lease(5, 0);
-    second.server = first.server.clone();
-    second.lease(2, 0);
-    first.server = second.server.clone();
-    first.lease(3, 0);
-    let now = when_bound_is(500 * MS);
-    assert_eq!((first.usable(now), second.usable(now), first.level(500 * MS)), (3, 2, 5));
-    assert_eq!((first.take_all(now), second.take_all(now)), (3, 2));
+fn held_units_in_the_way_of_a_request_are_given_back_before_it() {
+    let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
+    pair.lease(30, 0);
+    assert!(pair.charge(954, 0));
+    pair.tell(0);
+    assert!(!pair.take(40, MS));
+    pair.make_way(40, 0, MS);
+    let back = pair.give_backs();
+    assert_eq!((pair.usable(MS), back.len(), back[0].units, back[0].at), (0, 1, 30, SERVER));
+    assert!(!pair.charge(40, MS));
+    let [now, at, until] = [SERVER + MS, back[0].at, back[0].until].map(Timestamp::from_micros);
+    assert!(pair.server.refund(&pair.policy, now, at, until, back[0].units));
+    assert!(pair.charge(40, MS));
 }
 
 #[test]
-fn the_lease_whose_units_expire_first_is_used_first() {
-    let mut pair = Pair::new(bucket(100));
-    pair.lease(10, 0);
-    assert!(pair.take(6, 0));
-    assert!(pair.charge(20, 0));
-    pair.lease(5, 0);
-    assert_eq!(pair.usable(0), 3 + 5);
-    // Of the first three units are left, until 9 ms; of the second five, until 30 ms.
-    assert!(pair.take(3, MS));
-    let now = when_bound_is(20 * MS);
-    assert_eq!(pair.usable(now), 5, "the second is untouched");
-}
-
-/// Five units from 0 to 5 ms (and the margin); two are reserved. Two refills later three are left in all, and one of them was
-/// used meanwhile, so two of five come back: the two that were reserved must not come on top of three untouched ones.
-#[test]
-fn reserved_units_of_a_bucket_evaporate_before_the_held_ones() {
-    let mut pair = Pair::new(bucket(6));
-    pair.lease(6, 0);
-    // Five, because of the margin.
-    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 2, 0, &mut pair.effects);
-    assert_eq!(missing, 0);
-    let now = when_bound_is(3 * MS);
-    assert_eq!(pair.take_all(now), 3, "of six units, three refills later three are left");
-    pair.count.put_back(&parts[0], now, &mut pair.effects);
-    assert_eq!(pair.usable(now), 0);
-    assert_eq!(pair.level(3 * MS), 3, "what was not used refilled");
-}
-
-#[test]
-fn reserved_units_of_a_bucket_come_back_if_no_time_has_passed() {
-    let mut pair = Pair::new(bucket(100));
-    pair.lease(50, 0);
-    let (first, _) = pair.count.reserve(terms(&pair.policy), 20, 0, &mut pair.effects);
-    let (second, _) = pair.count.reserve(terms(&pair.policy), 10, 0, &mut pair.effects);
-    assert!(pair.take(9, 0));
-    pair.count.put_back(&first[0], 0, &mut pair.effects);
-    assert_eq!(pair.usable(0), 30);
-    pair.count.confirm(&second[0], &mut pair.effects);
-    assert_eq!(pair.usable(0), 30);
-}
-
-fn terms(policy: &Policy) -> Terms<'_> {
-    Terms { policy, interval: INTERVAL, connection: CONNECTION }
-}
-
-#[test]
-fn units_reserved_in_a_window_come_back_once_and_after_its_end_go_to_the_server() {
+fn held_units_stay_while_the_server_surely_has_enough() {
+    // 950 are left. `asked` is what may have been asked for since that was told.
+    for (cost, asked, stays) in [(60, 0, true), (60, 890, true), (60, 891, false), (951, 0, false)] {
+        let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
+        pair.lease(50, 0);
+        pair.make_way(cost, asked, MS);
+        let expected = if stays { (50, 0) } else { (0, 1) };
+        assert_eq!((pair.usable(MS), pair.give_backs().len()), expected, "{cost} {asked}");
+    }
     let mut pair = Pair::new(second(Algorithm::SlidingWindowCounter, 1_000));
     pair.lease(50, 990 * MS);
-    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 60, 991 * MS, &mut pair.effects);
-    assert_eq!((parts.len(), parts[0].units, missing), (1, 50, 10));
-    assert_eq!(pair.usable(991 * MS), 0);
-    pair.count.put_back(&parts[0], 992 * MS, &mut pair.effects);
-    assert_eq!(pair.usable(992 * MS), 50);
-    pair.count.put_back(&parts[0], 992 * MS, &mut pair.effects);
-    assert_eq!(pair.usable(992 * MS), 50, "only once");
-    let (parts, _) = pair.count.reserve(terms(&pair.policy), 20, 993 * MS, &mut pair.effects);
-    // The window ends, and with it the lease.
-    assert!(!pair.take(1, 1_000 * MS));
-    let at = SERVER + 990 * MS;
-    let returned = |units| GiveBack { units, at, until: 0, connection: CONNECTION };
-    let backs = |pair: &mut Pair| {
-        pair.give_backs().into_iter().map(|back| GiveBack { until: 0, ..back }).collect::<Vec<_>>()
-    };
-    assert_eq!(backs(&mut pair), [returned(30)]);
-    pair.count.put_back(&parts[0], 1_001 * MS, &mut pair.effects);
-    assert_eq!(backs(&mut pair), [returned(20)]);
-    assert_eq!(pair.usable(1_001 * MS), 0);
+    pair.make_way(1, 0, 991 * MS);
+    assert_eq!(pair.usable(991 * MS), 50);
+    // The next answer tells that fifty are left.
+    assert!(pair.charge(900, 995 * MS));
+    pair.tell(995 * MS);
+    pair.make_way(100, 0, 996 * MS);
+    assert_eq!((pair.usable(996 * MS), pair.give_backs().len()), (0, 1));
 }
 
 #[test]
@@ -345,15 +271,14 @@ fn units_that_are_not_used_for_an_interval_are_given_back_and_no_longer_held() {
 
 #[test]
 fn a_lease_lives_a_second_at_most() {
-    for algorithm in [Algorithm::FixedWindow, Algorithm::TokenBucket] {
+    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
         let day = Duration::from_secs(86_400);
         let policy = Policy::builder("k").algorithm(algorithm).max(86_400).window(day).build();
         let mut pair = Pair::new(policy);
         pair.lease(500, 0);
         assert!(pair.take(1, 1_000 * MS));
         assert!(!pair.take(1, 1_000 * MS + 1));
-        let expected = usize::from(algorithm == Algorithm::FixedWindow);
-        assert_eq!(pair.give_backs().len(), expected);
+        assert_eq!(pair.give_backs().len(), 1);
     }
 }
 
@@ -361,10 +286,8 @@ fn a_lease_lives_a_second_at_most() {
 fn a_lease_of_another_connection_is_void_and_nothing_is_given_back() {
     let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
     pair.lease(50, 0);
-    let (parts, _) = pair.count.reserve(terms(&pair.policy), 10, 0, &mut pair.effects);
     pair.connection.generation += 1;
     assert!(!pair.take(1, MS));
-    pair.count.put_back(&parts[0], MS, &mut pair.effects);
     assert_eq!((pair.usable(MS), pair.give_backs()), (0, vec![]));
 }
 
@@ -396,10 +319,9 @@ fn a_lease_under_another_max_is_given_back() {
 }
 
 #[test]
-fn a_reset_drops_leases_those_in_flight_and_reserved_units() {
+fn a_reset_drops_leases_and_those_in_flight() {
     let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
     pair.lease(50, 0);
-    let (parts, _) = pair.count.reserve(terms(&pair.policy), 40, 0, &mut pair.effects);
     let request = pair.request(30, 0);
     pair.count.begin_reset(&mut pair.effects);
     assert!(!pair.take(1, MS));
@@ -407,7 +329,6 @@ fn a_reset_drops_leases_those_in_flight_and_reserved_units() {
     assert_eq!(pair.give_backs(), []);
     assert!(pair.charge(30, MS));
     pair.answer(request, true, 0, MS, MS);
-    pair.count.put_back(&parts[0], MS, &mut pair.effects);
     assert_eq!((pair.usable(MS), pair.give_backs()), (0, vec![]));
     pair.count.end_reset(&mut pair.effects);
     assert_eq!(pair.take_all(2 * MS), 0);
@@ -415,51 +336,23 @@ fn a_reset_drops_leases_those_in_flight_and_reserved_units() {
     assert_eq!(pair.take_all(3 * MS), 20);
 }
 
-/// A request of five finds three held units, and is denied the two that it asks for. The wait told is that for five: the
-/// three may be used by others meanwhile.
-#[test]
-fn the_wait_of_a_denied_request_is_that_for_its_whole_cost() {
-    let mut pair = Pair::new(bucket(20));
-    pair.lease(4, 0);
-    assert!(pair.charge(16, 0));
-    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 5, 0, &mut pair.effects);
-    assert_eq!((parts[0].units, missing), (3, 2));
-    assert!(!pair.charge(missing, 0));
-    pair.tell(0);
-    pair.count.put_back(&parts[0], 0, &mut pair.effects);
-    let denial = pair.count.denial(5).unwrap();
-    assert_eq!(denial.retry_after(), Some(Duration::from_millis(5)));
-    assert_eq!(pair.take_all(0), 3);
-    assert!(pair.charge(5, 5 * MS));
-}
-
-#[test]
-fn a_cost_above_the_limit_reserves_nothing() {
-    let mut pair = Pair::new(second(Algorithm::FixedWindow, 100));
-    pair.lease(20, 0);
-    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 101, 0, &mut pair.effects);
-    assert_eq!((parts.len(), missing), (0, 101));
-    let (parts, missing) = pair.count.reserve(terms(&pair.policy), 100, 0, &mut pair.effects);
-    assert_eq!((parts.len(), missing), (1, 80));
-}
-
 #[test]
 fn a_refund_goes_into_a_lease_of_the_same_sub_window_or_to_the_server() {
     let ten = Policy::builder("k").max(1_000).window(Duration::from_secs(1)).sub_windows(10).build();
     let mut pair = Pair::new(ten);
-    let take_back = |pair: &mut Pair, at: u64, now: u64| {
+    let put_back = |pair: &mut Pair, at: u64, now: u64| {
         let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
-        pair.count.take_back(terms, 3, SERVER + at, now, &mut pair.effects)
+        pair.count.put_back(terms, 3, SERVER + at, now, &mut pair.effects)
     };
-    assert!(!take_back(&mut pair, 250 * MS, 251 * MS), "there is no lease");
+    assert!(!put_back(&mut pair, 250 * MS, 251 * MS), "there is no lease");
     pair.lease(20, 250 * MS);
     assert!(pair.take(10, 251 * MS));
-    assert!(take_back(&mut pair, 200 * MS, 252 * MS));
-    assert!(take_back(&mut pair, 299 * MS, 252 * MS));
+    assert!(put_back(&mut pair, 200 * MS, 252 * MS));
+    assert!(put_back(&mut pair, 299 * MS, 252 * MS));
     assert_eq!(pair.usable(252 * MS), 16);
-    assert!(!take_back(&mut pair, 300 * MS, 253 * MS));
-    assert!(!take_back(&mut pair, 199 * MS, 253 * MS), "charged in the sub-window before");
-    assert!(!take_back(&mut pair, 251 * MS, 301 * MS), "the sub-window is over");
+    assert!(!put_back(&mut pair, 300 * MS, 253 * MS));
+    assert!(!put_back(&mut pair, 199 * MS, 253 * MS), "charged in the sub-window before");
+    assert!(!put_back(&mut pair, 251 * MS, 301 * MS), "the sub-window is over");
 }
 
 #[test]

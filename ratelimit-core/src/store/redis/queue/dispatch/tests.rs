@@ -1,19 +1,16 @@
 //! Tests of queues without a server.
 
 use std::future::Future;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::task::{Context, Wake, Waker};
-use std::thread;
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot::{self, Receiver};
-use tokio::time::{sleep, timeout};
+use tokio::time::{pause, sleep, timeout};
 
 use super::super::request::Replied;
 use super::super::request::tests::{check, check_of};
@@ -24,14 +21,13 @@ use crate::store::redis::breaker::Breaker;
 use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::key::KeyFormat;
 use crate::store::redis::lease::Leases;
-use crate::store::redis::link::{ConnectionState, Link};
+use crate::store::redis::link::Link;
+use crate::store::redis::link::tests::connect;
 use crate::store::redis::protocol::Encoder;
 use crate::store::redis::riders::Riders;
 use crate::store::redis::server_clock::ServerClock;
 use crate::store::redis::slots::SlotTable;
-use crate::store::redis::timeouts::Timeouts;
 use crate::store::redis::timeouts::tests::TIMEOUTS;
-use crate::store::redis::topology::{RedisConnection, TlsRoots, Topology};
 
 /// A queue of a store that is making its first connection. With `is_direct` the thread that asks sends.
 fn connecting(runtime: &Handle, is_direct: bool) -> Arc<Queue> {
@@ -61,14 +57,18 @@ fn ask(queue: &Arc<Queue>, deadline: Duration) -> Receiver<Replied> {
     reply
 }
 
-/// Puts a request that is made now, with this deadline, into a call of its own, which is in flight from now on.
-fn send(queue: &Arc<Queue>, deadline: Duration) -> Receiver<Replied> {
-    let (request, reply) = check();
-    let request = QueuedRequest { deadline: Deadline::after(deadline), ..request };
-    let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &queue.shared).unwrap();
+/// Puts requests that are made now, with these deadlines, into one call, which is in flight from now on.
+fn send<const N: usize>(queue: &Arc<Queue>, deadlines: [Duration; N]) -> [Receiver<Replied>; N] {
+    let mut requests = Vec::new();
+    let replies = deadlines.map(|deadline| {
+        let (request, reply) = check();
+        requests.push(QueuedRequest { deadline: Deadline::after(deadline), ..request });
+        reply
+    });
+    let call = Call::of_requests(requests, Some(NodeId::SINGLE), &queue.shared).unwrap();
     call.progress.send_now(0);
-    queue.add(BatchInFlight::new([call], 1, Instant::now(), None)).unwrap();
-    reply
+    queue.add(BatchInFlight::new([call], N, Instant::now(), None)).unwrap();
+    replies
 }
 
 /// When the requests were made that wait, in their order.
@@ -91,6 +91,7 @@ async fn pass(time: Duration) {
 }
 
 const MILLIS: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::test(start_paused = true)]
 async fn requests_wait_for_a_connection_in_their_order_until_their_deadline_or_its_failure() {
@@ -134,37 +135,8 @@ async fn a_request_that_another_thread_sends_waits_for_no_timer() {
     assert_eq!(Instant::now(), start);
 }
 
-/// Accepts one connection, and replies to each call with an error, and with `OK` to the client crate. Sends the keys of each call.
-fn serve(listener: &TcpListener, calls: &mpsc::Sender<Vec<String>>) -> io::Result<()> {
-    fn number(reader: &mut BufReader<TcpStream>, mark: &str) -> io::Result<usize> {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let number = line.trim_end().strip_prefix(mark).and_then(|number| number.parse().ok());
-        number.ok_or_else(|| io::Error::other(line))
-    }
-    let mut stream = listener.accept()?.0;
-    let mut reader = BufReader::new(stream.try_clone()?);
-    loop {
-        let mut arguments = Vec::new();
-        for _ in 0..number(&mut reader, "*")? {
-            let mut argument = vec![0; number(&mut reader, "$")? + 2];
-            reader.read_exact(&mut argument)?;
-            arguments.push(String::from_utf8_lossy(&argument[..argument.len() - 2]).into_owned());
-        }
-        if !arguments[0].starts_with("EVALSHA") {
-            stream.write_all(b"+OK\r\n")?;
-            continue;
-        }
-        let keys = arguments.into_iter().filter(|argument| argument.starts_with("rl1:"));
-        // The test may have ended.
-        let _ = calls.send(keys.collect());
-        stream.write_all(b"-ERR not here\r\n")?;
-    }
-}
-
 #[tokio::test]
 async fn requests_that_waited_for_a_connection_are_sent_over_it_in_their_order() {
-    const PATIENCE: Duration = Duration::from_secs(30);
     let queue = connecting(&Handle::current(), true);
     let request = |caller| check_of(caller, Algorithm::SlidingWindowCounter);
     let key =
@@ -176,17 +148,8 @@ async fn requests_that_waited_for_a_connection_are_sent_over_it_in_their_order()
     keys.push(key(&third));
     queue.push(third);
     replies.push(reply);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("redis://{}/", listener.local_addr().unwrap());
     let (sender, calls) = mpsc::channel();
-    thread::spawn(move || serve(&listener, &sender));
-    let timeouts = Timeouts { connect: PATIENCE, ..TIMEOUTS };
-    let mut topology = Topology::parse(&url, timeouts, &TlsRoots::default()).unwrap();
-    let connection = topology.connect(timeouts).await.unwrap();
-    assert!(matches!(connection, RedisConnection::Single(_)));
-    let link = &queue.shared.link;
-    link.generation.store(1, Ordering::Relaxed);
-    link.state.send_replace(ConnectionState::Up { connection, generation: 1, suspect: false });
+    connect(&queue.shared.link, 1, "-ERR not here\r\n", sender).await;
     for reply in replies {
         let result = timeout(PATIENCE, reply).await.expect("the connection's first call").unwrap();
         assert!(matches!(result, Err(CallError::Rejected(_))), "{result:?}");
@@ -215,7 +178,7 @@ impl Wake for WeightWhenWoken {
 async fn a_timeout_counts_before_its_request_ends() {
     let queue = connecting(&Handle::current(), true);
     let link = &queue.shared.link;
-    let mut reply = send(&queue, link.deadline());
+    let [mut reply] = send(&queue, [link.deadline()]);
     let woken = Arc::new(WeightWhenWoken { link: Arc::clone(link), weight: AtomicU32::new(0) });
     let waker = Waker::from(Arc::clone(&woken));
     assert!(pin!(&mut reply).poll(&mut Context::from_waker(&waker)).is_pending());
@@ -225,14 +188,82 @@ async fn a_timeout_counts_before_its_request_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_is_one_timeout_whatever_deadlines_its_requests_have() {
+    let queue = connecting(&Handle::current(), true);
+    let link = &queue.shared.link;
+    let replies = send(&queue, [60, 70, 80, 100].map(|deadline| deadline * MILLIS));
+    pass(link.deadline() + MILLIS).await;
+    for mut reply in replies {
+        assert!(matches!(reply.try_recv(), Ok(Err(CallError::Timeout(_)))));
+    }
+    assert_eq!(link.failures[0].load(Ordering::Relaxed), link.breaker.timeout_weight());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_without_a_reply_is_given_up_after_the_deadline() {
+    let queue = connecting(&Handle::current(), true);
+    let deadline = queue.shared.link.deadline();
+    let _replies = send(&queue, [deadline / 2]);
+    pass(deadline.saturating_sub(MILLIS)).await;
+    assert_eq!(queue.state.lock().in_flight.busy(), 1, "its reply shows how the server is");
+    pass(2 * MILLIS).await;
+    assert_eq!(queue.state.lock().in_flight.busy(), 0);
+}
+
+#[tokio::test]
+async fn a_reply_sends_what_waited_for_it() {
+    let queue = connecting(&Handle::current(), true);
+    let (sender, calls) = mpsc::channel();
+    // The server says nothing: the test has the reply.
+    connect(&queue.shared.link, 1, "", sender).await;
+    // No interval between two calls ends.
+    pause();
+    let _replies = [ask(&queue, PATIENCE), ask(&queue, PATIENCE)];
+    calls.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(instants(&queue).len(), 1, "behind the call in flight");
+    let error = RedisError::from((ErrorKind::Client, "a reply"));
+    Arc::clone(&queue).reply(CallId { batch: 1, index: 0 }, Err(error));
+    assert!(instants(&queue).is_empty());
+    calls.recv_timeout(PATIENCE).unwrap();
+}
+
+#[tokio::test]
+async fn a_reply_of_another_shape_gives_the_connection_up() {
+    for (reply, is_kept) in [("$4\r\nodd!\r\n", false), ("+OK\r\n", false), ("-ERR no\r\n", true)] {
+        let queue = connecting(&Handle::current(), true);
+        let link = &queue.shared.link;
+        connect(link, 1, reply, mpsc::channel().0).await;
+        // It counts for nothing.
+        let _ = link.breaker.record_failure(&link.failures[0], 1);
+        let result = timeout(PATIENCE, ask(&queue, PATIENCE)).await.unwrap().unwrap();
+        assert_eq!(matches!(result, Err(CallError::Protocol(_))), !is_kept, "{reply}: {result:?}");
+        assert_eq!(link.is_up(), is_kept, "{reply}");
+        assert_eq!(link.failures[0].load(Ordering::Relaxed), 1, "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn requests_are_left_to_the_thread_that_sends() {
+    let queue = connecting(&Handle::current(), true);
+    let (sender, calls) = mpsc::channel();
+    connect(&queue.shared.link, 1, "", sender).await;
+    queue.state.lock().is_sending = true;
+    let _reply = ask(&queue, PATIENCE);
+    assert_eq!(instants(&queue).len(), 1, "in its place behind what is being sent");
+    queue.state.lock().is_sending = false;
+    queue.advance(queue.state.lock());
+    calls.recv_timeout(PATIENCE).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_alarm_is_set_again_for_each_call_in_flight() {
     let queue = connecting(&Handle::current(), true);
-    let mut replies = [40, 20, 60].map(|deadline| send(&queue, deadline * MILLIS));
+    let mut replies = [40, 20, 60].map(|deadline| send(&queue, [deadline * MILLIS]));
     for next in [1, 0, 2] {
         pass(19 * MILLIS).await;
-        assert!(replies[next].try_recv().is_err(), "{next}: before its deadline");
+        assert!(replies[next][0].try_recv().is_err(), "{next}: before its deadline");
         pass(MILLIS).await;
-        assert!(matches!(replies[next].try_recv(), Ok(Err(CallError::Timeout(_)))), "{next}");
+        assert!(matches!(replies[next][0].try_recv(), Ok(Err(CallError::Timeout(_)))), "{next}");
     }
 }
 

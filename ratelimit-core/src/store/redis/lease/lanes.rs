@@ -1,15 +1,44 @@
-//! Lanes: the connections from which leases come, one to a single server or one to each master of a cluster.
-
-mod anchor;
+//! Lanes: the connections from which leases come, one to a single server or one to each master of a cluster, and whether the
+//! server's clock and the local one go on alike on each, seen from one answer to the next.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-pub(super) use self::anchor::{Anchor, margin};
-
 /// Largest number of masters of which callers hold leases.
 const MAX_LANES: usize = 256;
+
+/// Margin for readings of two clocks, 1 ms.
+const MARGIN_US: u64 = 1_000;
+
+/// Margin for clocks that run at different rates: one part in a thousand of the time since.
+const DRIFT: u64 = 1_000;
+
+/// Error of a span of `age` microseconds by two clocks, in microseconds.
+pub(super) const fn margin(age: u64) -> u64 {
+    MARGIN_US + age / DRIFT
+}
+
+/// The three instants of an answer: decided at `at` by the server's clock, to a call that was written at or after
+/// `asked_at` and answered at or before `answered_at` by the local clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Anchor {
+    pub(super) at: u64,
+    pub(super) asked_at: u64,
+    pub(super) answered_at: u64,
+}
+
+impl Anchor {
+    /// Whether a later answer agrees that the server's clock and the local one went on alike. If not, one of them was set,
+    /// or the machine stood still without its clock noticing.
+    pub(super) fn agrees_with(&self, next: &Self) -> bool {
+        let margin = margin(next.answered_at.saturating_sub(self.asked_at));
+        let between = |later: u64, earlier: u64| i128::from(later) - i128::from(earlier);
+        let least = between(next.asked_at, self.answered_at) - i128::from(margin);
+        let most = between(next.answered_at, self.asked_at) + i128::from(margin);
+        (least..=most).contains(&between(next.at, self.at))
+    }
+}
 
 /// A connection: whose answers share a clock and a server. Leases of another one are void, because the server may have lost
 /// what it charged.
@@ -23,7 +52,7 @@ pub(super) struct ConnectionId {
 
 /// The present connection of each lane.
 #[derive(Debug)]
-pub(super) struct Lanes {
+pub(in crate::store::redis) struct Lanes {
     lanes: Box<[Lane]>,
 }
 
@@ -36,7 +65,7 @@ struct Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(is_cluster: bool) -> Self {
+    pub(in crate::store::redis) fn new(is_cluster: bool) -> Self {
         let size = if is_cluster { MAX_LANES } else { 1 };
         Self { lanes: (0..size).map(|_| Lane::default()).collect() }
     }
@@ -49,7 +78,7 @@ impl Lanes {
     }
 
     /// Voids all leases of a lane: there is a new connection, or the node has rejected a call because a slot has moved.
-    pub(super) fn renew(&self, lane: usize) {
+    pub(in crate::store::redis) fn renew(&self, lane: usize) {
         if let Some(lane) = self.lanes.get(lane) {
             let mut anchor = lane.anchor.lock();
             lane.generation.fetch_add(1, Ordering::AcqRel);
@@ -58,7 +87,7 @@ impl Lanes {
     }
 
     /// Voids the leases of all lanes.
-    pub(super) fn renew_all(&self) {
+    pub(in crate::store::redis) fn renew_all(&self) {
         (0..self.lanes.len()).for_each(|lane| self.renew(lane));
     }
 
@@ -82,6 +111,29 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_agrees_if_the_clocks_went_on_alike() {
+        let first = Anchor { at: 1_000_000, asked_at: 500, answered_at: 900 };
+        let next = |at| Anchor { at, asked_at: 100_500, answered_at: 100_900 };
+        // Decided 99,600 to 100,400 microseconds later, with a margin of 1100.
+        for (at, agrees) in [
+            (1_000_000 + 99_600 - 1_100, true),
+            (1_000_000 + 99_600 - 1_101, false),
+            (1_000_000 + 100_400 + 1_100, true),
+            (1_000_000 + 100_400 + 1_101, false),
+            (0, false),
+        ] {
+            assert_eq!(first.agrees_with(&next(at)), agrees, "{at}");
+        }
+    }
+
+    #[test]
+    fn answers_that_are_seen_in_another_order_agree() {
+        let first = Anchor { at: 1_000_000, asked_at: 500, answered_at: 900 };
+        let earlier = Anchor { at: 999_700, asked_at: 300, answered_at: 950 };
+        assert!(first.agrees_with(&earlier));
+    }
 
     fn anchor(at: u64) -> Anchor {
         Anchor { at: 1_000_000 + at, asked_at: at, answered_at: at + 100 }

@@ -2,9 +2,9 @@
 
 use hashbrown::HashTable;
 
-use crate::store::redis::lease::count::Count;
-use crate::store::redis::lease::count_name::Origin;
-use crate::store::redis::lease::heat::Heat;
+use super::count::Count;
+use super::give_backs::Origin;
+use super::size::Heat;
 
 /// Maximum number of counts under one lock. Callers beyond that get no leases until there is room.
 const MAX_PER_SHARD: usize = 512;
@@ -14,13 +14,13 @@ const MAX_PER_SHARD: usize = 512;
 pub(super) struct Shard {
     pub(super) table: HashTable<Entry>,
     /// No entry gets cold before this instant.
-    pub(super) next_sweep: u64,
+    next_sweep: u64,
 }
 
 /// A caller of a limit: cold ones have their heat only.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) digest: u128,
+    digest: u128,
     pub(super) heat: Heat,
     pub(super) interval: u64,
     pub(super) slot: Option<Box<Slot>>,
@@ -45,13 +45,29 @@ impl Shard {
         self.table.find_mut(hash(digest), |entry| entry.digest == digest)
     }
 
-    /// Adds an entry whose digest is new.
-    pub(super) fn insert(&mut self, entry: Entry) {
-        self.table.insert_unique(hash(entry.digest), entry, |entry| hash(entry.digest));
+    /// The count of this digest, if it is warm, and its heat.
+    #[inline]
+    pub(super) fn slot(&mut self, digest: u128) -> Option<(&mut Slot, &mut Heat)> {
+        let Entry { slot, heat, .. } = self.find(digest)?;
+        Some((slot.as_deref_mut()?, heat))
+    }
+
+    /// Records a request of `cost` units, if there is room.
+    pub(super) fn record(&mut self, digest: u128, cost: u64, interval: u64, now: u64) {
+        if let Some(entry) = self.find(digest) {
+            entry.interval = interval;
+            entry.heat.record(cost, now, interval);
+        } else if self.has_room(now) {
+            let mut heat = Heat::default();
+            heat.record(cost, now, interval);
+            self.next_sweep = self.next_sweep.min(now + 2 * interval);
+            let entry = Entry { digest, heat, interval, slot: None };
+            self.table.insert_unique(hash(digest), entry, |entry| hash(entry.digest));
+        }
     }
 
     /// Whether there is room for one more entry; makes room first if entries may have got cold.
-    pub(super) fn has_room(&mut self, now: u64) -> bool {
+    fn has_room(&mut self, now: u64) -> bool {
         if self.table.len() < MAX_PER_SHARD {
             return true;
         }

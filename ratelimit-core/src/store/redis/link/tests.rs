@@ -1,0 +1,105 @@
+//! Tests of the state of the connection, and a server for those of queues.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use redis::ServerErrorKind;
+
+use super::*;
+use crate::store::redis::error::is_lost;
+use crate::store::redis::timeouts::tests::TIMEOUTS;
+use crate::store::redis::topology::{TlsRoots, Topology};
+
+/// Accepts one connection, and answers each call with `reply`, and the client crate with `OK`. Sends the keys of each call.
+fn serve(listener: &TcpListener, reply: &str, calls: &Sender<Vec<String>>) -> io::Result<()> {
+    fn number(reader: &mut BufReader<TcpStream>, mark: &str) -> io::Result<usize> {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let number = line.trim_end().strip_prefix(mark).and_then(|number| number.parse().ok());
+        number.ok_or_else(|| io::Error::other(line))
+    }
+    let mut stream = listener.accept()?.0;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    loop {
+        let mut arguments = Vec::new();
+        for _ in 0..number(&mut reader, "*")? {
+            let mut argument = vec![0; number(&mut reader, "$")? + 2];
+            reader.read_exact(&mut argument)?;
+            arguments.push(String::from_utf8_lossy(&argument[..argument.len() - 2]).into_owned());
+        }
+        if !arguments[0].starts_with("EVALSHA") {
+            stream.write_all(b"+OK\r\n")?;
+            continue;
+        }
+        let keys = arguments.into_iter().filter(|argument| argument.starts_with("rl1:"));
+        // The test may have ended.
+        let _ = calls.send(keys.collect());
+        stream.write_all(reply.as_bytes())?;
+    }
+}
+
+/// Connects to a server that answers each call with `reply`; the connection has this generation. The keys of each call go to `calls`.
+pub(in crate::store::redis) async fn connect(
+    link: &Link,
+    generation: u64,
+    reply: &'static str,
+    calls: Sender<Vec<String>>,
+) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}/", listener.local_addr().unwrap());
+    thread::spawn(move || serve(&listener, reply, &calls));
+    let timeouts = Timeouts { connect: Duration::from_secs(30), ..TIMEOUTS };
+    let mut topology = Topology::parse(&url, timeouts, &TlsRoots::default()).unwrap();
+    let connection = topology.connect(timeouts).await.unwrap();
+    assert!(matches!(connection, RedisConnection::Single(_)));
+    link.generation.store(generation, Ordering::Relaxed);
+    link.state.send_replace(ConnectionState::Up { connection, generation, suspect: false });
+}
+
+fn link() -> Link {
+    let (lanes, server_clock) = (Arc::new(Lanes::new(false)), Arc::new(ServerClock::new()));
+    Link::new(None, TIMEOUTS, Breaker::new(), Vec::new(), lanes, server_clock)
+}
+
+const fn of_generation(generation: u64) -> ConnectionId {
+    ConnectionId { node: NodeId::SINGLE, number: generation, generation }
+}
+
+#[tokio::test]
+async fn a_failure_of_an_earlier_connection_does_not_count_against_the_present_one() {
+    let link = link();
+    connect(&link, 2, "", channel().0).await;
+    let error = || RedisError::from((ErrorKind::Server(ServerErrorKind::ReadOnly), "of a replica"));
+    let _ = link.record_error(error(), 1, 0);
+    assert!(link.fast_fail(0).is_none() && link.is_up());
+    let _ = link.record_error(error(), 2, 0);
+    assert!(link.fast_fail(0).is_some() && !link.is_up());
+}
+
+#[tokio::test]
+async fn a_late_loss_of_an_earlier_connection_keeps_the_present_one() {
+    let link = link();
+    connect(&link, 2, "", channel().0).await;
+    link.lose(of_generation(1));
+    let _ = link.record_error(RedisError::from((ErrorKind::Io, "broken")), 1, 0);
+    assert!(link.is_up());
+    link.lose(of_generation(2));
+    assert!(link.is_connecting());
+}
+
+#[tokio::test]
+async fn a_ping_whose_reply_is_another_gives_the_connection_up() {
+    let link = link();
+    // The server replies `OK` to it.
+    connect(&link, 1, "", channel().0).await;
+    let ConnectionState::Up { connection: RedisConnection::Single(server), .. } = link.state.borrow().clone()
+    else {
+        panic!("not connected");
+    };
+    let error = server.ping().await.unwrap_err();
+    assert!(is_lost(&error) && error.kind() == ErrorKind::Parse, "{error:?}");
+    let closed = server.ping().await.unwrap_err();
+    assert!(closed.is_io_error(), "{closed:?}");
+}

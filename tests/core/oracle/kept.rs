@@ -1,0 +1,127 @@
+//! Refunds of token buckets against a reference that knows every charge, on both stores: with what is kept, the bucket is never fuller
+//! than the plain one that was charged only that. `REFUND_CASES` sets the number of histories.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ratelimit_core::{Algorithm, Check, OwnedReservation, Policy, Reservation};
+use tests::random::Random;
+use tests::strategies::cases;
+use tests::timed::{MIDNIGHT, Timed, report};
+
+/// Units and window in microseconds: fractions, less than a microsecond, and so long that keys of Redis expire.
+const RATES: [(u64, u64); 7] =
+    [(1, 1_000), (3, 1_000), (7, 1_000), (1_000, 1_000), (999, 1_000), (3_000, 1_000), (3, 20 * HOUR)];
+
+const HOUR: u64 = 3_600_000_000;
+
+/// The plain bucket in exact arithmetic: instants in parts of a microsecond, `max` of which are one. Its time does not go back: it is
+/// as late as all steps forward make it.
+struct Kept {
+    max: u64,
+    window: u64,
+    now: u128,
+    /// Instant and units of each charge.
+    charges: Vec<(u128, u64)>,
+}
+
+impl Kept {
+    /// The time until the bucket is full, in microseconds rounded up.
+    fn backlog(&self) -> u128 {
+        let kept = self.charges.iter().filter(|(_, units)| *units > 0);
+        let tat = kept.fold(0, |tat: u128, (at, units)| tat.max(*at) + u128::from(units * self.window));
+        tat.saturating_sub(self.now).div_ceil(u128::from(self.max))
+    }
+
+    fn pass(&mut self, micros: u64) {
+        self.now += u128::from(micros * self.max);
+    }
+
+    fn charge(&mut self, units: u64) {
+        self.charges.push((self.now, units));
+    }
+}
+
+/// Plays one history. Returns how many refunds gave something back, or what went wrong.
+fn play(store: &Timed, random: &mut Random, caller: &str) -> Result<u32, String> {
+    let (max, window) = random.pick(&RATES);
+    let builder = Policy::builder("kept").algorithm(Algorithm::TokenBucket).max(max);
+    let policy = builder.window(Duration::from_micros(window)).burst(1 + random.below(6)).build();
+    let unit = window / max + 1;
+    let (mut now, mut gave_back) = (MIDNIGHT.as_micros(), 0);
+    store.set(now);
+    let mut kept = Kept { max, window, now: u128::from(now * max), charges: Vec::new() };
+    let mut open: VecDeque<(usize, OwnedReservation)> = VecDeque::new();
+    let mut told = Vec::new();
+    let backlog = || store.peek(&policy, caller).reset_after();
+    // A key that has expired would make old charges young again under a clock that goes back.
+    let expires = window > HOUR;
+    let goes_back = !expires && random.below(3) == 0;
+    for _ in 0..5 + random.below(40) {
+        match random.below(20) {
+            0..=4 => {
+                let (soon, late) = (random.below(unit * 2), random.below(unit * 8));
+                let by = random.pick(&[0, 1, soon, late]);
+                now += by;
+                kept.pass(by);
+                if expires {
+                    store.set_with_expiry(now);
+                } else {
+                    store.set(now);
+                }
+                told.push(format!("{by} later"));
+            }
+            5 if goes_back => {
+                let by = random.below(unit * 4);
+                now -= by;
+                store.set(now);
+                told.push(format!("{by} earlier"));
+            }
+            6..=12 => {
+                let cost = 1 + random.below(policy.capacity());
+                let group = [Check::new(&policy, caller).with_cost(cost)];
+                if let Some(reservation) = store.check_all(&group).reservation(&group) {
+                    told.push(format!("{cost} pass"));
+                    open.push_back((kept.charges.len(), Reservation::into_owned(reservation)));
+                    kept.charge(cost);
+                }
+            }
+            _ if !open.is_empty() => {
+                open.rotate_left(random.index(open.len()));
+                let (place, reservation) = open.pop_front().expect("not empty");
+                let cost = kept.charges[place].1;
+                // Some of the units, all of them, or more than were charged.
+                let (some, more) = (random.below(cost), cost + 1 + random.below(cost));
+                let used = random.pick(&[0, 0, some, more]);
+                let before = backlog();
+                store.run(store.limiter.settle(reservation.as_reservation(), used)).unwrap();
+                if used > cost {
+                    kept.charge(used - cost);
+                } else {
+                    kept.charges[place].1 = used;
+                    gave_back += u32::from(backlog() < before);
+                }
+                told.push(format!("{used} of {cost} of {place} used"));
+            }
+            _ => {}
+        }
+        let (is, should_be) = (backlog().as_micros(), kept.backlog());
+        if is < should_be {
+            return Err(format!("{policy:?}: full after {is} in place of {should_be} us: {told:?}"));
+        }
+    }
+    Ok(gave_back)
+}
+
+tests::on_both_stores! {
+    fn what_passes_less_what_is_given_back_passes_the_plain_bucket(store: &Timed) {
+        let cases = cases("REFUND_CASES", 400);
+        let (mut random, mut gave_back) = (Random(34), 0);
+        for case in 0..cases {
+            let caller = case.to_string();
+            gave_back += play(store, &mut random, &caller).unwrap_or_else(|why| panic!("history {case}: {why}"));
+        }
+        report(&format!("{cases} histories: {gave_back} refunds gave units back"));
+        assert!(gave_back > cases, "{gave_back} of {cases}");
+    }
+}

@@ -1,0 +1,85 @@
+//! A proxy that loses or repeats a reply once: the replies behind it are those of other calls, and the connection is given up.
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
+
+use std::time::{Duration, Instant};
+
+use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter, RedisStore};
+use tests::outage::SLACK;
+use tests::proxy::{Mode, Proxy};
+use tests::redis::server;
+use tokio::task::JoinSet;
+
+static TEN: Policy = Policy::builder("ten")
+    .max(10)
+    .window(Duration::from_secs(3600))
+    .algorithm(Algorithm::FixedWindow)
+    .on_error(OnError::Deny)
+    .build();
+
+/// Longest until a shifted connection is noticed: the interval between two pings.
+const PING: Duration = Duration::from_secs(1);
+
+/// A limiter behind a proxy, of which a caller is spent, with tasks that keep a call in flight.
+async fn busy_limiter(proxy: &Proxy, tasks: usize) -> (RateLimiter, JoinSet<()>) {
+    let store = RedisStore::builder(&proxy.url()).denial_cache_ttl(Duration::ZERO).deadline(20 * PING);
+    let limiter = RateLimiter::new(store.build().unwrap());
+    for _ in 0..10 {
+        assert!(limiter.check(&TEN, "spent").await.unwrap().is_allowed());
+    }
+    assert!(!limiter.check(&TEN, "spent").await.unwrap().is_allowed());
+    let mut busy = JoinSet::new();
+    for task in 0..tasks {
+        let limiter = limiter.clone();
+        busy.spawn(async move {
+            for number in 0u64.. {
+                let _ = limiter.check(&TEN, format!("busy{task}/{number}")).await;
+            }
+        });
+    }
+    (limiter, busy)
+}
+
+/// Waits until the connection is another one, and then checks that each caller gets its own answers.
+async fn is_replaced_and_decides(limiter: &RateLimiter, proxy: &Proxy, connections: usize, at: Instant) {
+    while proxy.accepted() == connections {
+        assert!(at.elapsed() < PING + SLACK, "still the same connection after {:?}", at.elapsed());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    println!("given up after {:?}", at.elapsed());
+    let end = Instant::now() + 20 * PING;
+    while !limiter.is_ready() {
+        assert!(Instant::now() < end, "never connected again");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for number in 0..200 {
+        assert!(!limiter.check(&TEN, "spent").await.unwrap().is_allowed(), "{number}: spent");
+        assert!(limiter.check(&TEN, format!("new{number}")).await.unwrap().is_allowed(), "{number}: new");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_has_lost_or_repeated_a_reply_is_replaced_under_load() {
+    let Some(server) = server() else { return };
+    for mode in [Mode::LoseNext, Mode::RepeatNext] {
+        let proxy = Proxy::before(server.port());
+        server.must("FLUSHALL");
+        let (limiter, busy) = busy_limiter(&proxy, 16).await;
+        let connections = proxy.accepted();
+        proxy.set(mode);
+        is_replaced_and_decides(&limiter, &proxy, connections, Instant::now()).await;
+        drop(busy);
+    }
+}
+
+#[tokio::test]
+async fn a_reply_too_many_gives_the_connection_up() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let (limiter, _busy) = busy_limiter(&proxy, 0).await;
+    let connections = proxy.accepted();
+    proxy.set(Mode::RepeatNext);
+    let at = Instant::now();
+    assert!(!limiter.check(&TEN, "spent").await.unwrap().is_allowed());
+    is_replaced_and_decides(&limiter, &proxy, connections, at).await;
+}
