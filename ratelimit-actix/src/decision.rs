@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use actix_web::{HttpMessage, HttpRequest};
 use ratelimit_core::clock::{Clock, SystemClock};
-use ratelimit_core::{Check, Decision, GroupOutcome, Mode, Outcome, Policy, RateLimiter, Slots};
+use ratelimit_core::{Check, Decision, GroupOutcome, InForce, Mode, Outcome, Policy, RateLimiter, Slots};
 use smallvec::SmallVec;
 
 use crate::caller;
@@ -70,11 +70,11 @@ pub(crate) fn rejects_without_value(
     policy: &Policy,
     rows: Option<&LimitRows>,
 ) -> bool {
-    let is_lenient = rows.map_or(policy.mode() == Mode::Shadow, |rows| {
-        let row = rows.limit();
-        row.is_shadow() || row.is_off()
-    });
-    !is_lenient && !limiter.is_shadow()
+    let limit = rows.map(LimitRows::limit);
+    let is_lenient = limit.is_some_and(InForce::is_off)
+        || limit.map_or(policy, InForce::policy).mode() == Mode::Shadow
+        || limiter.is_shadow();
+    !is_lenient
 }
 
 /// Checks all limits with `limiter`, and moves them with the outcome to the quotas of the request. `None` if that takes a round

@@ -4,4 +4,4 @@
 mod declared;
 pub(crate) mod plan;
 
-pub(crate) use ratelimit_core::__private_0_1::{EffectiveRow, LimitRows};
+pub(crate) use ratelimit_core::__private_0_1::LimitRows;

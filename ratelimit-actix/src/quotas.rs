@@ -22,12 +22,11 @@ pub(crate) use self::applied_limit::{AppliedLimit, AppliedLimits, Partition};
 use self::left_out::LeftOut;
 pub(crate) use self::left_out::{note_not_counted, note_skipped};
 pub use self::limit_charge::LimitCharge;
-pub(crate) use self::policy_ref::count_id;
 pub(crate) use self::policy_ref::{NamedPolicy, PolicyRef};
 pub use self::quota::Quota;
 pub(crate) use self::quota::{tightest, told};
 pub(crate) use self::request_extension::{all_quotas, has_uncounted, with_quotas};
-pub use self::settle_error::{SettleError, UnknownLimitError};
+pub use self::settle_error::SettleError;
 pub use self::settle_on_drop::{SettleOnDrop, UsageCounter};
 use crate::request::deadline::RequestDeadline;
 

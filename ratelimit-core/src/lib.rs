@@ -59,6 +59,7 @@ pub mod conformance;
 mod error;
 mod fallback;
 mod limiter;
+mod noted;
 mod observe;
 mod outcome;
 pub mod overrides;

@@ -1,7 +1,6 @@
 //! Policies: how many units are allowed, in which window, and by which algorithm they are counted.
 
 mod algorithm;
-mod bucket_set;
 mod builder;
 #[cfg_attr(not(feature = "calendar"), path = "policy/calendar/absent.rs")]
 pub(crate) mod calendar;
@@ -29,7 +28,6 @@ pub use self::algorithm::Algorithm;
 pub(crate) use self::algorithm::LuaSource;
 #[cfg(any(feature = "redis", test))]
 pub(crate) use self::algorithm::Parameter;
-pub(crate) use self::bucket_set::BucketSet;
 pub use self::builder::PolicyBuilder;
 #[cfg(feature = "redis")]
 pub(crate) use self::builder::lease_micros;
@@ -98,6 +96,7 @@ pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// ```
 #[cfg_attr(feature = "serde", doc = include_str!("policy/serde.md"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(::serde::Deserialize), serde(try_from = "serde::Fields"))]
 pub struct Policy {
     key: Cow<'static, str>,
     name: Option<Cow<'static, str>>,

@@ -1,11 +1,11 @@
 //! Parts that `ratelimit-actix` shares with this crate. Not public: any version may change them.
 
 pub use crate::limiter::alone::{CountsAlone, limiter_id};
-pub use crate::observe::log::help;
+pub use crate::observe::log::{help, is_first};
 pub use crate::overrides::current::OverridesGuard;
 #[cfg(feature = "overrides")]
 pub use crate::overrides::known::{DeclaredLimits, KnownLimit};
-pub use crate::overrides::table::{EffectiveRow, LimitRows};
+pub use crate::overrides::table::LimitRows;
 #[cfg(feature = "calendar")]
 pub use crate::policy::calendar::DeclaredZones;
 pub use crate::policy::fnv1a::{FNV_OFFSET, fnv1a};
@@ -15,6 +15,11 @@ use crate::{GroupOutcome, Outcome};
 /// The outcome of a group, as `GroupOutcome::new` makes it, in which every outcome keeps its own instant.
 pub fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> GroupOutcome {
     GroupOutcome::decided_apart(outcomes)
+}
+
+/// An id that two policies share if the requests of one caller count in one state under both.
+pub const fn state_id(policy: &crate::policy::Policy) -> u64 {
+    policy.state_id()
 }
 
 /// The policy as an enforced limit and as a shadow limit: overrides may have changed its mode since a caller was counted.

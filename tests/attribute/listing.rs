@@ -75,10 +75,11 @@ fn every_limit_is_listed_once() {
 #[test]
 fn a_bare_limit_lists_its_defaults() {
     let [limit] = limits_of("bare")[..] else { panic!() };
-    assert_eq!(limit.key(), concat!(module_path!(), "::declared::bare"));
-    assert_eq!(limit.name(), limit.key());
-    assert_eq!((limit.max(), limit.window()), (Some(100), Duration::from_secs(60)));
-    assert_eq!(limit.algorithm(), Algorithm::SlidingWindowCounter);
+    let policy = limit.policy();
+    assert_eq!(policy.key(), concat!(module_path!(), "::declared::bare"));
+    assert_eq!(policy.name(), policy.key());
+    assert_eq!((limit.max(), policy.window()), (Some(100), Duration::from_secs(60)));
+    assert_eq!(policy.algorithm(), Algorithm::SlidingWindowCounter);
     assert_eq!((limit.cost(), limit.by(), limit.count(), limit.skips()), (Some(1), "ip", "all", false));
     assert!(limit.file().ends_with("listing.rs"), "{}", limit.file());
     let source = include_str!("listing.rs");
@@ -89,8 +90,9 @@ fn a_bare_limit_lists_its_defaults() {
 #[test]
 fn values_chosen_per_request_are_listed_as_chosen() {
     let [fixed, chosen] = limits_of("several")[..] else { panic!() };
-    assert_eq!((fixed.key(), fixed.name(), fixed.by()), ("user:<id>", "user", "path(\"id\")"));
-    assert_eq!((fixed.max(), fixed.cost(), fixed.window()), (Some(10), Some(2), Duration::from_secs(5400)));
+    let policy = fixed.policy();
+    assert_eq!((policy.key(), policy.name(), fixed.by()), ("user:<id>", "user", "path(\"id\")"));
+    assert_eq!((fixed.max(), fixed.cost(), policy.window()), (Some(10), Some(2), Duration::from_secs(5400)));
     assert_eq!((chosen.max(), chosen.cost(), chosen.skips()), (None, None, true));
     assert_eq!(chosen.count(), "failures");
     assert_eq!(chosen.by(), "(path(\"id\"), |req: &HttpRequest| req.path().len())");

@@ -203,7 +203,10 @@ fn limits_with_a_policy_are_listed() {
         limit
     };
     for limit in ["one", "elsewhere::other", "block::one", "block::other"].map(listed) {
-        assert_eq!((limit.key(), limit.name(), limit.max()), ("shared-three", "three", Some(3)));
+        assert_eq!(
+            (limit.policy().key(), limit.policy().name(), limit.max()),
+            ("shared-three", "three", Some(3))
+        );
         assert_eq!((limit.by(), limit.cost()), ("ip", Some(1)));
     }
     let text = listed("bucket").to_string();

@@ -113,7 +113,7 @@ fn limits_that_charge_a_request_twice_are_an_error_with_their_place() {
         .pairs()
         .iter()
         .filter(|pair| own(pair.first()))
-        .map(|pair| (pair.first().handler(), pair.second().handler(), pair.second().key()))
+        .map(|pair| (pair.first().handler(), pair.second().handler(), pair.second().policy().key()))
         .collect();
     assert_eq!(
         found,

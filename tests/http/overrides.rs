@@ -330,7 +330,7 @@ async fn a_caller_is_reset_under_every_row_that_may_apply() {
                 [limit.ov-plan.callers]\n'number 9' = { window = '3m' }";
     let limiter = limiter(text);
     let app = service!(limiter, of_plan);
-    let limit = declared_limits().into_iter().find(|limit| limit.name() == "ov-plan").unwrap();
+    let limit = declared_limits().into_iter().find(|limit| limit.policy().name() == "ov-plan").unwrap();
     for (id, plan) in [(1, "free"), (2, "pro"), (9, "free")] {
         let status = async || {
             let req = from_client("/plan").to_request();
@@ -355,7 +355,7 @@ async fn a_caller_is_reset_also_in_the_mode_before_the_overrides_changed_it() {
     let row = "[limit.ov-plain]\nmax = 1\nwindow = '2m'\n";
     let limiter = limiter(row);
     let app = service!(limiter, plain);
-    let limit = declared_limits().into_iter().find(|limit| limit.name() == "ov-plain").unwrap();
+    let limit = declared_limits().into_iter().find(|limit| limit.policy().name() == "ov-plain").unwrap();
     let client: std::net::IpAddr = [192, 0, 2, 1].into();
     assert_eq!(statuses(&app, "/plain", 2).await, [200, 429]);
     limiter.replace_overrides(parsed(&format!("{row}mode = 'shadow'"))).unwrap();
@@ -369,8 +369,8 @@ async fn a_caller_is_reset_also_in_the_mode_before_the_overrides_changed_it() {
 async fn a_request_gives_back_what_it_was_charged_though_the_window_has_changed() {
     let limiter = limiter("[limit.ov-count]\nmax = 4");
     let app = service!(limiter, count);
-    let old = declared_limits().into_iter().find(|limit| limit.name() == "ov-count").unwrap();
-    let old = old.in_force(&limiter).policy().clone();
+    let old = declared_limits().into_iter().find(|limit| limit.policy().name() == "ov-count").unwrap();
+    let old = limiter.in_force(old.policy()).policy().clone();
     let caller: Vec<u8> = [1, 192, 0, 2, 1].into();
     assert_eq!(send(&app, from_client("/count")).await.status, 200);
     assert_eq!(limiter.in_force(&Policy::builder("x").build()).origin(), Origin::Program);
@@ -382,10 +382,10 @@ async fn every_limit_of_the_program_can_be_named_and_is_checked() {
     let error = |text: &str| builder().overrides(parsed(text)).unwrap_err().to_string();
     assert!(error("[limit.ov-plainn]\nmax = 3").contains("did you mean `ov-plain`?"));
     assert!(error("[limit.ov-plain.plans]\npro = { max = 3 }").contains("limit `ov-plain` has no `plan`"));
-    let chosen = declared_limits().into_iter().find(|limit| limit.name() == "ov-plan").unwrap();
+    let chosen = declared_limits().into_iter().find(|limit| limit.policy().name() == "ov-plan").unwrap();
     assert!(chosen.has_plan());
     let limiter = limiter("[limit.ov-plan]\nwindow = '2m'");
-    let in_force = chosen.in_force(&limiter);
+    let in_force = limiter.in_force(chosen.policy());
     assert_eq!(in_force.origin_of(Field::Window), Origin::Limit);
     assert_eq!((in_force.policy().window(), in_force.policy().max()), (Duration::from_secs(120), 2));
 }

@@ -158,7 +158,7 @@ impl Subject {
     /// Finds the limit and the caller.
     pub(super) fn find(req: &HttpRequest, fields: &Fields, limiter: &RateLimiter) -> Result<Self, LookError> {
         let (digest, limit) = (fields.digest(), fields.limit());
-        let is_known = declared_limits().iter().any(|known| known.name() == limit)
+        let is_known = declared_limits().iter().any(|known| known.policy().name() == limit)
             || limiter.given_policies().iter().any(|known| known.name() == limit)
             || limiter.stats().limits().iter().any(|known| known.name() == limit);
         if !is_known {

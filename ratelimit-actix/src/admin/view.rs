@@ -137,7 +137,7 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
     for declared in declared_limits() {
         let numbers = LimitNumbers::new(declared.policy(), declared.computed(), limiter, show_callers);
         let numbers = LimitNumbers { source: "attribute", place: Some(Place::of(&declared)), ..numbers };
-        view_of(&mut views, declared.name()).numbers.push(numbers);
+        view_of(&mut views, declared.policy().name()).numbers.push(numbers);
     }
     for policy in limiter.given_policies() {
         let numbers = LimitNumbers::new(&policy, Computed::NONE, limiter, show_callers);
@@ -180,11 +180,12 @@ impl LimitNumbers {
         let (plan_rows, caller_rows) = limit.map_or((0, 0), LimitRows::row_counts);
         let shown = if show_callers { MAX_ROWS } else { MAX_ROWS.min(plan_rows) };
         let rows = limit.into_iter().flat_map(LimitRows::named_rows).take(shown);
-        let rows = rows.map(|(name, row)| {
-            let row = row.in_force();
-            RowView { origin: row.origin(), name: name.to_owned(), numbers: numbers(&row) }
-        });
-        let rows = rows.collect();
+        let row = |(name, row): (&str, &InForce<'_>)| RowView {
+            origin: row.origin(),
+            name: name.to_owned(),
+            numbers: numbers(row),
+        };
+        let rows = rows.map(row).collect();
         Self { source: "policy", in_force, program, rows, plan_rows, caller_rows, place: None }
     }
 }

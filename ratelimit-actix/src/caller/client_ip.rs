@@ -4,14 +4,13 @@
 //! forwarding header fields, and a server that trusts them grants a new quota for every made-up address.
 
 use std::net::IpAddr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix_web::HttpRequest;
 
 use super::value::Caller;
 use crate::address::{FORWARDED, X_FORWARDED_FOR, X_REAL_IP};
-use ratelimit_core::__private_0_1::help;
+use ratelimit_core::__private_0_1::{help, is_first};
 
 use crate::config::RateLimitConfig;
 
@@ -99,8 +98,7 @@ fn warn_about_untrusted_peer(config: &RateLimitConfig) {
 
 #[cold]
 fn warn_about_missing_peer() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    if is_first("no-peer-address", ()) {
         tracing::warn!(
             help = help("no-peer-address"),
             "a rate-limited request has no peer address; all such requests are counted as one caller; in a test, give each \
@@ -108,7 +106,7 @@ fn warn_about_missing_peer() {
              by the peer's address, let the proxy connect over TCP and list it with `trusted_proxies`, or name callers with \
              `by = function`"
         );
-    });
+    }
 }
 
 #[cfg(test)]

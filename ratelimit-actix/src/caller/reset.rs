@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ratelimit_core::__private_0_1::{LimitRows, in_both_modes};
+use ratelimit_core::__private_0_1::{LimitRows, in_both_modes, state_id};
 use ratelimit_core::overrides::{InForce, Origin};
 #[cfg(feature = "admin")]
 use ratelimit_core::stats::LimitStats;
@@ -13,7 +13,6 @@ use crate::handler::computed::Computed;
 use crate::handler::registry::DeclaredLimit;
 #[cfg(feature = "admin")]
 use crate::handler::registry::declared_limits;
-use crate::quotas::count_id;
 
 impl DeclaredLimit {
     /// Forgets what is counted for one caller of this limit, and ends its block: for a page of support, or after a payment.
@@ -42,7 +41,7 @@ impl DeclaredLimit {
     /// }
     ///
     /// async fn forgive(limiter: &RateLimiter, account: &str) -> Result<(), StoreError> {
-    ///     for limit in declared_limits().iter().filter(|limit| limit.name() == "orders") {
+    ///     for limit in declared_limits().iter().filter(|limit| limit.policy().name() == "orders") {
     ///         limit.reset_caller(limiter, account).await?;
     ///     }
     ///     Ok(())
@@ -126,14 +125,14 @@ impl CallerCount {
 pub(crate) fn distinct(counts: &[CallerCount]) -> Vec<Policy> {
     let mut known = HashSet::new();
     let policies = counts.iter().flat_map(|count| in_both_modes(count.in_force.policy()));
-    policies.filter(|policy| known.insert(count_id(policy))).collect()
+    policies.filter(|policy| known.insert(state_id(policy))).collect()
 }
 
 /// The counts that a caller may have under all limits with one name: those that are declared, given to the limiter or were decided.
 #[cfg(feature = "admin")]
 pub(crate) fn counts_of_name(limiter: &RateLimiter, partition: &[u8], name: &str) -> Vec<CallerCount> {
     let mut counts = Counts { limiter, partition, found: Vec::new() };
-    for limit in declared_limits().iter().filter(|limit| limit.name() == name) {
+    for limit in declared_limits().iter().filter(|limit| limit.policy().name() == name) {
         counts.add_limit(limit.policy(), limit.computed());
     }
     for policy in limiter.given_policies().iter().filter(|policy| policy.name() == name) {
@@ -159,7 +158,7 @@ impl Counts<'_> {
         let overrides = self.limiter.overrides_guard();
         for (name, row) in overrides.limit(policy).into_iter().flat_map(LimitRows::plan_rows) {
             let (plan, may_decide) = (Some(name.to_owned()), !has_own_row);
-            self.add(CallerCount { plan, computed, may_decide, ..CallerCount::of(row.in_force()) });
+            self.add(CallerCount { plan, computed, may_decide, ..CallerCount::of(row.clone()) });
         }
         for earlier in [self.limiter.in_force(policy), policy.into()] {
             self.add(CallerCount { computed, may_decide: false, ..CallerCount::of(earlier) });
@@ -178,10 +177,10 @@ impl Counts<'_> {
     #[cfg(feature = "admin")]
     fn add_decided(&mut self, name: &str, is_of: impl Fn(&Policy) -> bool) {
         let now = self.found.iter().filter(|count| count.may_decide);
-        let known: HashSet<_> = now.map(|count| count_id(count.in_force.policy())).collect();
+        let known: HashSet<_> = now.map(|count| state_id(count.in_force.policy())).collect();
         let limits = self.limiter.stats().limits();
         let decided = limits.iter().filter(|limit| limit.name() == name).flat_map(LimitStats::policies);
-        for policy in decided.filter(|policy| is_of(policy) && !known.contains(&count_id(policy))) {
+        for policy in decided.filter(|policy| is_of(policy) && !known.contains(&state_id(policy))) {
             self.found.push(CallerCount { is_undeclared: true, ..CallerCount::of(policy.into()) });
         }
     }

@@ -1,15 +1,13 @@
 //! From limits as they are written, in attributes or for middleware, to those that apply to one request.
 
-use std::sync::Arc;
-
 use actix_web::HttpRequest;
-use ratelimit_core::RateLimiter;
+use ratelimit_core::{InForce, RateLimiter};
 
 use super::{deny_all, missing_caller, rejects_without_value};
 use crate::caller::MissingCallerError;
 use crate::config::RateLimitConfig;
+use crate::overrides::LimitRows;
 use crate::overrides::plan::Plan;
-use crate::overrides::{EffectiveRow, LimitRows};
 use crate::quotas::{AppliedLimit, AppliedLimits, Count, Partition, PolicyRef, note_skipped};
 use crate::response::Rejection;
 
@@ -36,14 +34,14 @@ pub(crate) trait LimitSource {
         config: &RateLimitConfig,
     ) -> Result<Option<Partition>, MissingCallerError>;
 
-    /// The plan of the request, for which `rows` may have numbers.
-    fn plan(&self, _: &HttpRequest, _rows: &LimitRows) -> Plan {
+    /// The plan of the request. Asked while overrides have rows of plans.
+    fn plan(&self, _: &HttpRequest) -> Plan {
         Plan::default()
     }
 
     /// Changes the numbers in force, which are those of `row` if overrides have one, to computed ones. Returns whether they
     /// admit any request.
-    fn adjust(&self, _: &mut AppliedLimit, _row: Option<&EffectiveRow>, _: &HttpRequest) -> bool {
+    fn adjust(&self, _: &mut AppliedLimit, _row: Option<&InForce<'_>>, _: &HttpRequest) -> bool {
         true
     }
 }
@@ -74,14 +72,17 @@ pub(crate) fn applied_limits<S: LimitSource>(
                 continue;
             }
         };
-        let row = rows.map(|rows| rows.row(source.plan(req, rows).name(), Some(&caller)));
-        if row.is_some_and(EffectiveRow::is_off) {
+        let row = rows.map(|rows| {
+            let plan = if rows.has_plans() { source.plan(req) } else { Plan::default() };
+            rows.row(plan.name(), Some(&caller))
+        });
+        if row.is_some_and(InForce::is_off) {
             note_skipped(req, policy);
             continue;
         }
         let mut limit = AppliedLimit { policy, caller, cost: source.cost(), count: source.count() };
         if let Some(row) = row {
-            limit.policy.replace(Arc::clone(row.policy()));
+            limit.policy.replace(row.shared_policy());
         }
         if !source.adjust(&mut limit, row, req) {
             return Err(deny_all(req, config, limit));

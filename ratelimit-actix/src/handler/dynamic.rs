@@ -7,6 +7,7 @@ use actix_web::http::Method;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 #[cfg(feature = "calendar")]
 use ratelimit_core::policy::Calendar;
+use ratelimit_core::{InForce, Mode};
 use smallvec::SmallVec;
 
 use super::by::By;
@@ -18,8 +19,8 @@ use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, applied_limits};
 use crate::decision::{Admission, is_counted, rejects_without_value};
+use crate::overrides::LimitRows;
 use crate::overrides::plan::Plan;
-use crate::overrides::{EffectiveRow, LimitRows};
 use crate::quotas::{AppliedLimit, Count, Partition, PolicyRef};
 use crate::request::nearest_limiter;
 
@@ -193,14 +194,15 @@ impl LimitSource for DynamicLimit {
         HandlerLimit::caller(self.limit, self.caller.take(), req, config)
     }
 
-    fn plan(&self, _: &HttpRequest, _: &LimitRows) -> Plan {
+    fn plan(&self, _: &HttpRequest) -> Plan {
         self.plan.clone()
     }
 
-    fn adjust(&self, applied: &mut AppliedLimit, row: Option<&EffectiveRow>, req: &HttpRequest) -> bool {
+    fn adjust(&self, applied: &mut AppliedLimit, row: Option<&InForce<'_>>, req: &HttpRequest) -> bool {
         let ComputedNumbers { max, calendar } = self.numbers;
-        let numbers =
-            ComputedNumbers { max: max.filter(|_| !row.is_some_and(EffectiveRow::sets_max)), calendar };
+        // Overrides may replace a computed `max`.
+        let is_replaced = row.is_some_and(|row| self.limit.computed().has_max(row));
+        let numbers = ComputedNumbers { max: max.filter(|_| !is_replaced), calendar };
         if numbers.max.is_none() && calendar.is_none() {
             return true;
         }
@@ -209,8 +211,8 @@ impl LimitSource for DynamicLimit {
             return true;
         }
         // Such a `max` admits no request, and a shadow limit only reports that.
-        let is_shadow = row.map_or(self.limit.is_shadow(), EffectiveRow::is_shadow)
-            || nearest_limiter::nearest(req).is_shadow();
+        let is_shadow =
+            applied.policy.policy().mode() == Mode::Shadow || nearest_limiter::nearest(req).is_shadow();
         if is_shadow && let Some(policy) = self.limit.smallest_policy(numbers, row) {
             applied.policy.replace(Arc::new(policy));
             applied.cost = HandlerLimit::NEVER;

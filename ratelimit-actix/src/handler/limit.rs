@@ -1,13 +1,11 @@
 //! One limit of a handler, as the attribute writes it into a `static`.
 
-use std::sync::Once;
-
 use actix_web::HttpRequest;
-use ratelimit_core::__private_0_1::help;
+use ratelimit_core::__private_0_1::{help, is_first};
 #[cfg(feature = "calendar")]
 use ratelimit_core::policy::Calendar;
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{Mode, Policy, PolicyBuilder, RateLimiter};
+use ratelimit_core::{InForce, Policy, PolicyBuilder, RateLimiter};
 
 use super::by::By;
 use super::computed::{Computed, ComputedNumbers};
@@ -15,7 +13,6 @@ use super::sole_limiter::SoleLimiter;
 use super::source_text::SourceText;
 use crate::caller::{Caller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
-use crate::overrides::EffectiveRow;
 use crate::quotas::{Count, NamedPolicy, Partition};
 
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
@@ -31,13 +28,6 @@ pub struct HandlerLimit {
     count: Count,
     /// What operators see beyond the policy.
     text: SourceText,
-    /// Logs an invalid `max` once.
-    invalid_max: Once,
-    /// Logs a day on which no window can begin once.
-    #[cfg(feature = "calendar")]
-    invalid_anchor: Once,
-    /// Logs an invalid cost once.
-    invalid_cost: Once,
     /// Which limiters decided about the handler; of its first limit only.
     limiter: SoleLimiter,
 }
@@ -84,10 +74,6 @@ impl HandlerLimit {
             on_missing: OnMissing::Reject,
             count: Count::All,
             text: SourceText::DEFAULT,
-            invalid_max: Once::new(),
-            #[cfg(feature = "calendar")]
-            invalid_anchor: Once::new(),
-            invalid_cost: Once::new(),
             limiter: SoleLimiter::new(),
         }
     }
@@ -181,15 +167,10 @@ impl HandlerLimit {
         self.computed
     }
 
-    /// Whether the limit only reports what it would deny.
-    pub(crate) fn is_shadow(&self) -> bool {
-        self.policy().mode() == Mode::Shadow
-    }
-
     /// Whether a request without a caller is rejected.
     #[cfg(feature = "utoipa")]
     pub(crate) fn rejects_missing(&self) -> bool {
-        self.on_missing == OnMissing::Reject && !self.is_shadow()
+        self.on_missing == OnMissing::Reject && self.policy().mode() != ratelimit_core::Mode::Shadow
     }
 
     /// Whether requests may have no caller, if no closure finds the caller.
@@ -219,23 +200,23 @@ impl HandlerLimit {
 
     /// The policy with the numbers of one request, and the other numbers of overrides. `None` if `max` admits no request, or is out
     /// of its bounds, which is logged once.
-    pub(super) fn policy_with(&self, numbers: ComputedNumbers, row: Option<&EffectiveRow>) -> Option<Policy> {
+    pub(super) fn policy_with(&self, numbers: ComputedNumbers, row: Option<&InForce<'_>>) -> Option<Policy> {
         if numbers.max == Some(0) {
             return None;
         }
         let policy = self.template_with(numbers)?.try_build();
         let policy =
             policy.and_then(|policy| row.map_or_else(|| Ok(policy.clone()), |row| row.apply(&policy)));
-        if let Err(error) = &policy {
-            self.invalid_max.call_once(|| {
-                tracing::error!(
-                    policy = self.policy().name(),
-                    max = numbers.max,
-                    %error,
-                    help = help("computed-max"),
-                    "the `max` that was computed for a request is out of its bounds; such requests are denied"
-                );
-            });
+        if let Err(error) = &policy
+            && self.is_first("computed-max")
+        {
+            tracing::error!(
+                policy = self.policy().name(),
+                max = numbers.max,
+                %error,
+                help = help("computed-max"),
+                "the `max` that was computed for a request is out of its bounds; such requests are denied"
+            );
         }
         policy.ok()
     }
@@ -244,7 +225,7 @@ impl HandlerLimit {
     pub(super) fn smallest_policy(
         &self,
         numbers: ComputedNumbers,
-        row: Option<&EffectiveRow>,
+        row: Option<&InForce<'_>>,
     ) -> Option<Policy> {
         let smallest = ComputedNumbers { max: Some(1), ..numbers };
         let policy = self.template_with(smallest)?.try_build().ok()?;
@@ -266,16 +247,14 @@ impl HandlerLimit {
     #[cfg(feature = "calendar")]
     fn clamped(&self, calendar: Calendar) -> Calendar {
         let clamped = calendar.clamped();
-        if clamped != calendar {
-            self.invalid_anchor.call_once(|| {
-                tracing::error!(
-                    policy = self.policy().name(),
-                    computed = %calendar,
-                    used = %clamped,
-                    help = help("computed-anchor"),
-                    "the `anchor` that was computed for a request is no day on which a window begins; the nearest one is used"
-                );
-            });
+        if clamped != calendar && self.is_first("computed-anchor") {
+            tracing::error!(
+                policy = self.policy().name(),
+                computed = %calendar,
+                used = %clamped,
+                help = help("computed-anchor"),
+                "the `anchor` that was computed for a request is no day on which a window begins; the nearest one is used"
+            );
         }
         clamped
     }
@@ -285,16 +264,19 @@ impl HandlerLimit {
 
     /// Logs, once, a cost that is larger than any limit.
     pub(crate) fn warn_about_cost(&self, cost: u64) {
-        if cost > MAX_UNITS {
-            self.invalid_cost.call_once(|| {
-                tracing::error!(
-                    policy = self.policy().name(),
-                    cost,
-                    help = help("computed-cost"),
-                    "the `cost` that was computed for a request is above 10^12, more than any limit; such requests are denied"
-                );
-            });
+        if cost > MAX_UNITS && self.is_first("computed-cost") {
+            tracing::error!(
+                policy = self.policy().name(),
+                cost,
+                help = help("computed-cost"),
+                "the `cost` that was computed for a request is above 10^12, more than any limit; such requests are denied"
+            );
         }
+    }
+
+    /// Whether the line of a section has not been told of this limit, which is in a `static`.
+    fn is_first(&self, section: &'static str) -> bool {
+        is_first(section, std::ptr::from_ref(self))
     }
 }
 

@@ -2,11 +2,8 @@
 
 use std::fmt;
 use std::ptr;
-use std::time::Duration;
 
-#[cfg(feature = "utoipa")]
-use ratelimit_core::OnError;
-use ratelimit_core::{Algorithm, Mode, Policy};
+use ratelimit_core::{Mode, Policy};
 
 use super::computed::Computed;
 use super::limit::HandlerLimit;
@@ -61,21 +58,12 @@ impl DeclaredLimit {
         self.declaration.line
     }
 
-    /// The key under which requests are counted. Limits with the same key, mode, algorithm and window share their
-    /// counts.
-    pub fn key(&self) -> &'static str {
-        self.policy().key()
-    }
-
-    /// The name of the limit in metrics. Header fields and bodies have it, too, unless it is the path of the handler: these then
-    /// have the name of the function only.
-    pub fn name(&self) -> &'static str {
-        self.policy().name()
-    }
-
-    /// Whether the limit counts what runs at a time, and not requests per window.
-    pub const fn is_concurrency(&self) -> bool {
-        self.policy().is_concurrency()
+    /// The policy of the limit: its key, name and numbers.
+    ///
+    /// A number that is computed for each request is not that of the policy: [`max`](Self::max) is `None` then, and
+    /// [`has_computed_anchor`](Self::has_computed_anchor) tells of the day on which windows of a calendar begin.
+    pub const fn policy(&self) -> &'static Policy {
+        self.limit.policy()
     }
 
     /// Units per window, or requests at a time. `None` if `max` is computed for each request.
@@ -83,37 +71,9 @@ impl DeclaredLimit {
         if self.limit.computed().max { None } else { Some(self.limit.policy().max()) }
     }
 
-    /// The length of the window, from 1 ms to 366 days; for a [calendar window](Self::calendar) that of the longest. A concurrency limit
-    /// has none: 10 s, for which the slots of a crashed process count.
-    pub const fn window(&self) -> Duration {
-        self.limit.policy().window()
-    }
-
-    /// Days, weeks, months or years that are the windows; from the first day if [each request tells](Self::has_computed_anchor) the
-    /// day. `None` for windows of one length.
-    #[cfg(feature = "calendar")]
-    pub const fn calendar(&self) -> Option<&ratelimit_core::policy::Calendar> {
-        self.limit.policy().calendar()
-    }
-
     /// Whether `anchor`, the day on which windows of a calendar begin, is computed for each request.
     pub const fn has_computed_anchor(&self) -> bool {
         self.limit.computed().anchor
-    }
-
-    /// The algorithm that counts units.
-    pub const fn algorithm(&self) -> Algorithm {
-        self.limit.policy().algorithm()
-    }
-
-    /// Whether the limit denies requests, or only reports what it would deny.
-    pub const fn mode(&self) -> Mode {
-        self.limit.policy().mode()
-    }
-
-    /// Time for which the first denial blocks a caller. `None` for a limit that does not block.
-    pub const fn block(&self) -> Option<Duration> {
-        self.limit.policy().block()
     }
 
     /// Units that a request costs. `None` if the cost is computed for each request.
@@ -142,24 +102,6 @@ impl DeclaredLimit {
         self.limit.named_policy().public_name()
     }
 
-    /// What the limit does during an outage of the store.
-    #[cfg(feature = "utoipa")]
-    pub(crate) const fn on_error(&self) -> OnError {
-        self.policy().on_error()
-    }
-
-    /// The number of parts of the window.
-    #[cfg(feature = "utoipa")]
-    pub(crate) const fn sub_windows(&self) -> u64 {
-        self.policy().sub_windows()
-    }
-
-    /// The most units that one request can take.
-    #[cfg(feature = "utoipa")]
-    pub(crate) const fn capacity(&self) -> u64 {
-        self.policy().capacity()
-    }
-
     /// Whether a request may be rejected for want of a caller. Code that finds the caller may find none.
     #[cfg(feature = "utoipa")]
     pub(crate) fn may_lack_caller(&self) -> bool {
@@ -180,43 +122,35 @@ impl DeclaredLimit {
     pub(crate) const fn computed(&self) -> Computed {
         self.limit.computed()
     }
-
-    pub(super) const fn limit(&self) -> &'static HandlerLimit {
-        self.limit
-    }
-
-    pub(crate) const fn policy(&self) -> &'static Policy {
-        self.limit.policy()
-    }
 }
 
 impl fmt::Display for DeclaredLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let declaration = self.declaration;
+        let (declaration, policy) = (self.declaration, self.policy());
         write!(f, "{}::{}: ", declaration.module, declaration.handler)?;
         match self.max() {
             Some(max) => write!(f, "{max}")?,
             None => f.write_str("chosen")?,
         }
-        match self.computed().calendar_of(self.policy()) {
-            _ if self.is_concurrency() => write!(f, " at a time by {}", self.by())?,
-            Some(calendar) => write!(f, " per {calendar} by {}, {:?}", self.by(), self.algorithm())?,
-            None => write!(f, " per {:?} by {}, {:?}", self.window(), self.by(), self.algorithm())?,
+        match self.computed().calendar_of(policy) {
+            _ if policy.is_concurrency() => write!(f, " at a time by {}", self.by())?,
+            Some(calendar) => write!(f, " per {calendar} by {}, {:?}", self.by(), policy.algorithm())?,
+            None => write!(f, " per {:?} by {}, {:?}", policy.window(), self.by(), policy.algorithm())?,
         }
-        if self.name() != self.key() {
-            write!(f, ", name {}", self.name())?;
+        if policy.name() != policy.key() {
+            write!(f, ", name {}", policy.name())?;
         }
-        write!(f, ", key {}", self.key())?;
+        write!(f, ", key {}", policy.key())?;
         match self.cost() {
             Some(1) => {}
             Some(cost) => write!(f, ", cost {cost}")?,
             None => f.write_str(", cost chosen")?,
         }
-        if let Some(block) = self.block() {
+        if let Some(block) = policy.block() {
             write!(f, ", blocks for {block:?}")?;
         }
-        if self.mode() != Mode::Enforce {
-            write!(f, ", {}", self.mode())?;
+        if policy.mode() != Mode::Enforce {
+            write!(f, ", {}", policy.mode())?;
         }
         if self.count() != SourceText::DEFAULT.count {
             write!(f, ", counts {}", self.count())?;
@@ -250,7 +184,7 @@ impl fmt::Display for DeclaredLimit {
 ///     println!("{limit}");
 /// }
 /// let found = declared_limits().into_iter().find(|limit| limit.handler() == "user").unwrap();
-/// assert_eq!((found.key(), found.max(), found.by()), ("user-api", Some(10), "ip"));
+/// assert_eq!((found.policy().key(), found.max(), found.by()), ("user-api", Some(10), "ip"));
 /// ```
 pub fn declared_limits() -> Vec<DeclaredLimit> {
     let mut limits: Vec<DeclaredLimit> = inventory::iter::<Declared>()

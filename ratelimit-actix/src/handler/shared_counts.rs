@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-use super::limit::HandlerLimit;
+use ratelimit_core::__private_0_1::state_id;
+
 use super::registry::{DeclaredLimit, declared_limits};
-use crate::quotas::count_id;
 
 /// Limits of one handler that share a count, and would charge each request twice: the error of [`check_declared_limits`].
 ///
@@ -50,8 +50,8 @@ impl fmt::Debug for DeclaredLimitsError {
 
 impl fmt::Display for SharedCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (second, key) = (place(&self.second), self.second.key());
-        if self.second.is_concurrency() {
+        let (second, key) = (place(&self.second), self.second.policy().key());
+        if self.second.policy().is_concurrency() {
             return write!(
                 f,
                 "two limits of {second} both count in `{key}`, so a request holds two slots; remove one, or give it another key"
@@ -114,19 +114,10 @@ fn is_charged_by_both(first: &DeclaredLimit, second: &DeclaredLimit) -> bool {
 
 /// Whether the count depends on a `max` that is computed for each request.
 fn is_unknown_bucket(limit: &DeclaredLimit) -> bool {
-    limit.max().is_none() && limit.algorithm().has_burst()
+    limit.max().is_none() && limit.policy().algorithm().has_burst()
 }
 
+/// Only the count of a token bucket depends on `max`, so a computed one matters to [unknown buckets](is_unknown_bucket) only.
 fn counts_together(one: &DeclaredLimit, other: &DeclaredLimit) -> bool {
-    let (one, other) = (one.limit(), other.limit());
-    if one.computed().max || other.computed().max {
-        // Only the count of a token bucket depends on `max`, and `max` can become any number.
-        let parts = |limit: &HandlerLimit| {
-            let policy = limit.policy();
-            let window = (policy.window(), policy.calendar().is_some());
-            (policy.mode(), policy.algorithm(), window, policy.sub_windows())
-        };
-        return one.policy().key() == other.policy().key() && parts(one) == parts(other);
-    }
-    count_id(one.policy()) == count_id(other.policy())
+    state_id(one.policy()) == state_id(other.policy())
 }

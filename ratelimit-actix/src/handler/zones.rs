@@ -9,7 +9,7 @@ inventory::submit! { DeclaredZones { check } }
 
 fn check() -> Result<(), String> {
     for limit in declared_limits() {
-        if let Some(Err(error)) = limit.calendar().map(Calendar::check) {
+        if let Some(Err(error)) = limit.policy().calendar().map(Calendar::check) {
             let (module, handler) = (limit.module(), limit.handler());
             return Err(format!(
                 "limit of `{module}::{handler}` ({}:{}): {error}",

@@ -2,18 +2,17 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
 use actix_web::HttpRequest;
-use ratelimit_core::Policy;
+use ratelimit_core::{InForce, Policy};
 
 use crate::caller::{self, Caller, IntoCaller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::LimitSource;
 use crate::overrides::plan::{IntoPlan, Plan};
-use crate::overrides::{EffectiveRow, LimitRows};
 use crate::quotas::{AppliedLimit, Count, Partition, PolicyRef};
-use ratelimit_core::__private_0_1::help;
+use ratelimit_core::__private_0_1::{help, is_first};
 
 type CallerFn = dyn Fn(&HttpRequest) -> Caller + Send + Sync;
 type PlanFn = dyn Fn(&HttpRequest) -> Plan + Send + Sync;
@@ -45,14 +44,6 @@ pub struct Limit {
     cost: u64,
     on_missing: OnMissing,
     skip: Option<Arc<SkipFn>>,
-    /// What the log has said of this limit.
-    warned: Arc<Warned>,
-}
-
-/// Warnings that a limit gives once.
-struct Warned {
-    no_plan: Once,
-    cost: Once,
 }
 
 #[derive(Clone)]
@@ -81,7 +72,6 @@ impl Limit {
             cost: 1,
             on_missing: OnMissing::Reject,
             skip: None,
-            warned: Arc::new(Warned { no_plan: Once::new(), cost: Once::new() }),
         }
     }
 
@@ -179,36 +169,31 @@ impl LimitSource for &Limit {
         })
     }
 
-    fn plan(&self, req: &HttpRequest, rows: &LimitRows) -> Plan {
-        match &self.plan {
-            _ if !rows.has_plans() => Plan::default(),
-            Some(plan) => plan(req),
-            None => {
-                self.warned.no_plan.call_once(|| {
-                    tracing::warn!(
-                        policy = self.policy.name(),
-                        help = help("override-without-effect"),
-                        "the overrides have plans for a limit of middleware that has no `plan`; they do nothing"
-                    );
-                });
-                Plan::default()
-            }
+    fn plan(&self, req: &HttpRequest) -> Plan {
+        if let Some(plan) = &self.plan {
+            return plan(req);
         }
+        if is_first("override-without-effect", ("plan", self.policy.name())) {
+            tracing::warn!(
+                policy = self.policy.name(),
+                help = help("override-without-effect"),
+                "the overrides have plans for a limit of middleware that has no `plan`; they do nothing"
+            );
+        }
+        Plan::default()
     }
 
     /// Changes nothing. Says once that no request passes, because its cost is above what overrides allow.
-    fn adjust(&self, applied: &mut AppliedLimit, _: Option<&EffectiveRow>, _: &HttpRequest) -> bool {
+    fn adjust(&self, applied: &mut AppliedLimit, _: Option<&InForce<'_>>, _: &HttpRequest) -> bool {
         let capacity = applied.policy.policy().capacity();
-        if self.cost > capacity {
-            self.warned.cost.call_once(|| {
-                tracing::error!(
-                    policy = self.policy.name(),
-                    cost = self.cost,
-                    capacity,
-                    help = help("override-without-effect"),
-                    "the overrides allow less than one request of this limit of middleware costs; such requests are denied"
-                );
-            });
+        if self.cost > capacity && is_first("override-without-effect", ("cost", self.policy.name())) {
+            tracing::error!(
+                policy = self.policy.name(),
+                cost = self.cost,
+                capacity,
+                help = help("override-without-effect"),
+                "the overrides allow less than one request of this limit of middleware costs; such requests are denied"
+            );
         }
         true
     }

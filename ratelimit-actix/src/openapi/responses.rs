@@ -21,7 +21,7 @@ const NUMBERS: &str = "x-ratelimit";
 
 /// Adds what the enforced limits of an operation do.
 pub(super) fn add(operation: &mut Operation, limits: &[DeclaredLimit], config: &RateLimitConfig) {
-    let limits: Vec<_> = limits.iter().filter(|limit| limit.mode() == Mode::Enforce).collect();
+    let limits: Vec<_> = limits.iter().filter(|limit| limit.policy().mode() == Mode::Enforce).collect();
     let is_done = operation.extensions.as_ref().is_some_and(|extensions| extensions.contains_key(NUMBERS));
     if limits.is_empty() || is_done {
         return;
@@ -41,7 +41,7 @@ pub(super) fn add(operation: &mut Operation, limits: &[DeclaredLimit], config: &
     if limits.iter().any(|limit| limit.may_lack_caller()) {
         add("400", rejection(style, "The request does not identify its caller."));
     }
-    if limits.iter().any(|limit| limit.on_error() == OnError::Deny) {
+    if limits.iter().any(|limit| limit.policy().on_error() == OnError::Deny) {
         let mut response = rejection(style, "The limit cannot be checked right now.");
         response.headers.insert(RETRY_AFTER.to_string(), RefOr::T(retry_after("Seconds to wait.")));
         add("503", response);
@@ -59,7 +59,7 @@ struct Kinds {
 
 impl Kinds {
     fn of(limits: &[&DeclaredLimit]) -> Self {
-        let concurrency = limits.iter().filter(|limit| limit.is_concurrency()).count();
+        let concurrency = limits.iter().filter(|limit| limit.policy().is_concurrency()).count();
         Self { rates: concurrency < limits.len(), concurrency: concurrency > 0 }
     }
 }
@@ -164,15 +164,16 @@ fn retry_after(what: &str) -> Header {
 
 /// The numbers of a limit.
 fn numbers(limit: &DeclaredLimit) -> Value {
+    let policy = limit.policy();
     let mut numbers = json!({
         "name": limit.public_name(),
-        "algorithm": limit.algorithm().as_str(),
+        "algorithm": policy.algorithm().as_str(),
     });
     let mut set = |name: &str, value: Value| numbers[name] = value;
-    match limit.computed().calendar_of(limit.policy()) {
-        _ if limit.is_concurrency() => {}
+    match limit.computed().calendar_of(policy) {
+        _ if policy.is_concurrency() => {}
         Some(calendar) => set("calendar", calendar.into()),
-        None => set("window", seconds(limit.window())),
+        None => set("window", seconds(policy.window())),
     }
     if let Some(max) = limit.max() {
         set("max", max.into());
@@ -180,13 +181,13 @@ fn numbers(limit: &DeclaredLimit) -> Value {
     if let Some(cost) = limit.cost().filter(|cost| *cost > 1) {
         set("cost", cost.into());
     }
-    if limit.max().is_some() && limit.algorithm().has_burst() {
-        set("burst", limit.capacity().into());
+    if limit.max().is_some() && policy.algorithm().has_burst() {
+        set("burst", policy.capacity().into());
     }
-    if limit.sub_windows() > 1 {
-        set("subWindows", limit.sub_windows().into());
+    if policy.sub_windows() > 1 {
+        set("subWindows", policy.sub_windows().into());
     }
-    if let Some(block) = limit.block() {
+    if let Some(block) = policy.block() {
         set("block", seconds(block));
     }
     numbers

@@ -6,7 +6,7 @@ use ratelimit_core::SettleError as LimiterError;
 use ratelimit_core::policy::MAX_UNITS;
 
 use super::quota::{Closed, Quota};
-use super::settle_error::{SettleError, UnknownLimitError};
+use super::settle_error::SettleError;
 use super::settle_on_drop::{SettleOnDrop, UsageCounter};
 use super::settlement::Settlement;
 use super::{DecidedGroup, Quotas};
@@ -43,7 +43,7 @@ impl Quotas {
     ///
     /// # Errors
     ///
-    /// [`UnknownLimitError`] with the names of all limits of the request. One error is logged for each place in the source that
+    /// [`SettleError::UnknownLimit`] with the names of all limits of the request. One error is logged for each place in the source that
     /// gives a wrong name, with the names that exist.
     ///
     /// # Examples
@@ -64,15 +64,13 @@ impl Quotas {
     /// }
     /// ```
     #[track_caller]
-    pub fn limit(&self, name: &str) -> Result<LimitCharge, UnknownLimitError> {
+    pub fn limit(&self, name: &str) -> Result<LimitCharge, SettleError> {
         let place = self.place_of(name);
         if place.is_none() && !self.left_out.includes(name) {
             let decided = self.decided.borrow();
             let names = decided.iter().flat_map(|group| &group.quotas).map(Quota::name);
             let names = names.chain(self.left_out.names()).map(str::to_owned).collect();
-            let error = UnknownLimitError::new(name, names);
-            error.log_once(Location::caller());
-            return Err(error);
+            return Err(SettleError::unknown_limit(name, names, Location::caller()));
         }
         Ok(LimitCharge { quotas: self.clone(), name: name.to_owned(), place })
     }

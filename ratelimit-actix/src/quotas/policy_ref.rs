@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ratelimit_core::{Check, Policy};
+use ratelimit_core::Policy;
 
 /// The policy of an attribute.
 #[derive(Debug)]
@@ -47,11 +47,6 @@ impl NamedPolicy {
     pub(crate) fn public_name(&self) -> &str {
         self.public_name.unwrap_or_else(|| self.policy().name())
     }
-}
-
-/// The same for policies under which requests of one caller count in the same state.
-pub(crate) fn count_id(policy: &Policy) -> u128 {
-    Check::new(policy, &[]).digest(&[0; 16])
 }
 
 /// Where a policy is kept.

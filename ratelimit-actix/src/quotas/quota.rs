@@ -1,7 +1,7 @@
 //! What one limit decided about one request, and which of several limits is the tightest.
 
+use std::iter;
 use std::time::Duration;
-use std::{mem, slice};
 
 use actix_web::http::StatusCode;
 use ratelimit_core::{Check, Outcome, Policy, Timestamp};
@@ -13,12 +13,30 @@ use super::applied_limit::AppliedLimit;
 #[derive(Clone, Debug)]
 pub struct Quota {
     limit: AppliedLimit,
-    /// That of the last decision.
-    outcome: Outcome,
-    /// The outcomes of all charges, after a further charge, or after the outcome has been replaced. Empty before that: the only
-    /// charge is the one that `outcome` tells.
-    charges: Vec<Outcome>,
+    /// The decision about the request, which is the first charge.
+    decided: Outcome,
+    /// What the store has told of the limit since, in its order.
+    later: Vec<Later>,
     closed: Option<Closed>,
+}
+
+/// What the store tells of a limit after the decision about the request.
+#[derive(Clone, Debug)]
+enum Later {
+    Charge(Outcome),
+    /// What is left. Of several in a row the last one is kept.
+    Look(Outcome),
+}
+
+impl Later {
+    const fn outcome(&self) -> &Outcome {
+        let (Self::Charge(outcome) | Self::Look(outcome)) = self;
+        outcome
+    }
+
+    const fn charge(&self) -> Option<&Outcome> {
+        if let Self::Charge(outcome) = self { Some(outcome) } else { None }
+    }
 }
 
 /// What became of charges that cannot be settled.
@@ -33,7 +51,7 @@ pub(super) enum Closed {
 impl Quota {
     #[inline]
     pub(crate) fn new(limit: AppliedLimit, outcome: Outcome) -> Self {
-        Self { limit, outcome, charges: Vec::new(), closed: None }
+        Self { limit, decided: outcome, later: Vec::new(), closed: None }
     }
 
     /// The policy of the limit: its `max` and window, its algorithm, and its name in metrics.
@@ -54,7 +72,7 @@ impl Quota {
     /// Whether the limit is a [shadow limit](ratelimit_core::Mode::Shadow), which denies nothing and is not told to clients. Its
     /// [outcome](Self::outcome) tells what it [would deny](Outcome::would_deny).
     pub fn is_shadow(&self) -> bool {
-        self.outcome.is_shadow()
+        self.decided.is_shadow()
     }
 
     /// Whether the limit counts what runs at a time: then what is left are free slots.
@@ -64,7 +82,7 @@ impl Quota {
 
     /// The decision, and what is left of the quota.
     pub fn outcome(&self) -> &Outcome {
-        &self.outcome
+        self.later.last().map_or(&self.decided, Later::outcome)
     }
 
     /// Whether this is the name of the limit or of its policy.
@@ -78,22 +96,26 @@ impl Quota {
     }
 
     /// The outcome of each charge, in their order.
-    pub(super) fn charges(&self) -> &[Outcome] {
-        if self.charges.is_empty() { slice::from_ref(&self.outcome) } else { &self.charges }
+    pub(super) fn charges(&self) -> impl DoubleEndedIterator<Item = &Outcome> {
+        iter::once(&self.decided).chain(self.later.iter().filter_map(Later::charge))
     }
 
-    /// Replaces the outcome by one that charged nothing.
+    /// Whether the decision about the request was made by the local fallback.
+    pub(super) const fn was_degraded(&self) -> bool {
+        self.decided.is_degraded()
+    }
+
+    /// Notes what is left.
     pub(super) fn set_outcome(&mut self, outcome: Outcome) {
-        let before = mem::replace(&mut self.outcome, outcome);
-        if self.charges.is_empty() {
-            self.charges.push(before);
+        if let Some(Later::Look(_)) = self.later.last() {
+            self.later.pop();
         }
+        self.later.push(Later::Look(outcome));
     }
 
-    /// Replaces the outcome by that of a further charge.
+    /// Notes a further charge.
     pub(super) fn add_charge(&mut self, outcome: Outcome) {
-        self.set_outcome(outcome.clone());
-        self.charges.push(outcome);
+        self.later.push(Later::Charge(outcome));
     }
 
     /// Closes the charges for `reason`. An error if they are closed.
@@ -112,27 +134,30 @@ impl Quota {
 
     /// Whether this request, or another one of cost 1, has to wait.
     pub(crate) fn is_exhausted(&self) -> bool {
-        !self.outcome.is_allowed() || self.outcome.remaining() == 0
+        let outcome = self.outcome();
+        !outcome.is_allowed() || outcome.remaining() == 0
     }
 
     /// The instant from which at least one unit is available.
     pub(crate) fn available_at(&self) -> Timestamp {
-        self.outcome.at().saturating_add(self.outcome.available_after())
+        let outcome = self.outcome();
+        outcome.at().saturating_add(outcome.available_after())
     }
 
     /// Time in which the whole quota comes back: the window of the decision, or for a token bucket the time to fill it.
     pub(crate) fn effective_window(&self) -> Duration {
         let policy = self.policy();
         let max = u128::from(policy.max());
-        let micros = policy.window_at(self.outcome.at()).as_micros() * u128::from(policy.capacity());
+        let micros = policy.window_at(self.outcome().at()).as_micros() * u128::from(policy.capacity());
         Duration::from_micros(u64::try_from(micros.div_ceil(max)).unwrap_or(u64::MAX))
     }
 
     /// Larger for the longer wait, of which that for a slot is unknown; without a wait, larger for fewer units left.
     fn tightness(&self) -> (bool, bool, bool, u64, Timestamp) {
-        let is_busy = self.outcome.is_busy();
-        let is_never = !self.outcome.is_allowed() && self.outcome.retry_after().is_none() && !is_busy;
-        let left = if self.is_exhausted() { 0 } else { self.outcome.remaining() };
+        let outcome = self.outcome();
+        let is_busy = outcome.is_busy();
+        let is_never = !outcome.is_allowed() && outcome.retry_after().is_none() && !is_busy;
+        let left = if self.is_exhausted() { 0 } else { outcome.remaining() };
         (is_never, is_busy, self.is_exhausted(), u64::MAX - left, self.available_at())
     }
 }
@@ -169,6 +194,20 @@ mod tests {
         let quota = quota(&Policy::new("policy", 1, Duration::from_secs(1)), "AAAA");
         let shown = format!("{quota:?}");
         assert!(!shown.contains("AAAA") && !shown.contains("65, 65"), "{shown}");
+    }
+
+    #[test]
+    fn what_is_left_is_told_by_the_last_answer_and_is_no_charge() {
+        let told = |left| Outcome::new(10, Decision::Allowed).with_remaining(left);
+        let mut quota = quota(&Policy::new("policy", 10, Duration::from_secs(1)), "caller");
+        quota.set_outcome(told(8));
+        quota.set_outcome(told(7));
+        assert_eq!((quota.outcome().remaining(), quota.charges().count(), quota.later.len()), (7, 1, 1));
+        quota.add_charge(told(5));
+        assert_eq!(quota.outcome().remaining(), 5);
+        quota.set_outcome(told(6));
+        assert_eq!(quota.outcome().remaining(), 6);
+        assert_eq!(quota.charges().map(Outcome::remaining).collect::<Vec<_>>(), [0, 5]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Quotas {
             group.quotas.iter().map(|quota| quota.check().with_cost(0)).collect();
         let left = self.deadline.run(&group.limiter, async |limiter| limiter.peek_all(&peeks).await).await;
         // What the local fallback counts says nothing about what the store holds.
-        let was_degraded = group.quotas.iter().any(|quota| quota.charges()[0].is_degraded());
+        let was_degraded = group.quotas.iter().any(Quota::was_degraded);
         let is_same_store = |left: &GroupOutcome| left.is_degraded() == was_degraded;
         self.replace_last(left.ok().filter(is_same_store).as_ref());
         !told(&group.quotas).is_empty()
@@ -59,14 +59,14 @@ fn reservations<'q>(quotas: &'q [Quota], refunded: &[bool]) -> SmallVec<[Reserva
     let reservation = |number: usize| {
         // A reservation covers the whole group. Limits that stay charged take part with 0 units.
         let charged = quotas.iter().zip(refunded).filter_map(|(quota, &refunded)| {
-            let outcome = quota.charges().get(number)?;
+            let outcome = quota.charges().nth(number)?;
             Some((quota.check().with_cost(if refunded { outcome.cost() } else { 0 }), outcome.clone()))
         });
         let (checks, outcomes): (SmallVec<[Check<'q>; 2]>, SmallVec<[Outcome; 2]>) = charged.unzip();
         // Each refund is searched at the instant of its charge, which in a cluster is that of its node.
         decided_apart(outcomes).reservation(&checks)
     };
-    let number_of_charges = quotas.iter().map(|quota| quota.charges().len()).max().unwrap_or_default();
+    let number_of_charges = quotas.iter().map(|quota| quota.charges().count()).max().unwrap_or_default();
     (0..number_of_charges).rev().filter_map(reservation).collect()
 }
 

@@ -1,74 +1,28 @@
-//! Errors of settling a limit.
+//! The error of settling a limit of a request.
 
 use std::panic::Location;
-use std::sync::{Mutex, PoisonError};
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
-use ratelimit_core::__private_0_1::help;
+use ratelimit_core::__private_0_1::{help, is_first};
 use ratelimit_core::SettleError as LimiterError;
 
-/// No limit of the request has the name: the error of [`Quotas::limit`](crate::Quotas::limit).
-///
-/// As the error of a handler it is a 500 that does not describe it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no limit of this request has the name `{name}`; expected one of: {}", list(.limits))]
-pub struct UnknownLimitError {
-    name: String,
-    limits: Vec<String>,
-}
-
-fn list(names: &[String]) -> String {
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    if names.is_empty() { "none, because no limit was checked".to_owned() } else { names.join(", ") }
-}
-
-impl UnknownLimitError {
-    pub(super) fn new(name: &str, limits: Vec<String>) -> Self {
-        Self { name: name.to_owned(), limits }
-    }
-
-    /// Logs the error, once for each place in the source. Without the name: the handler may have it from the request.
-    #[cold]
-    pub(super) fn log_once(&self, place: &'static Location<'static>) {
-        static LOGGED: Mutex<Vec<&Location<'_>>> = Mutex::new(Vec::new());
-        let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged.contains(&place) {
-            return;
-        }
-        logged.push(place);
-        drop(logged);
-        tracing::error!(
-            %place,
-            expected = list(&self.limits),
-            help = help("unknown-limit"),
-            "a handler selects a limit by a name that no limit of its request has"
-        );
-    }
-
-    /// The name that was given.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The names of the limits of the request.
-    pub fn limits(&self) -> &[String] {
-        &self.limits
-    }
-}
-
-impl ResponseError for UnknownLimitError {
-    fn error_response(&self) -> HttpResponse {
-        HttpResponse::new(self.status_code())
-    }
-}
-
-/// A limit was not settled: the error of [`LimitCharge`](crate::LimitCharge).
+/// A limit was not settled: the error of [`Quotas::limit`](crate::Quotas::limit) and [`LimitCharge`](crate::LimitCharge).
 ///
 /// As the error of a handler it is a 500, or a 503 if the store did not answer, that does not describe it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettleError {
+    /// No limit of the request has the name.
+    #[error("no limit of this request has the name `{name}`; expected one of: {}", list(.limits))]
+    #[non_exhaustive]
+    UnknownLimit {
+        /// The name that was given.
+        name: String,
+        /// The names of the limits of the request.
+        limits: Vec<String>,
+    },
+
     /// The limit is settled, or will be when a [`SettleOnDrop`](crate::SettleOnDrop) is dropped. Nothing was charged again.
     #[error("the limit `{limit}` is settled already; settle a limit at most once for each request")]
     #[non_exhaustive]
@@ -91,6 +45,28 @@ pub enum SettleError {
     /// The limiter did not settle it: the cost is too high, the limit is a concurrency limit, or the store did not answer.
     #[error(transparent)]
     Limiter(#[from] ratelimit_core::SettleError),
+}
+
+fn list(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { "none, because no limit was checked".to_owned() } else { names.join(", ") }
+}
+
+impl SettleError {
+    /// No limit of the request has the name. It is logged once for each place in the source, and without the name, which the handler
+    /// may have from the request.
+    #[cold]
+    pub(super) fn unknown_limit(name: &str, limits: Vec<String>, place: &'static Location<'static>) -> Self {
+        if is_first("unknown-limit", place) {
+            tracing::error!(
+                %place,
+                expected = list(&limits),
+                help = help("unknown-limit"),
+                "a handler selects a limit by a name that no limit of its request has"
+            );
+        }
+        Self::UnknownLimit { name: name.to_owned(), limits }
+    }
 }
 
 impl ResponseError for SettleError {

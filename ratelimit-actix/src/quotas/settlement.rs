@@ -1,27 +1,31 @@
 //! Correcting what one limit was charged for a request to the true cost.
 
-use ratelimit_core::{GroupOutcome, Outcome, OwnedReservation, RateLimiter, SettleError};
+use ratelimit_core::{GroupOutcome, Outcome, RateLimiter, Reservation, SettleError};
+use smallvec::SmallVec;
 
 use super::quota::Quota;
 
-/// What one limit was charged for a request. Owns everything, so that it outlives the request.
+/// One limit of a request, with what it was charged. Owns everything, so that it outlives the request.
 #[derive(Debug)]
 pub(super) struct Settlement {
     limiter: RateLimiter,
-    /// In the order of the charges, each with its units.
-    charges: Vec<(OwnedReservation, u64)>,
+    quota: Quota,
 }
 
 impl Settlement {
     /// For all charges of a limit.
     pub(super) fn new(limiter: &RateLimiter, quota: &Quota) -> Self {
+        Self { limiter: limiter.clone(), quota: quota.clone() }
+    }
+
+    /// The charges in their order, each with its units. A shadow limit that would deny was charged nothing.
+    fn charges(&self) -> SmallVec<[(Reservation<'_>, u64); 1]> {
         let charge = |outcome: &Outcome| {
             let cost = outcome.cost();
-            // A shadow limit that would deny was charged nothing.
             let group = GroupOutcome::new(outcome.at(), [outcome.clone()]);
-            Some((group.reservation(&[quota.check().with_cost(cost)])?.into_owned(), cost))
+            Some((group.reservation(&[self.quota.check().with_cost(cost)])?, cost))
         };
-        Self { limiter: limiter.clone(), charges: quota.charges().iter().filter_map(charge).collect() }
+        self.quota.charges().filter_map(charge).collect()
     }
 
     pub(super) fn limiter(&self) -> &RateLimiter {
@@ -30,16 +34,17 @@ impl Settlement {
 
     /// Corrects the sum of all charges to `actual` units, with `limiter`, which may have less time than the own one.
     pub(super) async fn settle(&self, limiter: &RateLimiter, actual: u64) -> Result<(), SettleError> {
-        let Some((first, cost)) = self.charges.first() else { return Ok(()) };
-        let charged = self.charges.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
-        let Some(mut surplus) = charged.checked_sub(actual).filter(|surplus| *surplus > 0) else {
-            return limiter.settle(first.as_reservation(), cost + (actual - charged)).await;
+        let charges = self.charges();
+        let Some((first, cost)) = charges.first() else { return Ok(()) };
+        let sum = charges.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
+        let Some(mut surplus) = sum.checked_sub(actual).filter(|surplus| *surplus > 0) else {
+            return limiter.settle(first.clone(), cost + (actual - sum)).await;
         };
         // The latest charge counts for longest, so it is given back first.
-        for (reservation, cost) in self.charges.iter().rev() {
+        for (reservation, cost) in charges.iter().rev() {
             let units = surplus.min(*cost);
             if units > 0 {
-                limiter.settle(reservation.as_reservation(), cost - units).await?;
+                limiter.settle(reservation.clone(), cost - units).await?;
                 surplus -= units;
             }
         }

@@ -15,10 +15,11 @@ use crate::check::Check;
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::fallback::Fallback;
+use crate::noted::Noted;
 use crate::observe::metrics::Stopwatch;
 use crate::observe::report::Report;
 use crate::outcome::{GroupOutcome, Outcome};
-use crate::policy::{BucketSet, Policy};
+use crate::policy::Policy;
 use crate::reservation::{OwnedReservation, Reservation};
 use crate::slots::Slots;
 use crate::store::memory::MemoryStore;
@@ -35,14 +36,14 @@ pub(super) struct Inner {
     /// By which waits sleep.
     pub(super) clock: Arc<dyn Clock>,
     /// Buckets in which requests have waited for a turn.
-    pub(super) waited_for: BucketSet,
+    pub(super) waited_for: Noted,
     pub(super) overrides: Arc<crate::overrides::Current>,
 }
 
 impl Inner {
     /// Whether requests may have waited for turns of this policy's buckets, which a refund would move.
     pub(super) fn may_have_turns(&self, policy: &Policy) -> bool {
-        policy.algorithm().has_burst() && self.waited_for.may_have(policy)
+        policy.algorithm().has_burst() && self.waited_for.may_have(policy.state_id())
     }
 
     /// Begins a refund for a value that is dropped. A store that has to wait for it goes on in the background.

@@ -8,8 +8,8 @@ use super::backend::Backend;
 use super::{Inner, RateLimiter};
 use crate::clock::{Clock, SystemClock};
 use crate::fallback::Fallback;
+use crate::noted::Noted;
 use crate::observe::report::Report;
-use crate::policy::BucketSet;
 use crate::store::Store;
 use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};
 
@@ -100,7 +100,7 @@ impl RateLimiterBuilder {
         let fallback = Fallback::new(self.instances, self.fallback_callers);
         let report = Report::new(self.near_limit_ratio);
         let Self { store, shadow, clock, overrides, .. } = self;
-        let waited_for = BucketSet::default();
+        let waited_for = Noted::default();
         let inner = Inner { store, fallback, report, shadow, clock, waited_for, overrides };
         RateLimiter { inner: Arc::new(inner), deadline: Duration::MAX }
     }

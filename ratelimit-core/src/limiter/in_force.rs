@@ -48,7 +48,7 @@ impl RateLimiter {
     fn look_up<'p>(&self, policy: &'p Policy, plan: Option<&str>, partition: Option<&[u8]>) -> InForce<'p> {
         let overrides = self.overrides_guard();
         match overrides.limit(policy) {
-            Some(rows) => rows.row(plan, partition).in_force(),
+            Some(rows) => rows.row(plan, partition).clone(),
             None => policy.into(),
         }
     }
@@ -60,7 +60,7 @@ impl RateLimiter {
     pub fn override_rows(&self, policy: &Policy) -> Vec<(String, InForce<'static>)> {
         let overrides = self.overrides_guard();
         let rows = overrides.limit(policy).into_iter().flat_map(LimitRows::named_rows);
-        rows.map(|(name, row)| (name.to_owned(), row.in_force())).collect()
+        rows.map(|(name, row)| (name.to_owned(), row.clone())).collect()
     }
 
     /// The overrides in force, for a group that is decided now. One relaxed load if there have not been any.

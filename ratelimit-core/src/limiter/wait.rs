@@ -103,7 +103,7 @@ impl RateLimiter {
     /// Decides when the request is due.
     async fn take_turn(&self, check: &Check<'_>, at_most: Duration) -> Result<Outcome, StoreError> {
         let operation = || Operation::Wait { at_most_us: micros(at_most) };
-        let note = || self.inner.waited_for.note(check.policy());
+        let note = || self.inner.waited_for.note(check.policy().state_id());
         match &self.inner.store {
             Backend::Memory(store) => {
                 let group = slice::from_ref(check);

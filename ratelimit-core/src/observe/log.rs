@@ -1,8 +1,11 @@
-//! Lines of the log: the address that explains one, and at most one per second of a kind.
+//! Lines of the log: the address that explains one, and which are told once in a process, or at most once a second.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::{Clock, SystemClock};
+use crate::noted::Noted;
 
 /// The page of all messages. The crates have one version.
 const MESSAGES: &str = concat!(
@@ -14,6 +17,15 @@ const MESSAGES: &str = concat!(
 /// The field `help` of a line: the address of the section that has its cause, and what to do.
 pub fn help(section: &'static str) -> String {
     format!("{MESSAGES}#{section}")
+}
+
+/// Whether the line of a section is to be told of `subject`: the first time in this process.
+#[cold]
+pub fn is_first(section: &'static str, subject: impl Hash) -> bool {
+    static LOGGED: LazyLock<Noted> = LazyLock::new(Noted::default);
+    let mut hasher = DefaultHasher::new();
+    (section, subject).hash(&mut hasher);
+    LOGGED.note(hasher.finish())
 }
 
 /// Minimum time between two log lines of one kind, in microseconds.
@@ -43,6 +55,12 @@ impl LogLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_told_once_of_each_subject_and_of_each_section() {
+        assert!(is_first("one", "limit") && is_first("one", "other limit") && is_first("other", "limit"));
+        assert!(!is_first("one", "limit") && !is_first("other", "limit"));
+    }
 
     #[test]
     fn help_is_the_address_of_a_section_in_the_guide_of_this_version() {

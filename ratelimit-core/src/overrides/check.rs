@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::error::Problems;
+use super::in_force::{Field, InForce, Origin};
 use super::known::{KnownLimit, partition};
 use super::row::Override;
 use super::set::{LimitOverride, Overrides};
-use super::table::{EffectiveRow, LimitRows, OverrideTable, SharedPolicies};
+use super::table::{LimitRows, OverrideTable, SharedPolicies};
 use crate::policy::suggest::nearest;
 
 /// The table for requests, or the mistakes.
@@ -98,7 +99,7 @@ impl Checker {
                     }
                 };
                 if let Some(other) = rows.row_of_caller(&partition) {
-                    let place = other.line().map_or_else(String::new, |line| format!(", in line {line},"));
+                    let place = other.row.line.map_or_else(String::new, |line| format!(", in line {line},"));
                     self.problem(row, format!("{of}: another row{place} stands for the same caller"));
                     continue;
                 }
@@ -112,8 +113,8 @@ impl Checker {
     }
 
     /// Checks that a request can pass under a row.
-    fn fits(&mut self, limit: &KnownLimit, effective: &EffectiveRow, row: &Override, of: &str) {
-        let knows_max = !limit.computes_max || effective.sets_max();
+    fn fits(&mut self, limit: &KnownLimit, effective: &InForce<'_>, row: &Override, of: &str) {
+        let knows_max = !limit.computes_max || effective.origin_of(Field::Max) != Origin::Program;
         let capacity = effective.policy().capacity();
         if let Some(cost) = limit.cost
             && knows_max

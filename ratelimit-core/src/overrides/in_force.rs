@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::row::Override;
-use crate::policy::Policy;
+use crate::policy::{Policy, PolicyError};
 
 /// Where numbers come from; of two that apply, the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,8 +91,9 @@ pub struct InForce<'p> {
     pub(super) numbers: Numbers<'p>,
     /// The row that applies.
     pub(super) origin: Origin,
-    /// That row, and the overrides of the limit.
-    pub(super) rows: [Override; 2],
+    pub(super) row: Override,
+    /// The overrides of the limit, which its rows share. There may be 100,000 rows.
+    pub(super) limit: Option<Arc<Override>>,
 }
 
 #[derive(Clone, Debug)]
@@ -104,8 +105,7 @@ pub(super) enum Numbers<'p> {
 impl<'p> From<&'p Policy> for InForce<'p> {
     /// The numbers of the program, without overrides.
     fn from(policy: &'p Policy) -> Self {
-        let rows = [Override::new(); 2];
-        Self { numbers: Numbers::Program(policy), origin: Origin::Program, rows }
+        Self { numbers: Numbers::Program(policy), origin: Origin::Program, row: Override::new(), limit: None }
     }
 }
 
@@ -113,11 +113,31 @@ impl InForce<'_> {
     /// The same numbers without a borrow.
     #[must_use]
     pub fn into_owned(self) -> InForce<'static> {
-        let policy = match self.numbers {
-            Numbers::Program(policy) => Arc::new(policy.clone()),
-            Numbers::Owned(policy) => policy,
-        };
-        InForce { numbers: Numbers::Owned(policy), ..self }
+        InForce { numbers: Numbers::Owned(self.shared_policy()), ..self }
+    }
+
+    /// The policy to check by, for a limit that outlives these numbers.
+    #[doc(hidden)]
+    pub fn shared_policy(&self) -> Arc<Policy> {
+        match &self.numbers {
+            Numbers::Program(policy) => Arc::new((*policy).clone()),
+            Numbers::Owned(policy) => Arc::clone(policy),
+        }
+    }
+
+    /// These numbers over another policy of the same limit: one of which some were computed for a request.
+    ///
+    /// # Errors
+    ///
+    /// If the numbers do not fit together.
+    #[doc(hidden)]
+    pub fn apply(&self, policy: &Policy) -> Result<Policy, PolicyError> {
+        self.replaced().apply(policy)
+    }
+
+    /// The row and the overrides of the limit together.
+    pub(super) fn replaced(&self) -> Override {
+        self.limit.as_ref().map_or(self.row, |limit| self.row.over(limit))
     }
 
     /// The policy to check by: that of the program with the numbers in force.
@@ -133,8 +153,7 @@ impl InForce<'_> {
 
     /// Whether the limit is off. The caller then checks nothing.
     pub fn is_off(&self) -> bool {
-        let [row, limit] = &self.rows;
-        row.over(limit).is_off()
+        self.replaced().is_off()
     }
 
     /// The row that applies: the most special one. What it does not set comes from [`Origin::Limit`], and what that does not set
@@ -145,8 +164,8 @@ impl InForce<'_> {
 
     /// Where this number comes from.
     pub fn origin_of(&self, field: Field) -> Origin {
-        let [row, limit] = &self.rows;
-        match (field.is_in(row), field.is_in(limit)) {
+        let is_of_limit = self.limit.as_ref().is_some_and(|limit| field.is_in(limit));
+        match (field.is_in(&self.row), is_of_limit) {
             (true, _) => self.origin,
             (false, true) => Origin::Limit,
             (false, false) => Origin::Program,

@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 
 use super::in_force::{Field, InForce, Numbers, Origin};
 use super::row::Override;
-use crate::policy::{Mode, Policy, PolicyError};
+use crate::policy::{Policy, PolicyError};
 
 /// All overrides of one version.
 #[derive(Debug, Default)]
@@ -22,23 +22,12 @@ pub(crate) struct OverrideTable {
 #[derive(Debug)]
 pub struct LimitRows {
     base: Policy,
-    limit: EffectiveRow,
-    plans: HashMap<Box<str>, EffectiveRow>,
+    limit: InForce<'static>,
+    plans: HashMap<Box<str>, InForce<'static>>,
     /// By the bytes of the partition, in the keyed hash of the standard library: clients choose them.
     callers: HashMap<Box<[u8]>, usize>,
     /// The rows of callers, as they were written.
-    caller_rows: Vec<(Box<str>, EffectiveRow)>,
-}
-
-/// One row, with the policy that it makes of that of the program. There may be 100,000, so it has nothing twice.
-#[derive(Debug)]
-pub struct EffectiveRow {
-    /// Rows with the same numbers share it.
-    policy: Arc<Policy>,
-    origin: Origin,
-    row: Override,
-    /// The overrides of the limit.
-    limit: Arc<Override>,
+    caller_rows: Vec<(Box<str>, InForce<'static>)>,
 }
 
 /// The policies of the rows of one limit while its table is made.
@@ -48,64 +37,18 @@ pub(super) struct SharedPolicies<'p> {
     made: HashMap<Override, Arc<Policy>>,
 }
 
-impl EffectiveRow {
-    /// The policy of the row. Its `max` means nothing if it is computed for each request and
-    /// [`sets_max`](Self::sets_max) is false.
-    pub fn policy(&self) -> &Arc<Policy> {
-        &self.policy
-    }
-
-    /// Whether the limit is off.
-    pub fn is_off(&self) -> bool {
-        self.numbers().is_off()
-    }
-
-    /// Whether the limit only reports what it would deny.
-    pub fn is_shadow(&self) -> bool {
-        self.policy.mode() == Mode::Shadow
-    }
-
-    /// Whether overrides set `max`.
-    pub fn sets_max(&self) -> bool {
-        self.numbers().max.is_some()
-    }
-
-    /// The row over another policy of the same limit: one whose `max` was computed for a request.
-    ///
-    /// # Errors
-    ///
-    /// If the numbers do not fit together.
-    pub fn apply(&self, policy: &Policy) -> Result<Policy, PolicyError> {
-        self.numbers().apply(policy)
-    }
-
-    /// The line of the row in its file.
-    pub(super) fn line(&self) -> Option<usize> {
-        self.row.line
-    }
-
-    /// The row and the overrides of the limit together.
-    fn numbers(&self) -> Override {
-        self.row.over(&self.limit)
-    }
-
-    /// The numbers of the row, and where each comes from.
-    pub fn in_force<'p>(&self) -> InForce<'p> {
-        InForce {
-            numbers: Numbers::Owned(Arc::clone(&self.policy)),
-            origin: self.origin,
-            rows: [self.row, *self.limit],
-        }
-    }
-}
-
 impl LimitRows {
     /// The overrides of a policy without those of plans and callers.
     pub(super) fn new(base: &Policy, row: Override, callers: usize) -> Result<Self, PolicyError> {
         let policy = Arc::new(row.apply(base)?);
         Ok(Self {
             base: base.clone(),
-            limit: EffectiveRow { policy, origin: Origin::Limit, row, limit: Arc::new(row) },
+            limit: InForce {
+                numbers: Numbers::Owned(policy),
+                origin: Origin::Limit,
+                row,
+                limit: Some(Arc::new(row)),
+            },
             plans: HashMap::new(),
             callers: HashMap::with_capacity(callers),
             caller_rows: Vec::with_capacity(callers),
@@ -117,7 +60,7 @@ impl LimitRows {
         name: &str,
         row: Override,
         policies: &mut SharedPolicies<'_>,
-    ) -> Result<&EffectiveRow, PolicyError> {
+    ) -> Result<&InForce<'static>, PolicyError> {
         let row = self.effective(Origin::Plan, row, policies)?;
         Ok(self.plans.entry(name.into()).insert_entry(row).into_mut())
     }
@@ -128,7 +71,7 @@ impl LimitRows {
         partition: Vec<u8>,
         row: Override,
         policies: &mut SharedPolicies<'_>,
-    ) -> Result<&EffectiveRow, PolicyError> {
+    ) -> Result<&InForce<'static>, PolicyError> {
         let row = self.effective(Origin::Caller, row, policies)?;
         let position = self.caller_rows.len();
         self.callers.insert(partition.into(), position);
@@ -141,13 +84,13 @@ impl LimitRows {
         origin: Origin,
         row: Override,
         policies: &mut SharedPolicies<'_>,
-    ) -> Result<EffectiveRow, PolicyError> {
-        let limit = Arc::clone(&self.limit.limit);
-        Ok(EffectiveRow { policy: policies.with(row.over(&limit))?, origin, row, limit })
+    ) -> Result<InForce<'static>, PolicyError> {
+        let in_force = InForce { origin, row, ..self.limit.clone() };
+        Ok(InForce { numbers: Numbers::Owned(policies.with(in_force.replaced())?), ..in_force })
     }
 
     /// The row of a caller.
-    pub(super) fn row_of_caller(&self, partition: &[u8]) -> Option<&EffectiveRow> {
+    pub(super) fn row_of_caller(&self, partition: &[u8]) -> Option<&InForce<'static>> {
         let position = self.callers.get(partition)?;
         self.caller_rows.get(*position).map(|(_, row)| row)
     }
@@ -158,12 +101,12 @@ impl LimitRows {
     }
 
     /// The row for all callers.
-    pub fn limit(&self) -> &EffectiveRow {
+    pub fn limit(&self) -> &InForce<'static> {
         &self.limit
     }
 
     /// The row that applies to a request: that of the caller, otherwise that of the plan, otherwise that for all callers.
-    pub fn row(&self, plan: Option<&str>, partition: Option<&[u8]>) -> &EffectiveRow {
+    pub fn row(&self, plan: Option<&str>, partition: Option<&[u8]>) -> &InForce<'static> {
         let caller = || self.row_of_caller(partition?);
         let plan = || self.plans.get(plan?);
         if !self.callers.is_empty()
@@ -180,14 +123,14 @@ impl LimitRows {
     }
 
     /// The rows of plans in the order of their names.
-    pub fn plan_rows(&self) -> impl Iterator<Item = (&str, &EffectiveRow)> {
+    pub fn plan_rows(&self) -> impl Iterator<Item = (&str, &InForce<'static>)> {
         let mut plans: Vec<_> = self.plans.iter().map(|(name, row)| (&**name, row)).collect();
         plans.sort_by_key(|(name, _)| *name);
         plans.into_iter()
     }
 
     /// The rows of plans and callers, with their names: plans first.
-    pub fn named_rows(&self) -> impl Iterator<Item = (&str, &EffectiveRow)> {
+    pub fn named_rows(&self) -> impl Iterator<Item = (&str, &InForce<'static>)> {
         self.plan_rows().chain(self.caller_rows.iter().map(|(name, row)| (&**name, row)))
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-use serde::de::{Error as _, Unexpected, Visitor};
+use serde::de::{Unexpected, Visitor};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -17,7 +17,7 @@ use super::{Algorithm, Mode, OnError, Policy, Window, WindowError};
 /// Each field is read by a function of its own, so that an error names it in every format.
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "Policy", deny_unknown_fields)]
-struct Fields {
+pub(super) struct Fields {
     #[serde(deserialize_with = "key")]
     key: String,
     #[serde(default, deserialize_with = "name", skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,8 @@ fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
 
 /// Defines the readers of fields that need not be there.
 macro_rules! readers {
-    ($($field:ident: $type:ty = $visitor:expr, $method:ident;)+) => {$(
+    ($($(#[$attribute:meta])* $field:ident: $type:ty = $visitor:expr, $method:ident;)+) => {$(
+        $(#[$attribute])*
         fn $field<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<$type>, D::Error> {
             deserializer.$method($visitor).map(Some)
         }
@@ -93,6 +94,8 @@ readers! {
     name: String = Text("a string for `name`", PhantomData), deserialize_str;
     max: u64 = Number("a whole number for `max`"), deserialize_u64;
     window: WindowField = Text("a `window` such as \"60s\"", PhantomData), deserialize_str;
+    #[cfg(feature = "calendar")]
+    zone: String = Text("the name of a `zone` such as \"Europe/Berlin\"", PhantomData), deserialize_str;
     sub_windows: u64 = Number("a whole number for `sub_windows`"), deserialize_u64;
     burst: u64 = Number("a whole number for `burst`"), deserialize_u64;
     block: Window = Text("a time for `block` such as \"10m\"", PhantomData), deserialize_str;
@@ -153,44 +156,30 @@ impl Policy {
     }
 }
 
-impl<'de> Deserialize<'de> for Policy {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fields = Fields::deserialize(deserializer)?;
-        #[cfg(feature = "calendar")]
-        let calendar = calendar(&fields).map_err(D::Error::custom)?;
-        let Fields {
-            key,
-            name,
-            max,
-            window,
-            algorithm,
-            sub_windows,
-            burst,
-            on_error,
-            block,
-            mode,
-            lease,
-            ..
-        } = fields;
+impl TryFrom<Fields> for Policy {
+    type Error = String;
+
+    fn try_from(fields: Fields) -> Result<Self, String> {
         // The real key is owned, and the builder borrows.
-        let builder = Self::builder("key").on_error(on_error).mode(mode);
-        let builder = max.map_or(builder, |max| builder.max(max));
-        let builder = match window {
+        let builder = Self::builder("key").on_error(fields.on_error).mode(fields.mode);
+        let builder = fields.max.map_or(builder, |max| builder.max(max));
+        #[cfg(feature = "calendar")]
+        let builder = calendar(&fields)?.map_or(builder, |calendar| builder.calendar(calendar));
+        let builder = match fields.window {
             Some(WindowField::Length(window)) => builder.window(window.duration()),
             _ => builder,
         };
-        #[cfg(feature = "calendar")]
-        let builder = calendar.map_or(builder, |calendar| builder.calendar(calendar));
-        let builder = algorithm.map_or(builder, |algorithm| builder.algorithm(algorithm));
-        let builder = sub_windows.map_or(builder, |sub_windows| builder.sub_windows(sub_windows));
-        let builder = burst.map_or(builder, |burst| builder.burst(burst));
-        let builder = block.map_or(builder, |block| builder.block(block.duration()));
-        let builder = lease.map_or(builder, |lease| builder.lease(lease.duration()));
-        let named = |policy: Self| match name {
+        let builder = fields.algorithm.map_or(builder, |algorithm| builder.algorithm(algorithm));
+        let builder = fields.sub_windows.map_or(builder, |sub_windows| builder.sub_windows(sub_windows));
+        let builder = fields.burst.map_or(builder, |burst| builder.burst(burst));
+        let builder = fields.block.map_or(builder, |block| builder.block(block.duration()));
+        let builder = fields.lease.map_or(builder, |lease| builder.lease(lease.duration()));
+        let policy = builder.try_build().and_then(|policy| policy.with_key(fields.key));
+        let named = |policy: Self| match fields.name {
             Some(name) => policy.with_name(name),
             None => Ok(policy),
         };
-        builder.try_build().and_then(|policy| policy.with_key(key)).and_then(named).map_err(D::Error::custom)
+        policy.and_then(named).map_err(|error| error.to_string())
     }
 }
 
@@ -207,13 +196,6 @@ fn calendar(fields: &Fields) -> Result<Option<Calendar>, String> {
         ),
         _ => Ok(None),
     }
-}
-
-#[cfg(feature = "calendar")]
-fn zone<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    deserializer
-        .deserialize_str(Text("the name of a `zone` such as \"Europe/Berlin\"", PhantomData))
-        .map(Some)
 }
 
 /// Reads a value from its text.

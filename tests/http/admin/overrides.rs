@@ -254,7 +254,7 @@ async fn a_reset_with_many_plans_takes_groups() {
     // 900 windows, one of which is that of the program, in two modes. At most 64 limits in a group.
     assert_eq!((answer.status, watch.resets()), (200, 29), "{}", answer.body);
     assert_eq!(send(&app, request()).await.status, 200);
-    for limit in declared_limits().iter().filter(|limit| limit.name() == "!over-plans") {
+    for limit in declared_limits().iter().filter(|limit| limit.policy().name() == "!over-plans") {
         limit.reset_caller(&limiter, "a").await.unwrap();
     }
     assert_eq!(watch.resets(), 29 + 29);
@@ -359,7 +359,7 @@ async fn a_reset_by_code_reaches_a_bucket_whose_max_is_computed() {
     let limiter = builder().build();
     let app = app!(limiter, false);
     assert_eq!(statuses(&app, "/bucket", 4).await, [200, 200, 200, 429]);
-    let limit = declared_limits().into_iter().find(|limit| limit.name() == "!over-bucket").unwrap();
+    let limit = declared_limits().into_iter().find(|limit| limit.policy().name() == "!over-bucket").unwrap();
     limit.reset_caller(&limiter, IpAddr::from([192, 0, 2, 1])).await.unwrap();
     assert_eq!(statuses(&app, "/bucket", 4).await, [200, 200, 200, 429]);
 }

@@ -297,13 +297,17 @@ async fn overrides_give_another_max() {
 #[actix_web::test]
 async fn the_list_of_limits_tells_what_runs_at_a_time() {
     let limits = declared_limits();
-    let stream =
-        limits.iter().find(|limit| limit.handler() == "stream_of" && limit.key() == "streams").unwrap();
-    assert!(stream.is_concurrency());
+    let stream = limits
+        .iter()
+        .find(|limit| limit.handler() == "stream_of" && limit.policy().key() == "streams")
+        .unwrap();
+    assert!(stream.policy().is_concurrency());
     let line = stream.to_string();
     assert!(line.contains("::stream_of: 2 at a time by global, key streams ("), "{line}");
-    let both: Vec<_> =
-        limits.iter().filter(|limit| limit.handler() == "chat" && limit.key() == "streams").collect();
+    let both: Vec<_> = limits
+        .iter()
+        .filter(|limit| limit.handler() == "chat" && limit.policy().key() == "streams")
+        .collect();
     assert_eq!((both.len(), both[0].max()), (1, Some(2)));
 }
 

@@ -52,7 +52,7 @@ fn main() {
         .route("/of", web::get().to(Of::<u8, 2>::value))
         .route("/borrowed", web::get().to(Borrowed::<u8>::value));
     let limits = declared_limits();
-    let mut keys: Vec<&str> = limits.iter().map(|limit| limit.key()).collect();
+    let mut keys: Vec<&str> = limits.iter().map(|limit| limit.policy().key()).collect();
     keys.sort_unstable();
     keys.dedup();
     assert_eq!(keys.len(), 5, "{keys:?}");
@@ -64,7 +64,7 @@ fn main() {
         ("Of<T, { 1 + 1 }>::value", "::Of<T,_1+1_>::value~"),
         ("Borrowed<'_, T>::value", "::Borrowed<'_,T>::value"),
     ] {
-        let found = limits.iter().any(|limit| limit.handler() == handler && limit.key().contains(part));
+        let found = limits.iter().any(|limit| limit.handler() == handler && limit.policy().key().contains(part));
         assert!(found, "{handler} {part} {keys:?}");
     }
 }

@@ -34,7 +34,7 @@ async fn the_rate_holds_beside_the_budget() {
             assert_eq!(passed, 60);
         }
         let declared = ratelimit_actix::declared_limits();
-        let budget = declared.iter().find(|limit| limit.name() == "budget").unwrap().to_string();
+        let budget = declared.iter().find(|limit| limit.policy().name() == "budget").unwrap().to_string();
         let per = "10000 per calendar month in Europe/Berlin from a day that each request tells";
         assert!(budget.contains(per), "{budget}");
     })

@@ -120,7 +120,7 @@ async fn the_owner_of_a_blocked_account_gets_it_back() {
             async || tests::send(&app, attempt("192.0.2.1:1", "alice", "correct horse")).await.status;
         assert_eq!(status().await, 429);
         let limits = ratelimit_actix::declared_limits();
-        let of_account = limits.iter().filter(|limit| limit.key() == "login:<id>");
+        let of_account = limits.iter().filter(|limit| limit.policy().key() == "login:<id>");
         assert_eq!(of_account.clone().count(), 1);
         for limit in of_account {
             limit.reset_caller(&limiter, "alice").await.unwrap();
