@@ -199,6 +199,16 @@ impl Outcome {
         self
     }
 
+    /// Whether both show the same to a caller: all but what was given back out of order.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn is_shown_as(&self, other: &Self) -> bool {
+        let shown = |outcome: &Self| {
+            let marks = outcome.given_us_and_marks & !Self::GIVEN_US;
+            Self { given_us_and_marks: marks, ..outcome.clone() }
+        };
+        shown(self) == shown(other)
+    }
+
     /// The end of the charge, for a refund: the instant from which the full quota is available if no request comes; of a token bucket
     /// later by what was given back out of order.
     pub(crate) const fn counts_until(&self) -> Timestamp {
