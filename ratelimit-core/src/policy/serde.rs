@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn every_field_is_read() {
         let bucket = "key = 'k'\nname = 'n'\nmax = 5\nwindow = '1h30m'\nalgorithm = 'token_bucket'\nburst = 9\n\
-                      on_error = 'deny'\nblock = '5h'\nmode = 'shadow'\nlease = '100ms'";
+                      on_error = 'deny'\nblock = '5h'\nmode = 'shadow'";
         let expected = Policy::builder("k")
             .name("n")
             .max(5)
@@ -270,10 +270,10 @@ mod tests {
             .burst(9)
             .on_error(OnError::Deny)
             .block(Duration::from_secs(5 * 3600))
-            .mode(Mode::Shadow)
-            .lease(Duration::from_millis(100));
+            .mode(Mode::Shadow);
         assert_eq!(read(bucket).unwrap(), expected.build());
-        assert_eq!(read("key = 'k'\nsub_windows = 6").unwrap(), Policy::builder("k").sub_windows(6).build());
+        let leased = Policy::builder("k").sub_windows(6).lease(Duration::from_millis(100)).build();
+        assert_eq!(read("key = 'k'\nsub_windows = 6\nlease = '100ms'").unwrap(), leased);
     }
 
     #[test]
