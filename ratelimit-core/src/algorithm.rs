@@ -35,7 +35,9 @@ mod tests;
 mod token_bucket;
 
 pub use self::decide::Operation;
-pub(crate) use self::decide::{decide_one, decide_without_slots};
+#[cfg(any(test, feature = "redis"))]
+pub(crate) use self::decide::decide_one;
+pub(crate) use self::decide::decide_without_slots;
 pub(crate) use self::group::{Member, decide};
 pub(crate) use self::places::{StatePlaces, decide_at};
 pub use self::state::State;

@@ -18,7 +18,6 @@
 #[cfg(feature = "redis")]
 use super::reader::Reader;
 use super::step::Step;
-#[cfg(feature = "redis")]
 use crate::policy::{MAX_WINDOW, Policy};
 
 /// First byte of a block in Redis.

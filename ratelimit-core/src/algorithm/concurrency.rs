@@ -33,7 +33,6 @@ mod entries;
 pub(crate) use self::entries::{Entries, HOLD_US, Told};
 use super::reader::{Reader, Writer};
 use super::step::Step;
-#[cfg(feature = "redis")]
 use crate::outcome::Verdict;
 use crate::policy::Policy;
 

@@ -1,6 +1,5 @@
 //! The steps of a decision, which every algorithm's state implements.
 
-#[cfg(feature = "redis")]
 use crate::outcome::Verdict;
 use crate::policy::Policy;
 

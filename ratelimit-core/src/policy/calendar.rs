@@ -15,6 +15,7 @@ use std::fmt;
 
 #[cfg(feature = "serde")]
 pub(crate) use self::fields::Anchor;
+#[cfg(feature = "redis")]
 pub(crate) use self::known::KnownCalendar;
 pub use self::zone::{DeclaredZones, UnknownZoneError};
 use super::fnv1a::{FNV_OFFSET, fnv1a};

@@ -38,7 +38,7 @@ impl Histogram {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Tally;
+pub(crate) struct Tally();
 
 #[allow(clippy::unused_self, reason = "as with the feature")]
 impl Tally {
