@@ -13,7 +13,7 @@ impl RateLimiter {
     /// freed when the slots are dropped. The outcome if none is free.
     ///
     /// [`check`](Self::check) of such a limit says whether a slot is free, and takes none. To take slots and charge rates in one
-    /// decision, use [`check_all`](Self::check_all) and [`GroupOutcome::take_slots`]. Under another policy this charges one unit,
+    /// decision, use [`check_all`](Self::check_all) and [`take_slots`](crate::GroupOutcome::take_slots). Under another policy this charges one unit,
     /// like `check`, and the slots are empty.
     ///
     /// # Errors
