@@ -1,4 +1,4 @@
-//! Riders: leases, slots and turns, which take part in the calls of requests. The queue carries what they add, and knows neither.
+//! Riders: leases, slots and turns, which take part in the calls of requests. The queue carries what they add, and knows none of them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::algorithm::Operation;
 
 /// What a request has of riders.
 pub(super) enum Rider {
-    /// Nothing, but slots that it may ask for.
+    /// Nothing but slots that it may ask for.
     None,
     /// Limits whose answers are of use for leases.
     Leases(Box<[LeaseTarget]>),

@@ -33,6 +33,11 @@ impl ServerClock {
         self.ahead.store(at.wrapping_sub(self.local.now().as_micros()), Ordering::Relaxed);
     }
 
+    /// Learns that the server's clock shows this second, whatever a server says.
+    pub(super) fn set_seconds(&self, seconds: i64) {
+        self.set(u64::try_from(seconds).unwrap_or_default().saturating_mul(1_000_000));
+    }
+
     /// Guesses what the server's clock shows; `fake` is the clock of a test.
     pub(super) fn guess(&self, fake: Option<u64>) -> u64 {
         match fake {
@@ -40,5 +45,23 @@ impl ServerClock {
             Some(now) => now.saturating_sub(ERROR_IN_TESTS),
             None => self.local.now().as_micros().wrapping_add(self.ahead.load(Ordering::Relaxed)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_guess_is_about_the_second_that_a_server_told() {
+        let clock = ServerClock::new();
+        // Also no second of any calendar.
+        for (told, second) in [(i64::MIN, 0), (-1, 0), (1_790_000_000, 1_790_000_000)] {
+            clock.set_seconds(told);
+            assert!((second * 1_000_000..(second + 60) * 1_000_000).contains(&clock.guess(None)), "{told}");
+        }
+        clock.set_seconds(i64::MAX);
+        clock.set_seconds(1);
+        assert!(clock.guess(None) < 60_000_000, "after the largest one");
     }
 }

@@ -222,7 +222,7 @@ impl Link {
             match probe {
                 Ok((range, Ok(time))) => {
                     if let Value::Int(seconds) = time {
-                        self.server_clock.set(seconds.unsigned_abs() * 1_000_000);
+                        self.server_clock.set_seconds(seconds);
                     }
                     ranges.push(range);
                 }
