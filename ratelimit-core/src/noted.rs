@@ -1,11 +1,11 @@
-//! A bounded set of ids that have been met: buckets whose charges are not refunded, and what the log has said.
+//! A bounded set of ids that have been met: buckets for whose turns requests wait, and what the log has said.
 
 use std::collections::HashSet;
 
 use parking_lot::RwLock;
 
 /// Largest number of ids that are told apart. With more, every id counts as one of them: a line of the log is left out, and a bucket
-/// gets no refund, which admits too few requests, where a refund of units that are held elsewhere would admit too many.
+/// gets no refund, which admits too few requests, where a refund that moves turns would admit too many.
 const MAX: usize = 4_096;
 
 /// Ids, such as those of policies' states.

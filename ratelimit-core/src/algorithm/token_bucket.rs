@@ -49,7 +49,6 @@ use super::reader::Encoded;
 use super::reader::Reader;
 use super::step::Step;
 #[cfg(feature = "redis")]
-#[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::Policy;
 

@@ -17,6 +17,7 @@ use super::size::{Heat, is_leasable};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::{Clock, Timestamp};
+use crate::noted::Noted;
 use crate::observe::log::{LogLimit, help};
 use crate::observe::metrics;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
@@ -54,8 +55,8 @@ pub(in crate::store::redis) struct Leases {
     pub(super) give_backs: GiveBacks,
     /// Wakes the sweeper when there is a count to sweep.
     pub(in crate::store::redis) has_count: Notify,
-    /// One bit per hash of a policy about which a line was logged.
-    logged: [AtomicU64; 16],
+    /// Policies about which a line was logged, by their states.
+    logged: Noted,
     pub(super) odd_answers: LogLimit,
 }
 
@@ -150,7 +151,7 @@ impl Leases {
             lanes: Arc::new(Lanes::new(is_cluster)),
             give_backs: GiveBacks::new(denials),
             has_count: Notify::new(),
-            logged: Default::default(),
+            logged: Noted::default(),
             odd_answers: LogLimit::new(),
         }
     }
@@ -204,10 +205,7 @@ impl Leases {
     /// Logs once that a policy with a lease can never hold one.
     #[cold]
     fn log_useless_lease(&self, policy: &Policy) {
-        let bits = policy.state_id();
-        let word = &self.logged[usize::try_from((bits >> 6) & 15).unwrap_or_default()];
-        let bit = 1u64 << (bits & 63);
-        if word.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        if self.logged.note(policy.state_id()) {
             tracing::warn!(
                 policy = policy.name(),
                 help = help("lease-that-is-never-held"),
