@@ -104,24 +104,31 @@ fn what_a_server_says_before_any_command_is_the_client_crates() {
 
 #[test]
 fn a_server_that_does_not_read_keeps_no_writer_waiting() {
-    const CALLS: u64 = 64;
+    const CALLS: u8 = 64;
     let mut pair = pair();
     let piece = vec![b'x'; 64 * 1024];
+    // The first byte tells the order.
+    let bytes_of = |number| {
+        let mut bytes = piece.clone();
+        bytes[0] = number;
+        bytes
+    };
     let start = Instant::now();
     for number in 0..CALLS {
-        // The first byte tells the order.
-        let mut bytes = piece.clone();
-        bytes[0] = u8::try_from(number).unwrap();
-        assert!(pair.send(number, &bytes));
+        assert!(pair.send(number.into(), &bytes_of(number)));
     }
     assert!(!pair.socket.0.unsent.lock().is_empty(), "4 MB fit into the buffer");
     assert!(start.elapsed() < PATIENCE);
-    let mut bytes = piece;
-    for number in 0..CALLS {
+    let mut bytes = piece.clone();
+    for number in 0..2 * CALLS {
         pair.server.read_exact(&mut bytes).unwrap();
-        assert_eq!(u64::from(bytes[0]), number);
+        assert_eq!(bytes[0], number);
+        if number < CALLS {
+            // Now there is room in the buffer, but not for this one.
+            assert!(pair.send((CALLS + number).into(), &bytes_of(CALLS + number)));
+        }
         pair.server.write_all(b"$0\r\n\r\n").unwrap();
-        assert_eq!(pair.reply(), (call(number), Ok(Value::BulkString(Vec::new()))));
+        assert_eq!(pair.reply(), (call(number.into()), Ok(Value::BulkString(Vec::new()))));
     }
     assert!(pair.socket.0.unsent.lock().is_empty());
 }
