@@ -66,8 +66,9 @@ fn learn_scripts(store: &Timed) {
 
 tests::on_both_stores! {
     fn a_wait_sleeps_until_its_turn_and_a_thousandth_longer(store: &Timed) {
-        let policy = bucket(1, SECOND, 1).build();
-        assert_eq!(store.wait(&policy, "a", 1, Duration::ZERO).due_after(), Duration::ZERO);
+        // The burst is larger than the request, so that the turn is not too old to be given back when it begins.
+        let policy = bucket(1, SECOND, 3).build();
+        assert_eq!(store.wait(&policy, "a", 3, Duration::ZERO).due_after(), Duration::ZERO);
         let mut turn = wait(store, &policy, "a", 1, SECOND);
         assert!(decided(store, &mut turn, &policy, "a").is_none());
         store.advance(Duration::from_micros(1_000_999));

@@ -275,3 +275,19 @@ fn a_count_that_has_ended_counts_under_no_other_anchor() {
         assert_eq!(remaining(operation), 3, "{operation:?}");
     }
 }
+
+#[test]
+fn a_shadow_limit_takes_no_turn() {
+    let (store, _) = store(10);
+    let shadow = Policy::builder("shadow").algorithm(Algorithm::TokenBucket).max(1).window(MINUTE);
+    let shadow = shadow.mode(crate::policy::Mode::Shadow).build();
+    let wait = || {
+        let operation = Operation::Wait { at_most_us: 3_600_000_000 };
+        store.decide_group(&[Check::new(&shadow, "a")], operation).outcomes()[0].clone()
+    };
+    for would_deny in [false, true, true] {
+        let outcome = wait();
+        assert_eq!((outcome.would_deny(), outcome.due_after()), (would_deny, Duration::ZERO));
+        assert_eq!(outcome.reset_after(), MINUTE, "charged once");
+    }
+}

@@ -279,6 +279,18 @@ fn an_answer_over_another_connection_does_not_tell_what_is_left() {
 }
 
 #[test]
+fn an_answer_over_an_unknown_connection_leaves_what_is_held() {
+    let process = Process::new();
+    process.leases.lanes.renew_all();
+    let hot = leased("hot").build();
+    let hot = Check::new(&hot, "a");
+    process.hold(&hot, 1_000);
+    let call = Call { leases: CallLeases::new(&process.leases, None), ..process.call() };
+    assert_eq!(call.add(&hot, Operation::Check).answer(&[charged(1_100)], ""), 0);
+    assert_eq!(process.held(&hot), 50);
+}
+
+#[test]
 fn units_of_a_replaced_connection_are_not_given_back() {
     for is_replaced in [false, true] {
         let process = Process::new();
