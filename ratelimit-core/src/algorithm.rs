@@ -34,10 +34,10 @@ mod step;
 mod tests;
 mod token_bucket;
 
+#[cfg(feature = "redis")]
+pub(crate) use self::block::decide_as_told;
+pub(crate) use self::block::{decide, decide_one, decide_without_slots};
 pub use self::decide::Operation;
-#[cfg(any(test, feature = "redis"))]
-pub(crate) use self::decide::decide_one;
-pub(crate) use self::decide::decide_without_slots;
-pub(crate) use self::group::{Member, decide};
+pub(crate) use self::group::Member;
 pub(crate) use self::places::{StatePlaces, decide_at};
 pub use self::state::State;

@@ -1,9 +1,7 @@
 //! Decisions about one limit: the steps of its state, one after the other.
 
-use super::block;
 use super::state::{State, Unpacked, each};
 use super::step::Step;
-use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::{Numbers, Outcome, Verdict};
 use crate::policy::Policy;
@@ -52,59 +50,23 @@ impl Operation {
     }
 }
 
-/// Decides about one limit: the same as [`decide`](super::decide) about a group of one enforced limit, in less time.
+/// Decides about one limit.
 #[inline]
-pub(crate) fn decide_one(
+pub(super) fn decide_one<const TAKES_SLOTS: bool>(
     policy: &Policy,
     cost: u64,
     state: &mut State,
     now: Timestamp,
     operation: Operation,
-) -> Outcome {
-    decide_and_hold::<true>(policy, cost, state, now, operation, false)
-}
-
-/// The same, also of a shadow limit, where no request holds what is taken: slots are not taken.
-#[inline]
-pub(crate) fn decide_without_slots(
-    check: &Check<'_>,
-    state: &mut State,
-    now: Timestamp,
-    operation: Operation,
-) -> Outcome {
-    decide_and_hold::<false>(check.policy(), check.cost(), state, now, operation, check.is_shadow())
-}
-
-fn decide_and_hold<const TAKES_SLOTS: bool>(
-    policy: &Policy,
-    cost: u64,
-    state: &mut State,
-    now: Timestamp,
-    operation: Operation,
-    is_shadow: bool,
 ) -> Outcome {
     let at = now.as_micros();
     let (unpacked, moved_out) = state.unpack(policy, at);
-    // A cost that never passes begins no block, and a block begins only once.
-    let may_block = operation != Operation::Peek && !matches!(unpacked, Unpacked::Blocked(_));
     each!(unpacked, step => decide_step::<TAKES_SLOTS>(step, policy, at, cost, operation), (outcome, dirty) => {
-        if outcome.retry_after().is_some() && may_block && policy.block_us() > 0 {
-            return begin_block(policy, cost, state, now).in_shadow_if(is_shadow);
-        }
         if dirty || moved_out {
             state.pack(unpacked);
         }
-        outcome.decided_at(now).in_shadow_if(is_shadow)
+        outcome.decided_at(now)
     })
-}
-
-/// Replaces a state that denies by a block.
-#[cold]
-fn begin_block(policy: &Policy, cost: u64, state: &mut State, now: Timestamp) -> Outcome {
-    let mut block = block::State::begin(now.as_micros(), policy.block_us());
-    let (outcome, _) = decide_step::<true>(&mut block, policy, now.as_micros(), cost, Operation::Judge);
-    state.pack(block);
-    outcome.decided_at(now)
 }
 
 /// The steps of a decision about one limit. Returns the outcome, and whether the state must be stored.

@@ -5,11 +5,10 @@ mod tests;
 
 use super::concurrency::{Entries, Told};
 use super::reader::{Encoded, Reader};
-use super::state::{State, Unpacked, each};
+use super::state::{Packed, State, Unpacked, each};
 use super::step::Step;
 use super::{
-    block, calendar_window, concurrency, fixed_window, sliding_window_counter, sliding_window_log,
-    token_bucket,
+    calendar_window, concurrency, fixed_window, sliding_window_counter, sliding_window_log, token_bucket,
 };
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
@@ -17,10 +16,13 @@ use crate::policy::{Algorithm, Policy};
 /// Reply for a key that does not exist.
 const ABSENT: &[u8] = b".";
 
+/// First byte of a block, which is as long as an [`Effect`].
+const BLOCKED: u8 = b'b';
+
 /// Length in bytes of the state that `bytes` begin with; `None` if they are too few to know.
 pub(crate) fn encoded_len(algorithm: Algorithm, sub_windows: u64, bytes: &[u8]) -> Option<usize> {
-    if bytes.first() == Some(&block::TAG) {
-        return Some(block::ENCODED_LEN);
+    if bytes.first() == Some(&BLOCKED) {
+        return Some(8);
     }
     match algorithm {
         Algorithm::FixedWindow if bytes.first() == Some(&calendar_window::TAG) => {
@@ -56,19 +58,16 @@ impl Effect {
         match (self, effect) {
             (Self::Charged(sum) | Self::Overdrawn(sum), Self::Charged(units))
             | (Self::Overdrawn(sum), Self::Overdrawn(units)) => *sum += units,
-            (all @ Self::Charged(_), Self::Overdrawn(units)) => *all = Self::Overdrawn(all.units() + units),
+            (all @ &mut Self::Charged(sum), Self::Overdrawn(units)) => *all = Self::Overdrawn(sum + units),
             (all, Self::Blocked(until)) => *all = Self::Blocked(until),
             // Nothing is charged during a block.
             (Self::Blocked(_), Self::Charged(_) | Self::Overdrawn(_)) => {}
         }
     }
 
-    /// Units charged.
-    const fn units(self) -> u64 {
-        match self {
-            Self::Charged(units) | Self::Overdrawn(units) => units,
-            Self::Blocked(_) => 0,
-        }
+    /// The units that were charged, if all of them were available.
+    pub(crate) const fn charged(self) -> Option<u64> {
+        if let Self::Charged(units) = self { Some(units) } else { None }
     }
 
     /// Reads the effect of a request: units with the tag `c`, or a block as it is stored. `None` if the bytes are malformed.
@@ -76,7 +75,7 @@ impl Effect {
         let mut reader = Reader::new(&bytes[1..]);
         match bytes[0] {
             b'c' => reader.next(7).map(Self::Charged),
-            block::TAG => reader.micros().map(|until| Self::Blocked(Timestamp::from_micros(until))),
+            BLOCKED => reader.micros().map(|until| Self::Blocked(Timestamp::from_micros(until))),
             _ => None,
         }
     }
@@ -96,8 +95,17 @@ impl State {
     /// Decodes a state from a script's reply, with the effect of earlier requests of the same batch. `None` if the bytes
     /// are malformed.
     pub(crate) fn decode(policy: &Policy, bytes: &[u8], now: Timestamp, effect: Effect) -> Option<Self> {
-        let unpacked = Unpacked::decode(policy, bytes, now.as_micros())?;
-        Some(Self::after(unpacked, policy, now, effect))
+        let (mut effects, mut bytes) = (Effect::Charged(0), bytes);
+        if bytes.first() == Some(&BLOCKED) {
+            let block = Effect::decode(bytes.try_into().ok()?)?;
+            // One that is over is as good as nothing.
+            if matches!(block, Effect::Blocked(until) if until > now) {
+                effects = block;
+            }
+            bytes = ABSENT;
+        }
+        effects.add(effect);
+        Some(Self::after(Unpacked::decode(policy, bytes, now.as_micros())?, policy, now, effects))
     }
 
     /// The state of slots from a script's reply, after what this process told.
@@ -126,7 +134,7 @@ impl State {
                 unpacked.charge_in_debt(policy, now.as_micros(), units);
                 state.pack(unpacked);
             }
-            Effect::Blocked(until) => state.pack(block::State { until: until.as_micros() }),
+            Effect::Blocked(until) => state.0 = Packed::Blocked { until: until.as_micros().into() },
         }
         state
     }
@@ -136,14 +144,6 @@ impl Unpacked {
     fn decode(policy: &Policy, bytes: &[u8], now: u64) -> Option<Self> {
         if bytes == ABSENT {
             return Some(State::new(policy).unpack(policy, now).0);
-        } else if let Some((&block::TAG, bytes)) = bytes.split_first() {
-            let mut reader = Reader::new(bytes);
-            let block = block::State::decode(&mut reader).filter(|_| reader.is_at_end())?;
-            return Some(if block.until > now {
-                Self::Blocked(block)
-            } else {
-                State::new(policy).unpack(policy, now).0
-            });
         }
         Some(match policy.algorithm() {
             Algorithm::FixedWindow if policy.calendar().is_some() => {

@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::{Member, Operation, State, decide};
+use super::{Member, Operation, State, decide, decide_one};
 use crate::check::Check;
 use crate::clock::Timestamp;
-use crate::outcome::GroupOutcome;
-use crate::policy::Policy;
+use crate::outcome::{GroupOutcome, Outcome};
+use crate::policy::{Mode, Policy};
 
 /// The places where a store keeps states.
 pub(crate) trait StatePlaces {
@@ -54,4 +54,35 @@ pub(crate) fn decide_at<T: StatePlaces>(
         }
     }
     outcome
+}
+
+impl State {
+    /// Decides about one limit at `now`, and charges `cost` units if they fit and the operation is [`Operation::Check`]; see
+    /// [`Operation`] for others.
+    ///
+    /// [`decide_with`](crate::store::toolkit::decide_with) is the same for a group. The state must have been made by
+    /// [`new`](Self::new) for a policy with the same algorithm, window and sub-windows. A peek may advance the state to
+    /// `now`, which changes no later decision.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::store::toolkit::{Operation, State};
+    /// use ratelimit_core::{Policy, Timestamp};
+    ///
+    /// let policy = Policy::new("k", 10, Duration::from_secs(60));
+    /// let mut state = State::new(&policy);
+    /// let outcome = state.decide(&policy, 3, Timestamp::from_micros(1_000_000), Operation::Check);
+    /// assert_eq!(outcome.remaining(), 7);
+    /// ```
+    pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, operation: Operation) -> Outcome {
+        let shadow = policy.mode() == Mode::Shadow;
+        if operation.takes_whole_cost() {
+            return decide_one(policy, cost, self, now, operation).in_shadow_if(shadow);
+        }
+        let member = Member { policy, cost, shadow, state: 0 };
+        let outcome = decide(&[member], std::slice::from_mut(self), now, operation);
+        outcome.outcomes()[0].clone()
+    }
 }

@@ -10,8 +10,7 @@ use super::compact::{U24, U40, U56};
 use super::rational::Rational;
 use super::step::Step;
 use super::{
-    block, calendar_window, concurrency, fixed_window, sliding_window_counter, sliding_window_log,
-    token_bucket,
+    calendar_window, concurrency, fixed_window, sliding_window_counter, sliding_window_log, token_bucket,
 };
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
@@ -37,7 +36,7 @@ pub(super) enum Packed {
     // A token bucket after a settlement, or of which units were given back out of order.
     LongBucket(Box<token_bucket::Long>),
     Concurrency { since: U56, held: u64 },
-    // Instead of any of these; as good as a new state from `until` on.
+    // Instead of any of these, and a new state to every algorithm.
     Blocked { until: U56 },
 }
 
@@ -54,7 +53,6 @@ pub(super) enum Unpacked {
     TokenBucket(token_bucket::State),
     LongBucket(token_bucket::Long),
     Concurrency(concurrency::State),
-    Blocked(block::State),
 }
 
 /// Runs the same code on whichever state it is, without dynamic dispatch, so that it is inlined. Then runs `$then` with the
@@ -63,7 +61,7 @@ macro_rules! each {
     ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr) => {
         each!($unpacked, $step => $body, $result => $then,
             FixedWindow(own => own) CalendarWindow(own => own) TwoWindows(own => own) SubWindows(own => *own)
-            SlidingWindowLog(own => *own) TokenBucket(own => own) LongBucket(own => own) Concurrency(own => own) Blocked(own => own))
+            SlidingWindowLog(own => *own) TokenBucket(own => own) LongBucket(own => own) Concurrency(own => own))
     };
     ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr,
         $($kind:ident($own:ident => $of_own:expr))*) => {
@@ -134,15 +132,6 @@ impl State {
     pub(crate) fn free(&mut self, slots: u64) {
         if let Packed::Concurrency { held, .. } = &mut self.0 {
             *held = held.saturating_sub(slots);
-        }
-    }
-
-    /// The end of a block, if the state is one.
-    #[cfg(feature = "redis")]
-    pub(crate) fn blocked_until(&self) -> Option<Timestamp> {
-        match self.0 {
-            Packed::Blocked { until } => Some(Timestamp::from_micros(until.into())),
-            _ => None,
         }
     }
 
@@ -237,11 +226,8 @@ impl State {
                 let (since, held) = ((*since).into(), *held);
                 (Unpacked::Concurrency(concurrency::State { since, held }), false)
             }
-            // The block stays until something is charged, in case that the clock goes back.
-            Packed::Blocked { until } => match u64::from(*until) {
-                until if until > now => (Unpacked::Blocked(block::State { until }), false),
-                _ => (Unpacked::new(policy, now), false),
-            },
+            // The block, which is over, stays until something is charged, in case that the clock goes back.
+            Packed::Blocked { .. } => (Unpacked::new(policy, now), false),
         }
     }
 
@@ -325,12 +311,6 @@ impl From<concurrency::State> for Packed {
     }
 }
 
-impl From<block::State> for Packed {
-    fn from(block::State { until }: block::State) -> Self {
-        Self::Blocked { until: until.into() }
-    }
-}
-
 impl From<Unpacked> for Packed {
     fn from(unpacked: Unpacked) -> Self {
         match unpacked {
@@ -342,7 +322,6 @@ impl From<Unpacked> for Packed {
             Unpacked::TokenBucket(state) => state.into(),
             Unpacked::LongBucket(state) => state.into(),
             Unpacked::Concurrency(state) => state.into(),
-            Unpacked::Blocked(state) => state.into(),
         }
     }
 }
@@ -368,7 +347,6 @@ impl Unpacked {
             Self::TokenBucket(state) => state,
             Self::LongBucket(state) => state,
             Self::Concurrency(state) => state,
-            Self::Blocked(state) => state,
         }
     }
 
@@ -382,7 +360,6 @@ impl Unpacked {
             Self::TokenBucket(state) => state,
             Self::LongBucket(state) => state,
             Self::Concurrency(state) => state,
-            Self::Blocked(state) => state,
         }
     }
 }

@@ -11,7 +11,7 @@ pub(super) trait Step {
     fn advance(&mut self, policy: &Policy, now: u64) -> bool;
 
     /// Units available at `now`, in an advanced state. `None` if the count exceeds `max`, which happens after `max` was
-    /// lowered and after a settlement, and during a block; then not even a cost of 0 passes.
+    /// lowered and after a settlement; then not even a cost of 0 passes.
     fn available(&self, policy: &Policy, now: u64) -> Option<u64>;
 
     /// Charges `cost`, which is available.

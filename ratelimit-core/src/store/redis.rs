@@ -76,10 +76,7 @@ impl RedisStore {
     async fn check(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
         let lookup = self.groups.denials.begin_lookup(group);
         let outcome = self.groups.charge(group, Operation::Check, deadline).await?;
-        let begins_block = self.groups.denials.record_decision(group, &outcome);
-        if let Some(lookup) = lookup.filter(|_| !begins_block) {
-            self.groups.denials.insert(group, lookup, &outcome);
-        }
+        self.groups.denials.record_decision(group, &outcome, lookup);
         Ok(outcome)
     }
 
@@ -102,7 +99,7 @@ impl RedisStore {
             .await;
         }
         let outcome = self.groups.charge(group, Operation::UpTo, deadline).await?;
-        self.groups.denials.record_decision(group, &outcome);
+        self.groups.denials.record_decision(group, &outcome, None);
         Ok(outcome)
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::algorithm::decide;
 use crate::algorithm::tests::{Report, START, at, charge, policies, report};
 use crate::policy::Algorithm;
 

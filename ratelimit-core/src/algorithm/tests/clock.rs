@@ -2,7 +2,6 @@
 
 use super::model::Model;
 use super::*;
-use crate::algorithm::block;
 use crate::algorithm::state::Unpacked;
 
 #[test]
@@ -85,7 +84,4 @@ fn a_state_must_be_stored_once_if_the_clock_went_back_and_not_if_it_stood_still(
             assert_case(unpacked, &policy, now);
         }
     }
-    let block =
-        Policy::builder("k").max(1).window(Duration::from_secs(1)).block(Duration::from_secs(9)).build();
-    assert_case(Unpacked::Blocked(block::State::begin(START, block.block_us())), &block, START);
 }

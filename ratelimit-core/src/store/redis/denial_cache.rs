@@ -158,22 +158,27 @@ impl DenialCache {
     }
 
     /// Records what a decision of this process changed: a charge ends denials of larger costs, and a block ends all denials
-    /// of its caller. Returns whether a block began, as far as the waits tell.
-    pub(super) fn record_decision(&self, group: &[Check<'_>], outcome: &GroupOutcome) -> bool {
+    /// of its caller. With a lookup, caches a denial that begins no block, as far as the waits tell.
+    pub(super) fn record_decision(
+        &self,
+        group: &[Check<'_>],
+        outcome: &GroupOutcome,
+        lookup: Option<Lookup>,
+    ) {
         if outcome.is_allowed() {
             for check in group.iter().filter(|check| check.cost() > 0) {
                 self.changes[change_bucket(check)].charged.fetch_add(1, Ordering::Release);
             }
         }
         // A shadow limit may begin a block although the group is admitted.
-        let blocks = begins_block(group, outcome);
-        if blocks {
+        if begins_block(group, outcome) {
             // Other entries of these callers report waits that are too short.
             for check in group {
                 self.changes[change_bucket(check)].freed.fetch_add(1, Ordering::Release);
             }
+        } else if let Some(lookup) = lookup {
+            self.insert(group, lookup, outcome);
         }
-        blocks
     }
 
     /// The denial of this group as seen now, if there is one whose wait is not over.
@@ -213,8 +218,8 @@ impl DenialCache {
         Some(Lookup { sent_at: self.clock.now(), changes: self.changes(group).collect() })
     }
 
-    /// Caches the outcome, if it is a denial that begins no block.
-    pub(super) fn insert(&self, group: &[Check<'_>], lookup: Lookup, outcome: &GroupOutcome) {
+    /// Caches the outcome, if it is a denial.
+    fn insert(&self, group: &[Check<'_>], lookup: Lookup, outcome: &GroupOutcome) {
         if outcome.is_allowed() {
             return;
         }

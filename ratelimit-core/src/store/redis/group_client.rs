@@ -219,9 +219,7 @@ impl GroupClient {
                     if let Some((_, outcome)) = denied.take_if(|(known, _)| *known == index) {
                         return PeekedOutcome::Known(outcome);
                     }
-                    let may_block = caller.checks.iter().any(|check| check.policy().block().is_some());
-                    let judged = index > denied_index && may_block;
-                    let operation = if judged { Operation::Judge } else { Operation::Peek };
+                    let operation = if index > denied_index { Operation::Judge } else { Operation::Peek };
                     PeekedOutcome::Pending(self.submit(&caller.checks, operation, deadline))
                 })
                 .collect();

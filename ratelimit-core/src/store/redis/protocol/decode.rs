@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::batch::{Batch, RequestEntry};
 use crate::algorithm::concurrency::Told;
 use crate::algorithm::encoded::{self, Effect};
-use crate::algorithm::{Member, Operation, State, decide, decide_one};
+use crate::algorithm::{Member, Operation, State, decide_as_told, decide_one};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -119,8 +119,7 @@ impl Replies {
         }
         match reply.details.get(limit) {
             Some(_) if reply.limits[..limit].iter().any(|other| other.0 == key) => 0,
-            Some(Effect::Charged(units)) => *units,
-            Some(_) => 0,
+            Some(effect) => effect.charged().unwrap_or(0),
             None => cost,
         }
     }
@@ -132,10 +131,7 @@ impl Replies {
         let states = &reply.states;
         let told = *states.told.get(usize::from(key))?;
         let own = encoded::own_slots(states.bytes_of(key), states.at, told)?;
-        match self.effects.get(usize::from(key))? {
-            Effect::Charged(slots) => Some(own.granted + slots),
-            Effect::Overdrawn(_) | Effect::Blocked(_) => None,
-        }
+        Some(own.granted + self.effects.get(usize::from(key))?.charged()?)
     }
 
     /// Says what is done with the reply to a request if nothing waits for it.
@@ -164,11 +160,8 @@ impl Replies {
         let mut state = reply.state(policy, *reply.limits.first()?).ok()?;
         let fits = decide_one(policy, cost, &mut state, reply.states.at, Operation::Peek).fits();
         let charge = if fits { cost } else { 0 };
-        let is_as_requested = reply.details.iter().all(|detail| match *detail {
-            Effect::Charged(units) => units == charge,
-            Effect::Overdrawn(_) => false,
-            Effect::Blocked(_) => !fits,
-        });
+        let is_as_requested =
+            reply.details.iter().all(|detail| detail.charged().map_or(!fits, |units| units == charge));
         let verdict = if fits { Verdict::Allowed } else { Verdict::Denied };
         (reply.verdict == verdict && is_as_requested).then_some(fits)
     }
@@ -306,62 +299,38 @@ impl Reply {
     pub(in crate::store::redis) fn outcome(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         const PROTOCOL: StoreError = StoreError::Protocol { expected: EXPECTED };
         let at = self.states.at;
-        let (fits, outcome) = if let ([check], [limit]) = (group, &self.limits[..])
-            && self.operation.takes_whole_cost()
-        {
-            let mut state = self.state(check.policy(), *limit)?;
-            let found = state.blocked_until();
-            let outcome = decide_one(check.policy(), check.cost(), &mut state, at, self.operation);
-            if !self.agrees(0, found, &state) {
-                return Err(PROTOCOL);
-            }
-            (outcome.fits(), GroupOutcome::from_one(outcome.in_shadow_if(check.is_shadow())))
-        } else {
-            let mut states: SmallVec<[State; 2]> = SmallVec::new();
-            let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
-            for (place, (check, limit)) in group.iter().zip(&self.limits).enumerate() {
-                let known = self.limits[..place].iter().position(|other| other.0 == limit.0);
-                let state = if let Some(same) = known {
-                    members[same].state
-                } else {
-                    states.push(match self.state(check.policy(), *limit) {
-                        // The script decided all the same: a shadow limit denies nothing.
-                        Err(StoreError::CorruptState { .. })
-                            if check.is_shadow() && self.verdict != Verdict::Corrupt =>
-                        {
-                            State::new(check.policy())
-                        }
-                        state => state?,
-                    });
-                    states.len() - 1
-                };
-                let (cost, shadow) = (check.cost(), check.is_shadow());
-                members.push(Member { policy: check.policy(), cost, shadow, state });
-            }
-            let found: SmallVec<[Option<Timestamp>; 2]> = states.iter().map(State::blocked_until).collect();
-            let outcome = decide(&members, &mut states, at, self.operation);
-            for (place, Member { state, .. }) in members.iter().enumerate() {
-                if !self.agrees(place, found[*state], &states[*state]) {
-                    return Err(PROTOCOL);
-                }
-            }
-            (outcome.is_allowed(), outcome)
+        let mut states: SmallVec<[State; 2]> = SmallVec::new();
+        let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
+        for (place, (check, limit)) in group.iter().zip(&self.limits).enumerate() {
+            let known = self.limits[..place].iter().position(|other| other.0 == limit.0);
+            let state = if let Some(same) = known {
+                members[same].state
+            } else {
+                states.push(match self.state(check.policy(), *limit) {
+                    // The script decided all the same: a shadow limit denies nothing.
+                    Err(StoreError::CorruptState { .. })
+                        if check.is_shadow() && self.verdict != Verdict::Corrupt =>
+                    {
+                        State::new(check.policy())
+                    }
+                    state => state?,
+                });
+                states.len() - 1
+            };
+            let (cost, shadow) = (check.cost(), check.is_shadow());
+            members.push(Member { policy: check.policy(), cost, shadow, state });
+        }
+        let outcome = decide_as_told(&members, &mut states, at, self.operation, &self.details);
+        let outcome = outcome.ok_or(PROTOCOL)?;
+        let fits = match outcome.outcomes() {
+            // The script decides about a shadow limit alone as if it were enforced.
+            [only] if self.operation.takes_whole_cost() => only.fits(),
+            _ => outcome.is_allowed(),
         };
         match self.verdict {
             Verdict::Allowed if fits => Ok(outcome.with_slots(self.slots.clone())),
             Verdict::Denied if !fits => Ok(outcome),
             _ => Err(PROTOCOL),
-        }
-    }
-
-    /// Whether the script told the block that the limit at `place` is under now, if it began or cut one. A block that was found
-    /// is already cut in `found`.
-    fn agrees(&self, place: usize, found: Option<Timestamp>, state: &State) -> bool {
-        match self.details.get(place) {
-            Some(Effect::Blocked(until)) => state.blocked_until() == Some(*until),
-            Some(Effect::Charged(_) | Effect::Overdrawn(_)) | None => {
-                state.blocked_until().is_none() || found.is_some()
-            }
         }
     }
 
