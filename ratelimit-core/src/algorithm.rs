@@ -26,6 +26,7 @@ mod mul_div;
 mod places;
 mod rational;
 mod reader;
+mod shadow;
 mod sliding_window_counter;
 mod sliding_window_log;
 mod state;
@@ -34,10 +35,7 @@ mod step;
 mod tests;
 mod token_bucket;
 
-#[cfg(feature = "redis")]
-pub(crate) use self::block::decide_as_told;
-pub(crate) use self::block::{decide, decide_one, decide_without_slots};
 pub use self::decide::Operation;
-pub(crate) use self::group::Member;
 pub(crate) use self::places::{StatePlaces, decide_at};
+pub(crate) use self::shadow::{decide, decide_one};
 pub use self::state::State;

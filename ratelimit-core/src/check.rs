@@ -74,7 +74,6 @@ impl<'a> Check<'a> {
     }
 
     /// Whether its requests may wait for a turn.
-    #[cfg(feature = "redis")]
     pub(crate) fn has_turns(&self) -> bool {
         self.policy.has_turns(self.shadow)
     }

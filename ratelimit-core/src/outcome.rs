@@ -420,7 +420,6 @@ impl GroupOutcome {
     }
 
     /// Changes what is told about each limit; the group is admitted if every one is. `change` gets the limit's place.
-    #[cfg(feature = "redis")]
     pub(crate) fn map(mut self, change: impl Fn(usize, Outcome) -> Outcome) -> Self {
         for (index, outcome) in self.outcomes.iter_mut().enumerate() {
             *outcome = change(index, outcome.clone());
@@ -482,7 +481,6 @@ impl GroupOutcome {
     }
 
     /// Joins the outcomes of parts of a group of `size` limits; each part comes with the indices of its limits.
-    #[cfg(feature = "redis")]
     pub(crate) fn join<'p>(
         size: usize,
         allowed: bool,

@@ -3,14 +3,20 @@
 #[cfg(test)]
 mod tests;
 
+use smallvec::SmallVec;
+
 use super::concurrency::{Entries, Told};
+use super::decide::Operation;
 use super::reader::{Encoded, Reader};
+use super::shadow::decide;
 use super::state::{Packed, State, Unpacked, each};
 use super::step::Step;
 use super::{
     calendar_window, concurrency, fixed_window, sliding_window_counter, sliding_window_log, token_bucket,
 };
+use crate::check::Check;
 use crate::clock::Timestamp;
+use crate::outcome::GroupOutcome;
 use crate::policy::{Algorithm, Policy};
 
 /// Reply for a key that does not exist.
@@ -89,6 +95,29 @@ fn entries(bytes: &[u8]) -> Option<Entries> {
 /// The numbers of this process in a script's reply about slots, after what it told. `None` if the bytes are malformed.
 pub(crate) fn own_slots(bytes: &[u8], now: Timestamp, told: Told) -> Option<Told> {
     Some(entries(bytes)?.tell(told, now.as_micros()))
+}
+
+/// The same as [`decide`], if a script told of the blocks that begin or are cut, and of no others.
+pub(crate) fn decide_as_told(
+    group: &[Check<'_>],
+    places: &[usize],
+    states: &mut [State],
+    now: Timestamp,
+    operation: Operation,
+    told: &[Effect],
+) -> Option<GroupOutcome> {
+    let was_blocked: SmallVec<[bool; 2]> =
+        states.iter().map(|state| state.blocked_until().is_some()).collect();
+    let outcome = decide(group, places, states, now, operation);
+    let agrees = |(limit, &place): (usize, &usize)| {
+        let until = states[place].blocked_until();
+        match told.get(limit) {
+            // One that was found is cut already by what the script told.
+            Some(Effect::Blocked(told)) => until == Some(*told),
+            _ => until.is_none() || was_blocked[place],
+        }
+    };
+    places.iter().enumerate().all(agrees).then_some(outcome)
 }
 
 impl State {

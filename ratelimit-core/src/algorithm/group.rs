@@ -11,20 +11,18 @@ use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
 use crate::policy::Policy;
 
-/// One limit of a group, as [`decide`] takes it.
+/// One enforced limit of a group.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Member<'a> {
+pub(super) struct Member<'a> {
     /// Policy of the limit.
-    pub(crate) policy: &'a Policy,
+    pub(super) policy: &'a Policy,
     /// Units to charge.
-    pub(crate) cost: u64,
-    /// Whether the limit only reports what it would deny.
-    pub(crate) shadow: bool,
+    pub(super) cost: u64,
     /// Index of the state; members with the same policy and partition have the same index.
-    pub(crate) state: usize,
+    pub(super) state: usize,
 }
 
-/// Decides about a group of limits, of which none is denied yet.
+/// Decides about a group of enforced limits. Members that share a state are each decided with the sum of their costs.
 pub(super) fn decide(
     members: &[Member<'_>],
     states: &mut [State],
@@ -42,11 +40,11 @@ pub(super) fn decide(
             Operation::Wait { at_most_us } => take_turn(member, state, now, at_most_us),
             _ => decide_one::<true>(member.policy, member.cost, state, now, operation),
         };
-        return GroupOutcome::from_one(outcome.in_shadow_if(member.shadow));
+        return GroupOutcome::from_one(outcome);
     }
     let mut group = Group::load(members, states, now.as_micros());
     let units = (operation == Operation::UpTo).then(|| group.take_largest_fit());
-    let allowed = group.judge();
+    let allowed = group.fits();
     if allowed && operation.charges() {
         group.charge();
     }
@@ -79,8 +77,6 @@ struct DistinctState<'a> {
     /// Number of members that share it.
     members: u64,
     cost: u64,
-    /// Whether the cost fits all members.
-    has_room: bool,
     is_charged: bool,
     /// Whether the state must be packed again even if nothing is charged.
     dirty: bool,
@@ -115,13 +111,12 @@ impl<'a> Group<'a> {
         self.members.iter().zip(self.indices.iter().map(|index| &self.distinct[*index]))
     }
 
-    /// Replaces the costs by the largest number of units, at most the cost of the members, that fits every enforced member,
+    /// Replaces the costs by the largest number of units, at most the cost of the members, that fits every member,
     /// with as many units for each member of its state. By 1 if none fits: that is denied. Returns the number.
     fn take_largest_fit(&mut self) -> u64 {
         let most = self.members.first().map_or(0, |member| member.cost);
-        let enforced =
-            self.members_with_states().zip(&self.available).filter(|((member, _), _)| !member.shadow);
-        let fitting = enforced.map(|((_, state), available)| available.unwrap_or(0) / state.members);
+        let limits = self.members_with_states().zip(&self.available);
+        let fitting = limits.map(|((_, state), available)| available.unwrap_or(0) / state.members);
         let units = fitting.min().unwrap_or(most).clamp(most.min(1), most);
         for state in &mut self.distinct {
             state.cost = units.saturating_mul(state.members);
@@ -129,22 +124,15 @@ impl<'a> Group<'a> {
         units
     }
 
-    /// Judges every member. Returns whether the enforced ones admit the group.
-    fn judge(&mut self) -> bool {
-        let mut allowed = true;
-        for ((member, index), available) in self.members.iter().zip(&self.indices).zip(&self.available) {
-            let state = &mut self.distinct[*index];
-            if !fits(*available, state.cost) {
-                allowed &= member.shadow;
-                state.has_room = false;
-            }
-        }
-        allowed
+    /// Whether every member admits the group.
+    fn fits(&self) -> bool {
+        let mut limits = self.members_with_states().zip(&self.available);
+        limits.all(|((_, state), available)| fits(*available, state.cost))
     }
 
-    /// Charges the states that have room.
+    /// Charges every state.
     fn charge(&mut self) {
-        for state in self.distinct.iter_mut().filter(|state| state.has_room) {
+        for state in &mut self.distinct {
             state.unpacked.step_mut().charge(state.policy, self.at, state.cost);
             (state.is_charged, state.dirty) = (true, true);
         }
@@ -171,8 +159,7 @@ impl<'a> Group<'a> {
         let reset_after_us = step.resets_at().saturating_sub(at);
         let (limit, cost) = (member.policy.capacity(), units.unwrap_or(member.cost));
         let outcome = Outcome::from_numbers(Numbers { limit, cost, remaining, reset_after_us, verdict })
-            .with_given_us(step.given_us())
-            .in_shadow_if(member.shadow);
+            .with_given_us(step.given_us());
         if remaining == 0 { with_next_unit(outcome, step, member.policy, at, total) } else { outcome }
     }
 }
@@ -193,7 +180,6 @@ impl<'a> DistinctState<'a> {
             unpacked,
             members: 0,
             cost: 0,
-            has_room: true,
             is_charged: false,
             dirty: dirty || moved_out,
         }

@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::{Member, Operation, State, decide, decide_one};
+use super::{Operation, State, decide, decide_one};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Outcome};
-use crate::policy::{Mode, Policy};
+use crate::policy::Policy;
 
 /// The places where a store keeps states.
 pub(crate) trait StatePlaces {
@@ -33,19 +33,18 @@ pub(crate) fn decide_at<T: StatePlaces>(
     let mut states: SmallVec<[State; 2]> = SmallVec::new();
     // Place of each state, and whether the state was taken out of it.
     let mut distinct: SmallVec<[(T::Place, bool); 2]> = SmallVec::new();
-    let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
+    let mut indices: SmallVec<[usize; 2]> = SmallVec::new();
     for (place, check) in places.zip(group) {
         let policy = check.policy();
         let known = distinct.iter().position(|&(other, _)| other == place);
-        let state = known.unwrap_or_else(|| {
+        indices.push(known.unwrap_or_else(|| {
             let found = table.load(place, policy, operation);
             distinct.push((place, found.is_some() && operation != Operation::Peek));
             states.push(found.unwrap_or_else(|| State::new(policy)));
             distinct.len() - 1
-        });
-        members.push(Member { policy, cost: check.cost(), shadow: check.is_shadow(), state });
+        }));
     }
-    let outcome = decide(&members, &mut states, now, operation);
+    let outcome = decide(group, &indices, &mut states, now, operation);
     let charged = operation.charges() && outcome.is_allowed() || operation == Operation::Overdraw;
     for ((place, taken_out), state) in distinct.into_iter().zip(states) {
         // The state of a new caller is stored only if it was charged.
@@ -77,12 +76,11 @@ impl State {
     /// assert_eq!(outcome.remaining(), 7);
     /// ```
     pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, operation: Operation) -> Outcome {
-        let shadow = policy.mode() == Mode::Shadow;
+        let check = Check::new(policy, "").with_cost(cost);
         if operation.takes_whole_cost() {
-            return decide_one(policy, cost, self, now, operation).in_shadow_if(shadow);
+            return decide_one::<true>(&check, self, now, operation);
         }
-        let member = Member { policy, cost, shadow, state: 0 };
-        let outcome = decide(&[member], std::slice::from_mut(self), now, operation);
+        let outcome = decide(&[check], &[0], std::slice::from_mut(self), now, operation);
         outcome.outcomes()[0].clone()
     }
 }

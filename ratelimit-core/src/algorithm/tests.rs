@@ -7,7 +7,7 @@ mod turns;
 
 use std::time::Duration;
 
-use super::{Operation, State, decide_one};
+use super::{Operation, State};
 use crate::clock::Timestamp;
 use crate::outcome::Outcome;
 use crate::policy::{Algorithm, MAX_UNITS, Mode, Policy};
@@ -78,7 +78,7 @@ pub(super) fn policies() -> Vec<(Policy, Option<Policy>)> {
 /// Charges `cost` at `now`; it must pass.
 pub(super) fn charge(state: &mut State, policy: &Policy, now: u64, cost: u64) {
     assert!(
-        decide_one(policy, cost, state, at(now), Operation::Check).is_allowed(),
+        state.decide(policy, cost, at(now), Operation::Check).is_allowed(),
         "{policy:?}: {cost} at {now}"
     );
 }
@@ -98,9 +98,8 @@ fn a_refund_affects_only_its_own_charge() {
         }
         let length = policy.sub_window_us();
         let start = START - START % length + 5;
-        let left = |state: &State, now| {
-            decide_one(&policy, 0, &mut state.clone(), at(now), Operation::Peek).remaining()
-        };
+        let left =
+            |state: &State, now| state.clone().decide(&policy, 0, at(now), Operation::Peek).remaining();
         let mut state = State::new(&policy);
         charge(&mut state, &policy, start, 2);
         charge(&mut state, &policy, start + length, 1);
@@ -172,8 +171,7 @@ fn one_more_unit_passes_before_a_larger_request_does() {
         .window(Duration::from_millis(1))
         .build();
     let mut state = State::new(&policy);
-    let mut at =
-        |now, cost| decide_one(&policy, cost, &mut state, Timestamp::from_micros(now), Operation::Check);
+    let mut at = |now, cost| state.decide(&policy, cost, Timestamp::from_micros(now), Operation::Check);
     assert_eq!(at(10_000, 1).next_unit_after(), None);
     assert_eq!(at(10_100, 1).next_unit_after(), Some(Duration::from_micros(901)));
     let denied = at(10_100, 2);

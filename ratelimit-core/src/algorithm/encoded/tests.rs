@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::algorithm::{Operation, decide_one};
+use crate::algorithm::Operation;
 
 const LOG: Algorithm = Algorithm::SlidingWindowLog;
 const NOW: Timestamp = Timestamp::from_micros(50_000_000);
@@ -37,7 +37,7 @@ fn newer_entries_of_a_log_are_merged() {
         (10, 110_000_001),
     ] {
         let mut state = State::decode(&policy, &reply, NOW, Effect::Charged(1)).unwrap();
-        let outcome = decide_one(&policy, cost, &mut state, NOW, Operation::Check);
+        let outcome = state.decide(&policy, cost, NOW, Operation::Check);
         assert_eq!(outcome.retry_after(), Some(Duration::from_micros(end - NOW.as_micros())), "{cost}");
         assert_eq!(outcome.reset_after(), Duration::from_micros(60_000_001));
     }
@@ -49,7 +49,7 @@ fn a_block_is_decoded_as_of_any_algorithm_until_it_is_over() {
         let policy = policy(algorithm);
         let remaining = |until, effect| {
             let mut state = State::decode(&policy, &bytes(b'b', &[(until, 7)]), NOW, effect).unwrap();
-            decide_one(&policy, 1, &mut state, NOW, Operation::Peek).remaining()
+            state.decide(&policy, 1, NOW, Operation::Peek).remaining()
         };
         assert_eq!(remaining(50_000_001, NONE), 0, "{algorithm}");
         assert_eq!(remaining(50_000_000, NONE), 9 + 1, "{algorithm}: over");
@@ -82,7 +82,7 @@ fn a_request_of_the_batch_may_have_left_a_debt() {
         let policy = policy(algorithm);
         let wait = |effect| {
             let mut state = State::decode(&policy, ABSENT, NOW, effect).unwrap();
-            decide_one(&policy, 1, &mut state, NOW, Operation::Check).retry_after()
+            state.decide(&policy, 1, NOW, Operation::Check).retry_after()
         };
         let (full, debt) = (wait(Effect::Charged(10)), wait(Effect::Overdrawn(30)));
         let is_longer = !matches!(algorithm, Algorithm::FixedWindow | LOG);
@@ -96,7 +96,7 @@ fn a_wrong_sum_counts_as_it_did_in_the_script() {
     for (sum, [first, second]) in [(7u64, [3, 4]), (7, [0, 0]), (7, [99, 99]), (0, [3, 4])] {
         let found = bytes(b'c', &[(60_000_000, 7), (2, 5), (0, 5), (sum, 5), (first, 5), (second, 5)]);
         let mut state = State::decode(&three, &found, Timestamp::from_micros(61_000_000), NONE).unwrap();
-        let outcome = decide_one(&three, 1, &mut state, Timestamp::from_micros(61_000_000), Operation::Check);
+        let outcome = state.decide(&three, 1, Timestamp::from_micros(61_000_000), Operation::Check);
         assert_eq!(outcome.remaining(), 10 - 2 - sum - 1, "{sum} of {first} and {second}");
     }
 }
@@ -168,7 +168,7 @@ fn the_largest_numbers_do_not_overflow() {
     for (policy, bytes) in cases {
         for charged in [0, 128 * crate::policy::MAX_UNITS] {
             let mut state = State::decode(&policy, &bytes, NOW, Effect::Charged(charged)).unwrap();
-            let outcome = decide_one(&policy, 1, &mut state, NOW, Operation::Check);
+            let outcome = state.decide(&policy, 1, NOW, Operation::Check);
             assert!(!outcome.is_allowed(), "{}", policy.algorithm());
         }
     }

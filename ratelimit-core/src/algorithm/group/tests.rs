@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::algorithm::decide;
 use crate::algorithm::tests::{Report, START, at, charge, policies, report};
+use crate::check::Check;
 use crate::policy::Algorithm;
 
 #[test]
@@ -15,23 +16,18 @@ fn a_denied_group_stores_that_the_clock_went_back() {
         charge(&mut states[0], &policy, START, policy.capacity());
         let earlier = START - 3 * policy.window_us();
         charge(&mut states[1], &full, earlier, 1);
-        let members = [
-            Member { policy: &policy, cost: 1, shadow: false, state: 0 },
-            Member { policy: &full, cost: 1, shadow: false, state: 1 },
-        ];
-        let first = decide(&members, &mut states, at(earlier), Operation::Check);
+        let group = [&policy, &full].map(|policy| Check::new(policy, "a"));
+        let first = decide(&group, &[0, 1], &mut states, at(earlier), Operation::Check);
         assert!(!first.is_allowed());
         let wait = report(&first.outcomes()[0]).retry_after.unwrap();
-        let second = decide(&members, &mut states, at(earlier + wait / 2), Operation::Check);
+        let second = decide(&group, &[0, 1], &mut states, at(earlier + wait / 2), Operation::Check);
         assert_eq!(report(&second.outcomes()[0]).retry_after, Some(wait - wait / 2), "{policy:?}");
     }
 }
 
 /// Settles up by this many units.
 fn settle_up(state: &mut State, policy: &Policy, now: u64, units: u64) -> Report {
-    let member = Member { policy, cost: units, shadow: false, state: 0 };
-    let settled = decide(&[member], std::slice::from_mut(state), at(now), Operation::Overdraw);
-    report(&settled.outcomes()[0])
+    report(&state.decide(policy, units, at(now), Operation::Overdraw))
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::algorithm::{Operation, decide_one};
+use crate::algorithm::Operation;
 use crate::policy::MAX_UNITS;
 
 const NOW: u64 = 1_789_948_800_000_007;
@@ -13,7 +13,7 @@ fn two_windows(state: &State) -> bool {
 }
 
 fn charge(state: &mut State, policy: &Policy, now: u64, cost: u64) -> u64 {
-    let outcome = decide_one(policy, cost, state, Timestamp::from_micros(now), Operation::Check);
+    let outcome = state.decide(policy, cost, Timestamp::from_micros(now), Operation::Check);
     assert!(outcome.is_allowed(), "{cost} at {now}");
     outcome.remaining()
 }
@@ -67,7 +67,7 @@ fn a_bucket_in_debt_or_a_block_expires_when_it_is_over() {
         let policy = policy(algorithm);
         let mut state = State::new(&policy);
         for cost in [2, 1] {
-            let _ = decide_one(&policy, cost, &mut state, Timestamp::from_micros(NOW), Operation::Check);
+            let _ = state.decide(&policy, cost, Timestamp::from_micros(NOW), Operation::Check);
         }
         assert_eq!(state.expires_at().as_micros(), NOW + 90_000_000, "{algorithm}");
         assert!(!state.refund(

@@ -10,7 +10,7 @@ fn a_clock_that_goes_back_keeps_counts_and_bounds_the_wait_by_one_window() {
         let (mut state, max) = (State::new(&policy), policy.capacity());
         charge(&mut state, &policy, START, max);
         let earlier = START - 3 * policy.window_us() - 7;
-        let denied = decide_one(&policy, max, &mut state, at(earlier), Operation::Check);
+        let denied = state.decide(&policy, max, at(earlier), Operation::Check);
         assert_eq!((denied.is_allowed(), denied.remaining()), (false, 0), "{policy:?}");
         let wait = report(&denied).retry_after.unwrap();
         let (length, window) = (policy.sub_window_us(), policy.window_us());
@@ -25,11 +25,11 @@ fn a_clock_that_goes_back_keeps_counts_and_bounds_the_wait_by_one_window() {
         };
         assert!(wait <= longest && wait + length > longest, "{policy:?}: {wait} of {longest} us");
         // The wait began at the first request, and does not start anew with each.
-        let later = decide_one(&policy, max, &mut state, at(earlier + wait / 2), Operation::Check);
+        let later = state.decide(&policy, max, at(earlier + wait / 2), Operation::Check);
         assert_eq!(report(&later).retry_after, Some(wait - wait / 2), "{policy:?}");
         // Later windows start at multiples since the epoch again.
         let anew = earlier + wait;
-        let outcome = decide_one(&policy, max, &mut state, at(anew), Operation::Check);
+        let outcome = state.decide(&policy, max, at(anew), Operation::Check);
         let expected = Model { policy: &policy, admitted: vec![(anew, max)] }.charged(anew);
         assert_eq!(report(&outcome), expected, "{policy:?}");
     }
@@ -44,7 +44,7 @@ fn a_clock_that_goes_back_behind_an_empty_window_starts_it_at_a_multiple() {
         charge(&mut state, &policy, START, 1);
         assert!(state.refund(&policy, at(START), at(START), at(u64::MAX), 1));
         let earlier = START - 3 * policy.window_us() - 7;
-        let outcome = decide_one(&policy, 1, &mut state, at(earlier), Operation::Check);
+        let outcome = state.decide(&policy, 1, at(earlier), Operation::Check);
         let expected = Model { policy: &policy, admitted: vec![(earlier, 1)] }.charged(earlier);
         assert_eq!(report(&outcome), expected, "{policy:?}");
     }
@@ -58,7 +58,7 @@ fn an_empty_window_in_redis_starts_at_a_multiple_if_the_clock_goes_back() {
     let (start, earlier) = (START - START % 1_003, START - 5 * 1_003);
     let bytes = [b"f", &start.to_le_bytes()[..7], &[0; 5]].concat();
     let mut state = State::decode(&policy, &bytes, at(earlier), Effect::Charged(1)).unwrap();
-    let outcome = decide_one(&policy, 0, &mut state, at(earlier), Operation::Peek);
+    let outcome = state.decide(&policy, 0, at(earlier), Operation::Peek);
     assert_eq!(report(&outcome), Model { policy: &policy, admitted: vec![(earlier, 1)] }.charged(earlier));
 }
 

@@ -2,7 +2,6 @@
 //! every wait.
 
 use super::*;
-use crate::algorithm::{Member, decide};
 
 /// A model of one caller: every unit that was admitted under a policy.
 pub(super) struct Model<'p> {
@@ -155,14 +154,14 @@ fn every_outcome_follows_from_the_rule_read_literally() {
             if let (0, Some(lowered)) = (random.below(4), &lowered) {
                 let expected =
                     Model { policy: lowered, admitted: model.admitted.clone() }.expected(now, cost);
-                let peeked = decide_one(lowered, cost, &mut state.clone(), at(now), Operation::Peek);
+                let peeked = state.clone().decide(lowered, cost, at(now), Operation::Peek);
                 assert_eq!(report(&peeked), expected, "{case}, lowered");
             }
             let expected = model.expected(now, cost);
-            let peeked = decide_one(&policy, cost, &mut state, at(now), Operation::Peek);
+            let peeked = state.decide(&policy, cost, at(now), Operation::Peek);
             assert_eq!(report(&peeked), expected, "{case}, peeked");
             let was_full = expected.reset_after == 0;
-            let outcome = decide_one(&policy, cost, &mut state, at(now), Operation::Check);
+            let outcome = state.decide(&policy, cost, at(now), Operation::Check);
             if outcome.is_allowed() {
                 model.charge(now, cost);
                 assert_eq!(report(&outcome), model.charged(now), "{case}");
@@ -212,7 +211,7 @@ fn every_balance_after_settlements_follows_from_the_rule_read_literally() {
             };
             let cost = 1 + random.below(policy.capacity());
             let expected = model.expected(now, cost);
-            let outcome = decide_one(&policy, cost, &mut state, at(now), Operation::Check);
+            let outcome = state.decide(&policy, cost, at(now), Operation::Check);
             wait = report(&outcome).retry_after.unwrap_or(1);
             if !outcome.is_allowed() {
                 denied += 1;
@@ -235,13 +234,12 @@ fn every_balance_after_settlements_follows_from_the_rule_read_literally() {
                 settled_down += 1;
             } else {
                 let units = 1 + random.below(policy.capacity().saturating_mul(3));
-                let member = Member { policy: &policy, cost: units, shadow: false, state: 0 };
-                let _ = decide(&[member], std::slice::from_mut(&mut state), at(now), Operation::Overdraw);
+                let _ = state.decide(&policy, units, at(now), Operation::Overdraw);
                 model.overdraw(now, units);
                 settled_up += 1;
             }
             for cost in [0, 1, cost] {
-                let peeked = decide_one(&policy, cost, &mut state, at(now), Operation::Peek);
+                let peeked = state.decide(&policy, cost, at(now), Operation::Peek);
                 assert_eq!(report(&peeked), model.expected(now, cost), "{case}, settled, then {cost}");
                 wait = report(&peeked).retry_after.unwrap_or(wait);
             }

@@ -67,7 +67,7 @@ fn play(random: &mut Random) -> Result<[u64; 3], String> {
             }
             6..=12 => {
                 let cost = 1 + random.below(policy.capacity());
-                let outcome = decide_one(&policy, cost, &mut state, at(now), Operation::Check);
+                let outcome = state.decide(&policy, cost, at(now), Operation::Check);
                 if outcome.is_allowed() {
                     told.push(format!("{cost} pass"));
                     open.push((kept.charges.len(), now, outcome.counts_until().as_micros(), cost));

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::algorithm::{Member, decide};
 use crate::check::Check;
 use crate::reservation::Charge;
 
@@ -44,7 +43,7 @@ proptest! {
     #[test]
     fn what_starts_passes_the_plain_bucket_whatever_goes_back(((max, window, burst), events) in events()) {
         let policy = bucket(max, window, burst);
-        let (mut now, mut states) = (START, [State::new(&policy)]);
+        let (mut now, mut state) = (START, State::new(&policy));
         // Each charge with the instant of its start. The first ones stay: a charge ends earlier once one before it went back, and does
         // not tell that.
         let (mut charges, mut stay): (Vec<(u64, Charge<'_>)>, usize) = (Vec::new(), 0);
@@ -62,15 +61,14 @@ proptest! {
                     let open: Vec<usize> = (stay..charges.len()).filter(|&place| may_go_back(&charges[place])).collect();
                     if !open.is_empty() {
                         let (_, charge) = charges.remove(*index.get(&open));
-                        if states[0].refund_charge(&charge, at(now)) {
+                        if state.refund_charge(&charge, at(now)) {
                             stay = charges.len();
                         }
                     }
                     continue;
                 }
             };
-            let members = [Member { policy: &policy, cost, shadow: false, state: 0 }];
-            let outcome = &decide(&members, &mut states, at(now), operation).outcomes()[0].clone();
+            let outcome = &state.decide(&policy, cost, at(now), operation);
             if outcome.is_allowed() {
                 let due = now + u64::try_from(outcome.due_after().as_micros()).unwrap();
                 charges.push((due, Charge::turn(Check::new(&policy, "a").with_cost(cost), outcome)));

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::batch::{Batch, RequestEntry};
 use crate::algorithm::concurrency::Told;
 use crate::algorithm::encoded::{self, Effect};
-use crate::algorithm::{Member, Operation, State, decide_as_told, decide_one};
+use crate::algorithm::{Operation, State};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -158,7 +158,7 @@ impl Replies {
     ) -> Option<bool> {
         let reply = self.replies.get(request)?;
         let mut state = reply.state(policy, *reply.limits.first()?).ok()?;
-        let fits = decide_one(policy, cost, &mut state, reply.states.at, Operation::Peek).fits();
+        let fits = state.decide(policy, cost, reply.states.at, Operation::Peek).fits();
         let charge = if fits { cost } else { 0 };
         let is_as_requested =
             reply.details.iter().all(|detail| detail.charged().map_or(!fits, |units| units == charge));
@@ -298,15 +298,14 @@ impl Reply {
     /// The outcome for the group of the request.
     pub(in crate::store::redis) fn outcome(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         const PROTOCOL: StoreError = StoreError::Protocol { expected: EXPECTED };
-        let at = self.states.at;
         let mut states: SmallVec<[State; 2]> = SmallVec::new();
-        let mut members: SmallVec<[Member<'_>; 2]> = SmallVec::new();
-        for (place, (check, limit)) in group.iter().zip(&self.limits).enumerate() {
-            let known = self.limits[..place].iter().position(|other| other.0 == limit.0);
-            let state = if let Some(same) = known {
-                members[same].state
+        let mut places: SmallVec<[usize; 2]> = SmallVec::new();
+        for (limit, (check, found)) in group.iter().zip(&self.limits).enumerate() {
+            let known = self.limits[..limit].iter().position(|other| other.0 == found.0);
+            places.push(if let Some(same) = known {
+                places[same]
             } else {
-                states.push(match self.state(check.policy(), *limit) {
+                states.push(match self.state(check.policy(), *found) {
                     // The script decided all the same: a shadow limit denies nothing.
                     Err(StoreError::CorruptState { .. })
                         if check.is_shadow() && self.verdict != Verdict::Corrupt =>
@@ -316,11 +315,10 @@ impl Reply {
                     state => state?,
                 });
                 states.len() - 1
-            };
-            let (cost, shadow) = (check.cost(), check.is_shadow());
-            members.push(Member { policy: check.policy(), cost, shadow, state });
+            });
         }
-        let outcome = decide_as_told(&members, &mut states, at, self.operation, &self.details);
+        let (at, told) = (self.states.at, &self.details);
+        let outcome = encoded::decide_as_told(group, &places, &mut states, at, self.operation, told);
         let outcome = outcome.ok_or(PROTOCOL)?;
         let fits = match outcome.outcomes() {
             // The script decides about a shadow limit alone as if it were enforced.

@@ -1,0 +1,81 @@
+//! Shadow limits: the enforced limits of a group are decided without them, and then they with what was decided.
+//!
+//! A shadow limit never shares a state with an enforced one. The shadow limits over one state are a group of their own: it is
+//! charged if the enforced limits admit the request, and if it fits.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::block;
+use super::decide::Operation;
+use super::group::Member;
+use super::state::State;
+use crate::check::Check;
+use crate::clock::Timestamp;
+use crate::outcome::{GroupOutcome, Outcome};
+
+/// Places of limits in their group.
+type Indices = SmallVec<[usize; 2]>;
+
+/// Decides about one limit: the same as [`decide`] about a group of one, in less time. Slots are not taken where no request
+/// holds them.
+#[inline]
+pub(crate) fn decide_one<const TAKES_SLOTS: bool>(
+    check: &Check<'_>,
+    state: &mut State,
+    now: Timestamp,
+    operation: Operation,
+) -> Outcome {
+    let outcome = block::decide_one::<TAKES_SLOTS>(check.policy(), check.cost(), state, now, operation);
+    outcome.in_shadow_if(check.is_shadow())
+}
+
+/// Decides about a group of limits at one instant: all are charged, or none is. `places` has the index of the state of each.
+///
+/// Checks that share a state are each decided with the sum of their costs, and the state is charged that sum once. Shadow limits
+/// do not decide whether the group is admitted; their state is charged if the sum fits each of them. This is the whole of a
+/// decision; a store adds that no other decision about these states comes between.
+///
+/// Every state must have been made by [`State::new`] for a policy with the same algorithm, window and sub-windows. Panics if
+/// the index of a state is out of bounds.
+pub(crate) fn decide(
+    group: &[Check<'_>],
+    places: &[usize],
+    states: &mut [State],
+    now: Timestamp,
+    operation: Operation,
+) -> GroupOutcome {
+    let operation = match operation {
+        Operation::Wait { .. } if !matches!(group, [check] if check.has_turns()) => Operation::Check,
+        operation => operation,
+    };
+    let decide_part = |indices: &[usize], states: &mut [State], operation, units: Option<u64>| {
+        let members = indices.iter().map(|&index| {
+            let (check, state) = (&group[index], places[index]);
+            Member { policy: check.policy(), cost: units.unwrap_or(check.cost()), state }
+        });
+        block::decide(&members.collect::<SmallVec<[_; 2]>>(), states, now, operation)
+    };
+    let (shadow, enforced): (Indices, Indices) =
+        (0..group.len()).partition(|&index| group[index].is_shadow());
+    let decided = decide_part(&enforced, states, operation, None);
+    if shadow.is_empty() {
+        return decided;
+    }
+    let (allowed, is_up_to) = (decided.is_allowed(), operation == Operation::UpTo);
+    let units = decided.outcomes().first().filter(|_| is_up_to).map(Outcome::cost);
+    let operation = match operation {
+        operation if !allowed && operation.charges() => Operation::Judge,
+        Operation::UpTo => Operation::Check,
+        operation => operation,
+    };
+    let mut parts: SmallVec<[(Indices, GroupOutcome); 2]> = smallvec![(enforced, decided)];
+    for (before, first) in shadow.iter().enumerate() {
+        let shares = |index: &usize| places[*index] == places[*first];
+        if !shadow[..before].iter().any(shares) {
+            let sharing: Indices = shadow.iter().copied().filter(shares).collect();
+            let decided = decide_part(&sharing, states, operation, units);
+            parts.push((sharing, decided.map(|_, outcome| outcome.in_shadow())));
+        }
+    }
+    GroupOutcome::join(group.len(), allowed, parts.iter().map(|(indices, part)| (&indices[..], part)))
+}
