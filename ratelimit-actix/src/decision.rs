@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use actix_web::{HttpMessage, HttpRequest};
 use ratelimit_core::clock::{Clock, SystemClock};
-use ratelimit_core::{Check, Decision, GroupOutcome, InForce, Mode, Outcome, Policy, RateLimiter, Slots};
+use ratelimit_core::{Check, Decision, GroupOutcome, InForce, Outcome, Policy, RateLimiter, Slots};
 use smallvec::SmallVec;
 
 use crate::caller;
@@ -71,10 +71,7 @@ pub(crate) fn rejects_without_value(
     rows: Option<&LimitRows>,
 ) -> bool {
     let limit = rows.map(LimitRows::limit);
-    let is_lenient = limit.is_some_and(InForce::is_off)
-        || limit.map_or(policy, InForce::policy).mode() == Mode::Shadow
-        || limiter.is_shadow();
-    !is_lenient
+    !limit.is_some_and(InForce::is_off) && limiter.enforces(limit.map_or(policy, InForce::policy))
 }
 
 /// Checks all limits with `limiter`, and moves them with the outcome to the quotas of the request. `None` if that takes a round

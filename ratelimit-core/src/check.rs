@@ -73,9 +73,10 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Whether its requests may wait for a turn.
-    pub(crate) fn has_turns(&self) -> bool {
-        self.policy.has_turns(self.shadow)
+    /// Whether requests may wait for a turn: under an enforced token bucket. The counts of other algorithms have no instant of the
+    /// future at which one request may start.
+    pub(crate) const fn has_turns(&self) -> bool {
+        !self.shadow && self.policy.algorithm().has_burst()
     }
 
     /// Whether both checks count in the same state.

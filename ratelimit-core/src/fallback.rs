@@ -15,7 +15,7 @@ use crate::check::Check;
 use crate::error::StoreError;
 use crate::observe::metrics;
 use crate::observe::report::Report;
-use crate::outcome::{Decision, GroupOutcome, Outcome};
+use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::{OnError, Policy};
 use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
@@ -118,8 +118,7 @@ impl Fallback {
             }
             let units = decided.outcomes().first().filter(|_| operation == Operation::UpTo);
             let cost = units.map_or(check.cost(), Outcome::cost);
-            let outcome = Outcome::new(limit, Decision::Allowed);
-            outcome.with_cost(cost).with_remaining(limit).in_shadow_if(check.is_shadow())
+            Outcome::unknown(check).with_cost(cost).with_remaining(limit)
         });
         let outcome = GroupOutcome::decided(decided.at(), decided.is_allowed(), outcomes.collect());
         Ok(outcome.degraded().with_slots(slots))

@@ -27,7 +27,7 @@ use crate::algorithm::Operation;
 use crate::check::{Check, MAX_GROUP};
 use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
-use crate::policy::Policy;
+use crate::policy::{Mode, Policy};
 use crate::reservation::Reservation;
 
 /// Decides whether requests pass. Cheap to clone; clones share their counts.
@@ -69,6 +69,12 @@ impl RateLimiter {
     /// [`RateLimiterBuilder::shadow`].
     pub fn is_shadow(&self) -> bool {
         self.inner.shadow
+    }
+
+    /// Whether a limit may deny requests: neither its policy nor this limiter is in shadow mode.
+    #[doc(hidden)]
+    pub fn enforces(&self, policy: &Policy) -> bool {
+        !self.is_shadow() && policy.mode() == Mode::Enforce
     }
 
     /// Whether the [store is ready](crate::store::Store::is_ready), for a readiness probe.

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 pub use self::decision::Decision;
 pub(crate) use self::decision::Verdict;
+use crate::check::Check;
 use crate::clock::{Timestamp, micros};
 use crate::slots::Slots;
 
@@ -57,6 +58,12 @@ impl Outcome {
     pub fn new(limit: u64, decision: Decision) -> Self {
         let verdict = Verdict::from_decision(decision);
         Self::from_numbers(Numbers { limit, cost: 1, remaining: 0, reset_after_us: 0, verdict })
+    }
+
+    /// The outcome of a limit that denies nothing, and of which nothing is known to remain.
+    pub(crate) fn unknown(check: &Check<'_>) -> Self {
+        let outcome = Self::new(check.policy().capacity(), Decision::Allowed).with_cost(check.cost());
+        outcome.in_shadow_if(check.is_shadow())
     }
 
     /// Creates an outcome from the numbers of an algorithm. If nothing remains, add
@@ -271,8 +278,9 @@ impl Outcome {
     }
 
     /// Whether the request fits, also under a shadow limit.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) const fn fits(&self) -> bool {
+    pub const fn fits(&self) -> bool {
         matches!(self.verdict, Verdict::Allowed | Verdict::AllowedAfterMicros(_))
     }
 

@@ -310,12 +310,6 @@ impl Policy {
         }
     }
 
-    /// Whether requests may wait for a turn: under an enforced token bucket. The counts of other algorithms have no instant of the
-    /// future at which one request may start.
-    pub(crate) fn has_turns(&self, shadow: bool) -> bool {
-        !shadow && self.algorithm.has_burst()
-    }
-
     /// In place of the length of a lease: none, also in a store with a default.
     const NO_LEASE: u32 = u32::MAX;
 

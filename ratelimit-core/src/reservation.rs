@@ -150,7 +150,7 @@ impl GroupOutcome {
             return None;
         }
         let mut charges: SmallVec<[Charge<'a>; 2]> = SmallVec::new();
-        let any_denies = self.outcomes().iter().any(Outcome::would_deny);
+        let any_denies = self.outcomes().iter().any(|outcome| !outcome.fits());
         for (check, outcome) in checks.iter().zip(self.outcomes()) {
             if any_denies && self.was_spared(check, checks) {
                 continue;
@@ -178,7 +178,7 @@ impl GroupOutcome {
     /// The slots that an admitted group took: for each count the index of its first check, and their number.
     pub(crate) fn slots_taken(&self, checks: &[Check<'_>]) -> SmallVec<[(usize, u64); 1]> {
         let mut taken: SmallVec<[(usize, u64); 1]> = SmallVec::new();
-        let any_denies = self.outcomes().iter().any(Outcome::would_deny);
+        let any_denies = self.outcomes().iter().any(|outcome| !outcome.fits());
         for (index, (check, outcome)) in checks.iter().zip(self.outcomes()).enumerate() {
             let is_spared = any_denies && self.was_spared(check, checks);
             if !check.policy().is_concurrency() || is_spared || outcome.cost() == 0 {
@@ -207,7 +207,7 @@ impl GroupOutcome {
     /// Whether the state of a check was not charged although the group passed: a shadow limit that counts there would deny.
     fn was_spared(&self, check: &Check<'_>, checks: &[Check<'_>]) -> bool {
         let mut limits = checks.iter().zip(self.outcomes());
-        limits.any(|(other, outcome)| outcome.would_deny() && other.shares_count_with(check))
+        limits.any(|(other, outcome)| !outcome.fits() && other.shares_count_with(check))
     }
 }
 

@@ -220,7 +220,7 @@ impl Subject {
         }
         let mut counts = Vec::with_capacity(shown.len());
         for count in shown {
-            let numbers = Numbers::of(&count.in_force, count.computed, limiter.is_shadow());
+            let numbers = Numbers::of(&count.in_force, count.computed, limiter);
             let counted = if count.in_force.is_off() {
                 None
             } else {
@@ -351,7 +351,7 @@ fn is_whole(group: &GroupOutcome) -> bool {
 impl CountedView {
     fn new(outcome: &Outcome, numbers: &Numbers, computed: Computed) -> Self {
         let has_max = numbers.max.is_some();
-        let fits = outcome.is_allowed() && !outcome.would_deny();
+        let fits = outcome.fits();
         // Without a `max` the peek was made by the largest one, which only a block exceeds.
         let passes = (has_max || !fits).then_some(fits);
         Self {

@@ -172,7 +172,7 @@ impl LimitView {
 impl LimitNumbers {
     /// The numbers of a limit without an attribute.
     fn new(policy: &Policy, computed: Computed, limiter: &RateLimiter, show_callers: bool) -> Self {
-        let numbers = |row: &InForce<'_>| Numbers::of(row, computed, limiter.is_shadow());
+        let numbers = |row: &InForce<'_>| Numbers::of(row, computed, limiter);
         let in_force = numbers(&limiter.in_force(policy));
         let program = (!in_force.overridden.is_empty()).then(|| numbers(&policy.into()));
         let overrides = limiter.overrides_guard();
@@ -206,10 +206,10 @@ impl Place {
 
 impl Numbers {
     /// The numbers of a row. A limiter in shadow mode enforces none.
-    pub(super) fn of(in_force: &InForce<'_>, computed: Computed, is_shadow: bool) -> Self {
+    pub(super) fn of(in_force: &InForce<'_>, computed: Computed, limiter: &RateLimiter) -> Self {
         let policy = in_force.policy();
         let has_max = computed.has_max(in_force);
-        let mode = match (in_force.is_off(), is_shadow) {
+        let mode = match (in_force.is_off(), limiter.is_shadow()) {
             (true, _) => "off",
             (false, true) => Mode::Shadow.as_str(),
             (false, false) => policy.mode().as_str(),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use actix_web::dev::Payload;
 use actix_web::http::Method;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use ratelimit_core::InForce;
 #[cfg(feature = "calendar")]
 use ratelimit_core::policy::Calendar;
-use ratelimit_core::{InForce, Mode};
 use smallvec::SmallVec;
 
 use super::by::By;
@@ -211,13 +211,12 @@ impl LimitSource for DynamicLimit {
             return true;
         }
         // Such a `max` admits no request, and a shadow limit only reports that.
-        let is_shadow =
-            applied.policy.policy().mode() == Mode::Shadow || nearest_limiter::nearest(req).is_shadow();
-        if is_shadow && let Some(policy) = self.limit.smallest_policy(numbers, row) {
+        let only_reports = !nearest_limiter::nearest(req).enforces(applied.policy.policy());
+        if only_reports && let Some(policy) = self.limit.smallest_policy(numbers, row) {
             applied.policy.replace(Arc::new(policy));
             applied.cost = HandlerLimit::NEVER;
         }
-        is_shadow
+        only_reports
     }
 }
 

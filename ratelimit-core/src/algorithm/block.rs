@@ -31,9 +31,9 @@ use crate::policy::{MAX_WINDOW, Policy};
 #[allow(clippy::cast_possible_truncation, reason = "366 days")]
 const LONGEST_US: u64 = MAX_WINDOW.as_micros() as u64;
 
-/// Decides about one limit.
+/// Decides about one limit. Slots are not taken.
 #[inline]
-pub(super) fn decide_one<const TAKES_SLOTS: bool>(
+pub(super) fn decide_one(
     policy: &Policy,
     cost: u64,
     state: &mut State,
@@ -43,9 +43,9 @@ pub(super) fn decide_one<const TAKES_SLOTS: bool>(
     if let Some(until) = state.hold(policy, now) {
         return denial(policy, cost, now, until);
     }
-    let outcome = decide::decide_one::<TAKES_SLOTS>(policy, cost, state, now, operation);
+    let outcome = decide::decide_one::<false>(policy, cost, state, now, operation);
     if policy.block_us() > 0 && operation != Operation::Peek && passes_later(&outcome) {
-        return begin(policy, cost, state, now);
+        return denial(policy, cost, now, state.begin(now, policy.block_us()));
     }
     outcome
 }
@@ -53,13 +53,6 @@ pub(super) fn decide_one<const TAKES_SLOTS: bool>(
 /// Whether a denial may begin a block: a cost that never passes begins none.
 const fn passes_later(outcome: &Outcome) -> bool {
     matches!(outcome.verdict(), Verdict::RetryAfterMicros(_))
-}
-
-#[cold]
-fn begin(policy: &Policy, cost: u64, state: &mut State, now: Timestamp) -> Outcome {
-    let until = now.as_micros() + policy.block_us();
-    state.0 = Packed::Blocked { until: until.into() };
-    denial(policy, cost, now, until)
 }
 
 /// The denial of a cost during a block.
@@ -124,25 +117,32 @@ fn deny(members: &[Member<'_>], states: &mut [State], now: Timestamp, operation:
 fn begin_blocks(members: &[Member<'_>], states: &mut [State], decided: &GroupOutcome) -> GroupOutcome {
     let (now, told) = (decided.at(), decided.outcomes());
     let mut outcomes: SmallVec<[Outcome; 2]> = told.into();
-    for (member, _) in members
-        .iter()
-        .zip(told)
-        .filter(|(member, outcome)| member.policy.block_us() > 0 && passes_later(outcome))
-    {
+    for (member, denial) in members.iter().zip(told) {
+        if member.policy.block_us() == 0 || !passes_later(denial) {
+            continue;
+        }
         let sharing = || (0..members.len()).filter(|place| members[*place].state == member.state);
         let blocks = sharing().map(|place| members[place].policy.block_us()).filter(|block| *block > 0);
-        let wait = blocks.min().unwrap_or(member.policy.block_us());
-        states[member.state].0 = Packed::Blocked { until: (now.as_micros() + wait).into() };
+        let wait = blocks.min().unwrap_or_default();
+        let _ = states[member.state].begin(now, wait);
         for place in sharing() {
-            let (other, told) = (&members[place], &told[place]);
+            let (policy, told) = (members[place].policy, &told[place]);
             let verdict = if passes_later(told) { Verdict::RetryAfterMicros(wait) } else { told.verdict() };
-            outcomes[place] = outcome(other.policy, told.cost(), verdict, wait);
+            outcomes[place] = outcome(policy, told.cost(), verdict, wait);
         }
     }
     GroupOutcome::decided(now, decided.is_allowed(), outcomes)
 }
 
 impl State {
+    /// Begins a block, and returns its end.
+    #[cold]
+    fn begin(&mut self, now: Timestamp, block_us: u64) -> u64 {
+        let until = now.as_micros() + block_us;
+        self.0 = Packed::Blocked { until: until.into() };
+        until
+    }
+
     /// The end of the block, if it is one that lasts longer than until `now`. Under `policy` it ends at the latest after its own.
     #[inline]
     fn hold(&mut self, policy: &Policy, now: Timestamp) -> Option<u64> {

@@ -45,10 +45,11 @@ pub(super) fn decide(
     let mut group = Group::load(members, states, now.as_micros());
     let units = (operation == Operation::UpTo).then(|| group.take_largest_fit());
     let allowed = group.fits();
-    if allowed && operation.charges() {
+    let is_charged = allowed && operation.charges();
+    if is_charged {
         group.charge();
     }
-    let outcome = GroupOutcome::decided(now, allowed, group.outcomes(units));
+    let outcome = GroupOutcome::decided(now, allowed, group.outcomes(units, is_charged));
     for state in group.distinct.into_iter().filter(|state| state.dirty) {
         states[state.index].pack(state.unpacked);
     }
@@ -77,7 +78,6 @@ struct DistinctState<'a> {
     /// Number of members that share it.
     members: u64,
     cost: u64,
-    is_charged: bool,
     /// Whether the state must be packed again even if nothing is charged.
     dirty: bool,
 }
@@ -91,10 +91,14 @@ impl<'a> Group<'a> {
             .map(|member| {
                 let known = distinct.iter().position(|other| other.index == member.state);
                 let index = known.unwrap_or_else(|| {
-                    distinct.push(DistinctState::load(member, states, at));
+                    let (mut unpacked, moved_out) = states[member.state].unpack(member.policy, at);
+                    let dirty = unpacked.step_mut().advance(member.policy, at) || moved_out;
+                    let (index, policy) = (member.state, member.policy);
+                    distinct.push(DistinctState { index, policy, unpacked, members: 0, cost: 0, dirty });
                     distinct.len() - 1
                 });
-                distinct[index].join(member);
+                let state = &mut distinct[index];
+                (state.members, state.cost) = (state.members + 1, state.cost.saturating_add(member.cost));
                 index
             })
             .collect();
@@ -134,62 +138,35 @@ impl<'a> Group<'a> {
     fn charge(&mut self) {
         for state in &mut self.distinct {
             state.unpacked.step_mut().charge(state.policy, self.at, state.cost);
-            (state.is_charged, state.dirty) = (true, true);
+            state.dirty = true;
         }
     }
 
-    /// The outcome of every member; with the number of units that were charged to each, if it was not its cost.
-    fn outcomes(&self, units: Option<u64>) -> SmallVec<[Outcome; 2]> {
-        let members = self.members_with_states().zip(&self.available);
-        members.map(|((member, state), available)| self.outcome(member, state, *available, units)).collect()
-    }
-
-    fn outcome(
-        &self,
-        member: &Member<'_>,
-        state: &DistinctState<'_>,
-        available: Option<u64>,
-        units: Option<u64>,
-    ) -> Outcome {
-        let (at, total, step) = (self.at, state.cost, state.unpacked.step());
-        let verdict =
-            if fits(available, total) { Verdict::Allowed } else { step.denial(member.policy, at, total) };
-        let charged = if state.is_charged { total } else { 0 };
-        let remaining = available.unwrap_or(0).saturating_sub(charged);
-        let reset_after_us = step.resets_at().saturating_sub(at);
-        let (limit, cost) = (member.policy.capacity(), units.unwrap_or(member.cost));
-        let outcome = Outcome::from_numbers(Numbers { limit, cost, remaining, reset_after_us, verdict })
-            .with_given_us(step.given_us());
-        if remaining == 0 { with_next_unit(outcome, step, member.policy, at, total) } else { outcome }
+    /// The outcome of every member, after the charge if there is one; with the number of units that were charged to each, if it was
+    /// not its cost.
+    fn outcomes(&self, units: Option<u64>, is_charged: bool) -> SmallVec<[Outcome; 2]> {
+        let limits = self.members_with_states().zip(&self.available);
+        let outcomes = limits.map(|((member, state), available)| {
+            let (at, total, step) = (self.at, state.cost, state.unpacked.step());
+            let verdict = if fits(*available, total) {
+                Verdict::Allowed
+            } else {
+                step.denial(member.policy, at, total)
+            };
+            let remaining = available.unwrap_or(0) - if is_charged { total } else { 0 };
+            let reset_after_us = step.resets_at().saturating_sub(at);
+            let (limit, cost) = (member.policy.capacity(), units.unwrap_or(member.cost));
+            let outcome = Outcome::from_numbers(Numbers { limit, cost, remaining, reset_after_us, verdict })
+                .with_given_us(step.given_us());
+            if remaining == 0 { with_next_unit(outcome, step, member.policy, at, total) } else { outcome }
+        });
+        outcomes.collect()
     }
 }
 
 /// Whether the cost is available.
 fn fits(available: Option<u64>, cost: u64) -> bool {
     available.is_some_and(|available| cost <= available)
-}
-
-impl<'a> DistinctState<'a> {
-    /// Unpacks the state of a member and advances it.
-    fn load(member: &Member<'a>, states: &mut [State], at: u64) -> Self {
-        let (mut unpacked, moved_out) = states[member.state].unpack(member.policy, at);
-        let dirty = unpacked.step_mut().advance(member.policy, at);
-        Self {
-            index: member.state,
-            policy: member.policy,
-            unpacked,
-            members: 0,
-            cost: 0,
-            is_charged: false,
-            dirty: dirty || moved_out,
-        }
-    }
-
-    /// Adds a member that counts here.
-    const fn join(&mut self, member: &Member<'_>) {
-        self.cost = self.cost.saturating_add(member.cost);
-        self.members += 1;
-    }
 }
 
 /// Charges the members as far as the largest limit goes.

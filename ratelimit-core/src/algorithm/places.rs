@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Operation, State, decide, decide_one};
+use super::{Operation, State, decide};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Outcome};
@@ -77,10 +77,6 @@ impl State {
     /// ```
     pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, operation: Operation) -> Outcome {
         let check = Check::new(policy, "").with_cost(cost);
-        if operation.takes_whole_cost() {
-            return decide_one::<true>(&check, self, now, operation);
-        }
-        let outcome = decide(&[check], &[0], std::slice::from_mut(self), now, operation);
-        outcome.outcomes()[0].clone()
+        decide(&[check], &[0], std::slice::from_mut(self), now, operation).outcomes()[0].clone()
     }
 }

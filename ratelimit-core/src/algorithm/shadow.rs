@@ -16,16 +16,15 @@ use crate::outcome::{GroupOutcome, Outcome};
 /// Places of limits in their group.
 type Indices = SmallVec<[usize; 2]>;
 
-/// Decides about one limit: the same as [`decide`] about a group of one, in less time. Slots are not taken where no request
-/// holds them.
+/// Decides about one limit: the same as [`decide`] about a group of one, in less time. Slots are not taken: no request holds them.
 #[inline]
-pub(crate) fn decide_one<const TAKES_SLOTS: bool>(
+pub(crate) fn decide_one(
     check: &Check<'_>,
     state: &mut State,
     now: Timestamp,
     operation: Operation,
 ) -> Outcome {
-    let outcome = block::decide_one::<TAKES_SLOTS>(check.policy(), check.cost(), state, now, operation);
+    let outcome = block::decide_one(check.policy(), check.cost(), state, now, operation);
     outcome.in_shadow_if(check.is_shadow())
 }
 
@@ -61,8 +60,9 @@ pub(crate) fn decide(
     if shadow.is_empty() {
         return decided;
     }
-    let (allowed, is_up_to) = (decided.is_allowed(), operation == Operation::UpTo);
-    let units = decided.outcomes().first().filter(|_| is_up_to).map(Outcome::cost);
+    let allowed = decided.is_allowed();
+    // Of as many as fit, the number that the enforced limits have.
+    let units = decided.outcomes().first().map(Outcome::cost).filter(|_| operation == Operation::UpTo);
     let operation = match operation {
         operation if !allowed && operation.charges() => Operation::Judge,
         Operation::UpTo => Operation::Check,

@@ -83,7 +83,7 @@ impl RateLimiter {
     ) -> Result<Outcome, WaitError> {
         check_wait(policy, cost, at_most)?;
         let check = self.check_of(policy, &partition, cost);
-        if check.is_shadow() {
+        if !check.has_turns() {
             return Ok(self.check_n(policy, partition, cost).await?);
         }
         let outcome = self.take_turn(&check, at_most).await?;

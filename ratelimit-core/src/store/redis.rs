@@ -76,7 +76,7 @@ impl RedisStore {
     async fn check(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
         let lookup = self.groups.denials.begin_lookup(group);
         let outcome = self.groups.charge(group, Operation::Check, deadline).await?;
-        self.groups.denials.record_decision(group, &outcome, lookup);
+        self.groups.denials.record(group, &outcome, lookup);
         Ok(outcome)
     }
 
@@ -99,7 +99,7 @@ impl RedisStore {
             .await;
         }
         let outcome = self.groups.charge(group, Operation::UpTo, deadline).await?;
-        self.groups.denials.record_decision(group, &outcome, None);
+        self.groups.denials.record(group, &outcome, None);
         Ok(outcome)
     }
 

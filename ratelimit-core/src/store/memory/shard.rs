@@ -28,14 +28,14 @@ impl StoredState {
     pub(super) fn decide(&mut self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
         match operation {
             Operation::Peek => self.peek(check, now),
-            _ => decide_one::<false>(check, &mut self.state, now, operation),
+            _ => decide_one(check, &mut self.state, now, operation),
         }
     }
 
     /// Apart, so that `decide` is small enough to be inlined.
     #[cold]
     fn peek(&self, check: &Check<'_>, now: Timestamp) -> Outcome {
-        decide_one::<false>(check, &mut self.state.clone(), now, Operation::Peek)
+        decide_one(check, &mut self.state.clone(), now, Operation::Peek)
     }
 }
 
@@ -99,7 +99,7 @@ impl Shard {
         operation: Operation,
     ) -> Outcome {
         let mut state = State::new(check.policy());
-        let outcome = decide_one::<false>(check, &mut state, now, operation);
+        let outcome = decide_one(check, &mut state, now, operation);
         if operation == Operation::Check && outcome.fits() {
             self.table.insert_unique(hash(digest), StoredState { digest, state }, |entry| hash(entry.digest));
         }

@@ -159,12 +159,7 @@ impl DenialCache {
 
     /// Records what a decision of this process changed: a charge ends denials of larger costs, and a block ends all denials
     /// of its caller. With a lookup, caches a denial that begins no block, as far as the waits tell.
-    pub(super) fn record_decision(
-        &self,
-        group: &[Check<'_>],
-        outcome: &GroupOutcome,
-        lookup: Option<Lookup>,
-    ) {
+    pub(super) fn record(&self, group: &[Check<'_>], outcome: &GroupOutcome, lookup: Option<Lookup>) {
         if outcome.is_allowed() {
             for check in group.iter().filter(|check| check.cost() > 0) {
                 self.changes[change_bucket(check)].charged.fetch_add(1, Ordering::Release);

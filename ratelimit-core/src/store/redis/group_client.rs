@@ -18,7 +18,7 @@ use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::observe::log::{LogLimit, help};
-use crate::outcome::{Decision, GroupOutcome, Outcome};
+use crate::outcome::{GroupOutcome, Outcome};
 use crate::reservation::{Charge, Reservation};
 use crate::store::Deadline;
 
@@ -44,10 +44,7 @@ fn split_by_caller<'a>(group: &[Check<'a>]) -> SmallVec<[CallerChecks<'a>; 2]> {
 
 /// Reports limits about which the server gave no answer: not violated, and nothing known to remain.
 pub(super) fn unknown_outcome(checks: &[Check<'_>], at: Timestamp) -> GroupOutcome {
-    let unknown = |check: &Check<'_>| {
-        Outcome::new(check.policy().capacity(), Decision::Allowed).with_cost(check.cost())
-    };
-    GroupOutcome::new(at, checks.iter().map(unknown))
+    GroupOutcome::new(at, checks.iter().map(Outcome::unknown))
 }
 
 /// The outcome of one caller's checks while nothing is charged.

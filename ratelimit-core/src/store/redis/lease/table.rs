@@ -20,7 +20,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::noted::Noted;
 use crate::observe::log::{LogLimit, help};
 use crate::observe::metrics;
-use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
+use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
 use crate::reservation::Charge;
 use crate::store::LeaseStatus;
@@ -112,14 +112,10 @@ fn slot_of<'s>(
 
 /// The outcome of a limit that held units admit.
 fn outcome(check: &Check<'_>, taken: &Taken) -> Outcome {
-    let outcome = Outcome::from_numbers(Numbers {
-        limit: check.policy().capacity(),
-        cost: check.cost(),
-        remaining: taken.remaining,
-        reset_after_us: taken.reset_after,
-        verdict: Verdict::Allowed,
-    });
-    let outcome = outcome.decided_at(Timestamp::from_micros(taken.at)).in_shadow_if(check.is_shadow());
+    let outcome = Outcome::unknown(check)
+        .with_remaining(taken.remaining)
+        .with_reset_after(Duration::from_micros(taken.reset_after))
+        .decided_at(Timestamp::from_micros(taken.at));
     match taken.next_unit_after {
         Some(wait) => outcome.with_next_unit_after_us(wait),
         None => outcome,
