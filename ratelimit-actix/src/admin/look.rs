@@ -29,22 +29,9 @@ pub(super) struct Fields {
     pub(super) token: Option<String>,
     limit: String,
     /// The caller as text.
-    pub(super) caller: String,
+    caller: String,
     /// The digest of a caller in the table of denied callers, instead of `caller`.
     digest: String,
-    /// The digest and the limit of a row of that table, with a blank between them, instead of the other fields.
-    listed: String,
-}
-
-impl Fields {
-    /// The digest of the caller; empty if the caller is a text.
-    pub(super) fn digest(&self) -> &str {
-        self.listed.split_once(' ').map_or(&self.digest, |(digest, _)| digest)
-    }
-
-    fn limit(&self) -> &str {
-        self.listed.split_once(' ').map_or(&self.limit, |(_, limit)| limit)
-    }
 }
 
 /// One caller under one limit.
@@ -157,7 +144,7 @@ impl LookError {
 impl Subject {
     /// Finds the limit and the caller.
     pub(super) fn find(req: &HttpRequest, fields: &Fields, limiter: &RateLimiter) -> Result<Self, LookError> {
-        let (digest, limit) = (fields.digest(), fields.limit());
+        let Fields { limit, digest, .. } = fields;
         let is_known = declared_limits().iter().any(|known| known.policy().name() == limit)
             || limiter.given_policies().iter().any(|known| known.name() == limit)
             || limiter.stats().limits().iter().any(|known| known.name() == limit);
