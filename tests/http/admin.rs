@@ -16,8 +16,7 @@ use actix_web::test::TestRequest;
 use actix_web::{App, Error, HttpRequest, get, web};
 use ratelimit_actix::core::Mode;
 use ratelimit_actix::{
-    Algorithm, Limit, MemoryStore, Policy, RateLimitConfig, RateLimitMiddleware, RateLimiter, admin,
-    rate_limit,
+    Algorithm, MemoryStore, Policy, RateLimitConfig, RateLimitMiddleware, RateLimiter, admin, rate_limit,
 };
 use serde_json::Value;
 use tests::answer::{self, Answer, statuses};
