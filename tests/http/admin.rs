@@ -16,7 +16,8 @@ use actix_web::test::TestRequest;
 use actix_web::{App, Error, HttpRequest, get, web};
 use ratelimit_actix::core::Mode;
 use ratelimit_actix::{
-    Algorithm, MemoryStore, Policy, RateLimitConfig, RateLimitMiddleware, RateLimiter, admin, rate_limit,
+    Algorithm, MemoryStore, OnError, Policy, RateLimitConfig, RateLimitMiddleware, RateLimiter, admin,
+    rate_limit,
 };
 use serde_json::Value;
 use tests::answer::{self, Answer, statuses};
@@ -268,6 +269,38 @@ async fn looking_at_a_caller_charges_nothing_and_a_reset_forgets_its_counts() {
     assert!(lines[0].contains("!admin-orders") && lines[0].contains(reset["digest"].as_str().unwrap()));
     assert!(!lines[0].contains("192.0.2.1"), "{lines:?}");
     assert_eq!(statuses(&app, "/orders", 3).await, [200, 200, 429]);
+}
+
+#[actix_web::test]
+async fn a_look_tells_the_wait_of_a_denial_in_memory_and_in_redis() {
+    let clock = clock_at_start();
+    let memory = RateLimiter::new(MemoryStore::new().with_clock(clock.clone()));
+    let server = redis::server();
+    for limiter in
+        [Some(memory), server.as_ref().map(|server| server.limiter_at(&clock))].into_iter().flatten()
+    {
+        let app = app!(limiter);
+        let minute = Duration::from_secs(60);
+        for policy in Algorithm::ALL.iter().flat_map(|algorithm| {
+            let policy =
+                Policy::builder("k").max(3).window(minute).algorithm(*algorithm).on_error(OnError::Deny);
+            [(policy, "plain"), (policy.block(10 * minute), "block"), (policy.mode(Mode::Shadow), "shadow")]
+                .map(|(policy, kind)| policy.build().with_key(format!("!wait-{algorithm}-{kind}")).unwrap())
+        }) {
+            let mut denied = limiter.check(&policy, "a").await.unwrap();
+            while denied.is_allowed() && !denied.would_deny() {
+                denied = limiter.check(&policy, "a").await.unwrap();
+            }
+            let fields = [("limit", policy.key()), ("caller", "partition a")];
+            let look: Value =
+                serde_json::from_str(&post(&app, "/_limits/look.json", &fields).await.body).unwrap();
+            let counted = &look["counts"][0]["counted"];
+            let micros = |wait: Duration| Value::from(u64::try_from(wait.as_micros()).unwrap());
+            assert_eq!(counted["retry_after_us"], micros(denied.available_after()), "{look}");
+            assert_eq!(counted["reset_after_us"], micros(denied.reset_after()), "{look}");
+            assert_eq!((&counted["passes"], &counted["units"]), (&false.into(), &3.into()), "{look}");
+        }
+    }
 }
 
 /// Counts at an address of a scope with another prefix than that of the page.

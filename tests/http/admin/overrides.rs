@@ -212,6 +212,33 @@ async fn a_reset_reaches_the_counts_from_before_a_caller_had_its_row() {
 }
 
 #[actix_web::test]
+async fn a_look_asks_the_store_once() {
+    let (builder, watch) = watched_builder();
+    let text =
+        "[limit.'!over-plans'.plans]\npro = { max = 1000 }\nday = { window = '1d' }\nnone = { mode = 'off' }";
+    let limiter = builder.overrides(text.parse().unwrap()).unwrap().build();
+    let app = app!(limiter, false);
+    let day = || answer::get("/plans").insert_header(("x-account", "a")).insert_header(("x-plan", "day"));
+    for status in [200, 200, 429] {
+        assert_eq!(send(&app, day()).await.status, status);
+    }
+    let plain = answer::get("/plans").insert_header(("x-account", "a"));
+    assert_eq!(send(&app, plain).await.status, 200);
+    let looked = looked(&app, "!over-plans", "a").await;
+    let units = |plan: Value| {
+        let count = looked.iter().find(|count| count["plan"] == plan).unwrap();
+        (count["counted"]["units"].clone(), count["counted"]["passes"].clone())
+    };
+    assert_eq!(units("day".into()), (2.into(), false.into()), "{looked:?}");
+    // These share a count, and are not judged by the sum of what they ask about.
+    for plan in [Value::Null, "pro".into()] {
+        assert_eq!(units(plan), (1.into(), true.into()), "{looked:?}");
+    }
+    assert_eq!(units("none".into()), (Value::Null, Value::Null), "{looked:?}");
+    assert_eq!((looked.len(), watch.peeks()), (4, 1));
+}
+
+#[actix_web::test]
 async fn a_reset_with_many_plans_takes_groups() {
     let mut text = String::from("[limit.'!over-plans'.plans]\n");
     for window in 1..=900 {
