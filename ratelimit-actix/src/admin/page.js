@@ -76,7 +76,10 @@ function showLimits(limits) {
   byId("page").textContent = `Page ${page} of ${pages}`;
   byId("previous").disabled = page === 1;
   byId("next").disabled = page === pages;
-  byId("names").replaceChildren(...limits.map(({ name }) => make("option", { value: name })));
+  // Limits are only added. A list that is open would close.
+  if (byId("names").children.length !== limits.length) {
+    byId("names").replaceChildren(...limits.map(({ name }) => make("option", { value: name })));
+  }
   fill("limits", shown.map((limit) => make("tr", { "data-limit": limit.name }, limitCells(limit))));
 }
 
@@ -179,7 +182,7 @@ function connectionTerms(status) {
     ["Circuit breaker", breaker(status)],
     ["Round trip", trip.count === 0 ? "no call in the last one to two minutes" : calls],
     ["Requests per call", `${(batch.sum / Math.max(batch.count, 1)).toFixed(1)} on average, p99 ${batch.p99}, at most ${batch.max}`],
-    ["Denial cache", `${status.cached_denials} denials, ${status.denial_cache_hits} requests denied without a round trip`],
+    ["Denial cache", `${plural(status.cached_denials, "denial")}, ${status.denial_cache_hits} requests denied without a round trip`],
     ["Leases", `${leases.held} units held for ${leases.callers} callers; so far ${leases.leased} leased, ${leases.used} used, ` +
       `${leases.returned} given back, ${leases.expired} expired`],
   ];
