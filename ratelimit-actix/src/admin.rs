@@ -5,6 +5,7 @@ mod sampler;
 mod token;
 mod view;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
@@ -260,9 +261,5 @@ fn json(status: StatusCode, view: &impl Serialize) -> HttpResponse {
 }
 
 fn json_error(error: &LookError) -> HttpResponse {
-    #[derive(Serialize)]
-    struct ErrorView {
-        error: String,
-    }
-    json(error.status(), &ErrorView { error: error.to_string() })
+    json(error.status(), &BTreeMap::from([("error", error.to_string())]))
 }

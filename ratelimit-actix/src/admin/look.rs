@@ -330,7 +330,7 @@ impl Asked<'_> {
 async fn peek(limiter: &RateLimiter, asked: &[Asked<'_>]) -> Result<Vec<Outcome>, StoreError> {
     let mut outcomes = Vec::with_capacity(asked.len());
     // In a group one calendar decides about the windows of a count.
-    let calendar = |asked: &Asked<'_>| asked.policy.calendar().cloned();
+    let calendar = |asked: &Asked<'_>| asked.policy.calendar().copied();
     let groups = asked.chunk_by(|one, next| calendar(next).is_none() || calendar(one) == calendar(next));
     for group in groups.flat_map(|group| group.chunks(MAX_GROUP)) {
         let mut answer = limiter.peek_all(&checks(group)).await?;
