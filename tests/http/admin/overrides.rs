@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use ratelimit_actix::core::policy::Calendar;
 use ratelimit_actix::{Overrides, RateLimiterBuilder, Timestamp, declared_limits};
 use tests::redis;
 use tests::store::watched_builder;
@@ -350,6 +351,29 @@ async fn a_window_that_has_ended_is_not_shown_under_another_day() {
     let form = [("limit", "!over-billed"), ("caller", "192.0.2.1")];
     let reset: Value = serde_json::from_str(&post(&app, "/_limits/reset.json", &form).await.body).unwrap();
     assert_eq!(reset["was_counted"], false, "nothing was left");
+}
+
+#[actix_web::test]
+async fn policies_with_one_count_and_two_calendars_are_each_told_by_their_own() {
+    let clock = clock_at_start();
+    clock.set(Timestamp::from_micros(1_699_963_200_000_000)); // 2023-11-14T12:00:00Z
+    let policies =
+        [1, 15].map(|day| Policy::builder("!over-months").calendar(Calendar::month(day)).max(9).build());
+    let store = MemoryStore::new().with_clock(clock);
+    let limiter = RateLimiter::builder(store).policies(&policies).build();
+    for policy in &policies {
+        assert!(limiter.check(policy, "a").await.unwrap().is_allowed());
+    }
+    let looked = looked(&app!(limiter, false), "!over-months", "partition a").await;
+    let mut resets = Vec::new();
+    for policy in &policies {
+        resets
+            .push(u64::try_from(limiter.peek(policy, "a").await.unwrap().reset_after().as_micros()).unwrap());
+    }
+    let told: Vec<_> =
+        looked.iter().map(|count| count["counted"]["reset_after_us"].as_u64().unwrap()).collect();
+    assert_eq!(told, resets);
+    assert_ne!(told[0], told[1]);
 }
 
 #[actix_web::test]
