@@ -39,7 +39,8 @@ fn plan(req: &HttpRequest) -> Option<&str> {
     req.headers().get("x-plan")?.to_str().ok()
 }
 
-#[rate_limit(max = 20, window = "1m", key = "search", mode = "shadow")]
+/// A log, so that no edge of a window comes between a request and what is shown of it.
+#[rate_limit(max = 20, window = "1m", key = "search", mode = "shadow", algorithm = "sliding_window_log")]
 #[get("/search")]
 async fn search() -> &'static str {
     "search"

@@ -1,8 +1,6 @@
 //! What the page says: its rows, its pictures, one caller, an outage, and names with markup.
 
-use std::time::Duration;
-
-use ratelimit_actix::{Limit, Policy, RateLimitMiddleware};
+use ratelimit_actix::{Algorithm, Limit, Policy, RateLimitMiddleware};
 
 use super::*;
 
@@ -62,16 +60,25 @@ fn rows_tell_the_numbers_in_force_and_where_they_come_from() {
 fn a_caller_is_told_by_every_row_that_may_decide() {
     let service = service(RateLimiter::builder(MemoryStore::new()));
     let Some(browser) = paused(&service) else { return };
-    for path in ["/orders", "/reports"] {
+    for path in ["/search", "/reports"] {
         assert_eq!(client::get(service.address, path, &[]).status, 200);
     }
     let looks: [(&str, &str, &[&str]); 7] = [
         (
             "orders",
             "127.0.0.1",
-            &["from the overrides of the limit", "1 of 200", "Remaining199", "passes now", "Full quotain "],
+            &[
+                "from the overrides of the limit",
+                "0 of 200",
+                "for requests of the plan pro, from the overrides",
+                "0 of 2000",
+            ],
         ),
-        ("orders", "127.0.0.1", &["for requests of the plan pro, from the overrides", "1 of 2000"]),
+        (
+            "search",
+            "127.0.0.1",
+            &["from the program", "1 of 20", "Remaining19", "passes now", "Full quotain "],
+        ),
         (
             "orders",
             "203.0.113.7",
@@ -104,7 +111,8 @@ fn a_caller_is_told_by_every_row_that_may_decide() {
 fn texts_of_the_program_and_of_clients_never_become_markup() {
     const NAME: &str = "!<img/src=x/onerror=document.title='ran'>&amp;";
     const CALLER: &str = "<script>document.title='ran'</script>";
-    let policy = Policy::new("k", 1, Duration::from_secs(60)).with_name(NAME).unwrap();
+    let policy = Policy::builder("k").max(1).algorithm(Algorithm::SlidingWindowLog).build();
+    let policy = policy.with_name(NAME).unwrap();
     let overrides = "[limit.orders.plans]\n\"<i>'&\" = { max = 3 }\n";
     let limiter =
         RateLimiter::builder(MemoryStore::new()).overrides(overrides.parse().unwrap()).unwrap().build();
