@@ -17,7 +17,6 @@ mod lease;
 pub mod links;
 mod llms;
 pub mod messages;
-pub mod on_docs_rs;
 mod overview;
 mod page;
 mod run;
@@ -64,6 +63,13 @@ pub fn pages() -> Vec<String> {
     }
     pages.sort();
     pages
+}
+
+/// The pages that are modules of `ratelimit_actix::guide`, in its order.
+pub fn modules() -> Vec<String> {
+    let guide = read("ratelimit-actix/src/guide.rs");
+    let rows = guide.lines().filter_map(|line| line.trim().strip_suffix(".md\"")?.split_once(" \""));
+    rows.map(|(_, page)| format!("docs/{page}.md")).collect()
 }
 
 /// Every file of the repository that is made from the code, in whole or in part: its path in the repository, and its text as it has to be.
