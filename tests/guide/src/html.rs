@@ -26,11 +26,11 @@ pub fn check(folder: &Path) -> (usize, Vec<String>) {
                 continue;
             }
             checked += 1;
-            let target = if file.is_empty() { page.clone() } else { normal(&page.with_file_name(file)) };
-            if !target.exists() {
+            let target = if file.is_empty() { page.clone() } else { page.with_file_name(file) };
+            let Ok(target) = target.canonicalize() else {
                 broken.push(format!("{}: {link} leads to no file", page.display()));
                 continue;
-            }
+            };
             // Lines of source are numbered by a script.
             let is_source = target.components().any(|part| part == Component::Normal("src".as_ref()));
             if anchor.is_empty()
@@ -60,7 +60,7 @@ fn destination(page: &Path) -> String {
     let redirect =
         text.split_once("http-equiv=\"refresh\" content=\"0;URL=").and_then(|(_, rest)| rest.split_once('"'));
     match redirect {
-        Some((file, _)) => fs::read_to_string(normal(&page.with_file_name(file))).unwrap_or_default(),
+        Some((file, _)) => fs::read_to_string(page.with_file_name(file)).unwrap_or_default(),
         None => text,
     }
 }
@@ -80,21 +80,6 @@ fn collect(folder: &Path, pages: &mut Vec<PathBuf>) {
 fn values(text: &str, attribute: &str) -> Vec<String> {
     let values = text.split(attribute).skip(1).filter_map(|rest| rest.split_once('"'));
     values.map(|(value, _)| value.replace("&amp;", "&").replace("&#39;", "'")).collect()
-}
-
-/// The path without `..`.
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                normal.pop();
-            }
-            Component::CurDir => {}
-            part => normal.push(part),
-        }
-    }
-    normal
 }
 
 #[cfg(test)]
