@@ -1,6 +1,6 @@
 //! What requests see of overrides without the feature `overrides`: none, and the compiler knows it.
 
-use super::table::LimitRows;
+use super::in_force::{InForce, OverridesStatus};
 use crate::policy::Policy;
 
 /// As with the feature.
@@ -15,7 +15,7 @@ pub struct OverridesGuard;
 impl OverridesGuard {
     /// `None`.
     #[inline]
-    pub const fn limit(&self, _: &Policy) -> Option<&LimitRows> {
+    pub const fn limit(&self, _: &Policy) -> Option<InForce<'_>> {
         None
     }
 }
@@ -26,7 +26,7 @@ impl Current {
         OverridesGuard
     }
 
-    pub(crate) const fn status(&self) -> Option<super::in_force::OverridesStatus> {
+    pub(crate) const fn status(&self) -> Option<OverridesStatus> {
         None
     }
 
