@@ -51,6 +51,7 @@
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private_0_1;
+mod absent;
 mod algorithm;
 mod check;
 pub mod clock;
