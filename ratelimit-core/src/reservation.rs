@@ -138,7 +138,7 @@ impl<'a> Charge<'a> {
 
     /// The charge of a turn that is given up before it is due.
     pub(crate) fn turn(check: Check<'a>, outcome: &Outcome) -> Self {
-        Self::new(check, outcome.at(), outcome.counts_until()).as_turn_if(true)
+        Self::new(check, outcome.at(), outcome.counts_until()).turn_if(true)
     }
 
     /// Marks the charge as that of an overflow count, which is neither refunded nor settled.
@@ -148,7 +148,7 @@ impl<'a> Charge<'a> {
     }
 
     /// Marks the charge as that of a turn: a refund moves no turn behind it.
-    pub(crate) const fn as_turn_if(mut self, turn: bool) -> Self {
+    pub(crate) const fn turn_if(mut self, turn: bool) -> Self {
         self.turn = turn;
         self
     }

@@ -257,7 +257,7 @@ impl GroupClient {
             let reservation = outcome.reservation(&caller.checks)?;
             let refunded = reservation.charges().map(|charge| {
                 let has_turns = charge.check().has_turns();
-                charge.clone().as_turn_if(has_turns)
+                charge.clone().turn_if(has_turns)
             });
             Some(self.send_refunds(refunded, deadline))
         });
