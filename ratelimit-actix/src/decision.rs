@@ -10,12 +10,11 @@ use std::task::{Context, Poll};
 
 use actix_web::{HttpMessage, HttpRequest};
 use ratelimit_core::clock::{Clock, SystemClock};
-use ratelimit_core::{Check, Decision, GroupOutcome, InForce, Mode, Outcome, Policy, RateLimiter, Slots};
+use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter, Slots};
 use smallvec::SmallVec;
 
 use crate::caller;
 use crate::config::RateLimitConfig;
-use crate::overrides::LimitRows;
 use crate::quotas::{AppliedLimit, AppliedLimits, Quotas, all_quotas, note_not_counted};
 use crate::request::deadline::RequestDeadline;
 use crate::response::{MissingCaller, RateLimited, Rejection, Unavailable};
@@ -60,21 +59,6 @@ pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
         note_not_counted(req);
     }
     is_counted
-}
-
-/// Whether a limit rejects a request of which a value is missing, such as its caller. A shadow limit does not, and neither does one
-/// that is off.
-#[cold]
-pub(crate) fn rejects_without_value(
-    limiter: &RateLimiter,
-    policy: &Policy,
-    rows: Option<&LimitRows>,
-) -> bool {
-    let limit = rows.map(LimitRows::limit);
-    let is_lenient = limit.is_some_and(InForce::is_off)
-        || limit.map_or(policy, InForce::policy).mode() == Mode::Shadow
-        || limiter.is_shadow();
-    !is_lenient
 }
 
 /// Checks all limits with `limiter`, and moves them with the outcome to the quotas of the request. `None` if that takes a round

@@ -120,8 +120,8 @@ mod unlimited;
 pub use ratelimit_core as core;
 pub use ratelimit_core::{
     Algorithm, Charge, Check, Decision, GroupOutcome, InstallError, MAX_GROUP, MemoryStore, OnError, Outcome,
-    OwnedReservation, Policy, PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation,
-    Slots, StoreError, Timestamp, WaitError,
+    Policy, PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, Slots, StoreError,
+    Timestamp, WaitError,
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{Breaker, RedisConfigError, RedisStore, RedisStoreBuilder};

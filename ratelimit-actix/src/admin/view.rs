@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::caller::notation::notation;
 use crate::handler::computed::Computed;
 use crate::handler::registry::{DeclaredLimit, declared_limits};
-use crate::overrides::LimitRows;
+use crate::overrides::has_max;
 
 /// Largest number of rows of plans and callers that JSON has of one limit.
 const MAX_ROWS: usize = 100;
@@ -173,19 +173,17 @@ impl LimitNumbers {
     /// The numbers of a limit without an attribute.
     fn new(policy: &Policy, computed: Computed, limiter: &RateLimiter, show_callers: bool) -> Self {
         let numbers = |row: &InForce<'_>| Numbers::of(row, computed, limiter.is_shadow());
-        let in_force = numbers(&limiter.in_force(policy));
+        let limit = limiter.in_force(policy);
+        let in_force = numbers(&limit);
         let program = (!in_force.overridden.is_empty()).then(|| numbers(&policy.into()));
-        let overrides = limiter.overrides_guard();
-        let limit = overrides.limit(policy);
-        let (plan_rows, caller_rows) = limit.map_or((0, 0), LimitRows::row_counts);
+        let (plan_rows, caller_rows) = limit.row_counts();
         let shown = if show_callers { MAX_ROWS } else { MAX_ROWS.min(plan_rows) };
-        let rows = limit.into_iter().flat_map(LimitRows::named_rows).take(shown);
-        let row = |(name, row): (&str, &InForce<'_>)| RowView {
+        let row = |(name, row): (&str, InForce<'_>)| RowView {
             origin: row.origin(),
             name: name.to_owned(),
-            numbers: numbers(row),
+            numbers: numbers(&row),
         };
-        let rows = rows.map(row).collect();
+        let rows = limit.rows().take(shown).map(row).collect();
         Self { source: "policy", in_force, program, rows, plan_rows, caller_rows, place: None }
     }
 }
@@ -208,7 +206,7 @@ impl Numbers {
     /// The numbers of a row. A limiter in shadow mode enforces none.
     pub(super) fn of(in_force: &InForce<'_>, computed: Computed, is_shadow: bool) -> Self {
         let policy = in_force.policy();
-        let has_max = computed.has_max(in_force);
+        let has_max = has_max(computed, in_force);
         let mode = match (in_force.is_off(), is_shadow) {
             (true, _) => "off",
             (false, true) => Mode::Shadow.as_str(),

@@ -20,7 +20,7 @@ use crate::observe::metrics::Stopwatch;
 use crate::observe::report::Report;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
-use crate::reservation::{OwnedReservation, Reservation};
+use crate::reservation::Reservation;
 use crate::slots::Slots;
 use crate::store::memory::MemoryStore;
 use crate::store::{Deadline, Store};
@@ -286,12 +286,12 @@ pub(super) fn measured<T>(
 struct RefundOnDrop {
     limiter: Arc<Inner>,
     deadline: Duration,
-    charges: OwnedReservation,
+    charges: Reservation<'static>,
 }
 
 impl Drop for RefundOnDrop {
     fn drop(&mut self) {
-        self.limiter.begin_refund(&self.charges.as_reservation(), self.deadline);
+        self.limiter.begin_refund(&self.charges, self.deadline);
     }
 }
 

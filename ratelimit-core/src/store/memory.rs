@@ -178,7 +178,7 @@ impl MemoryStore {
             let digest = self.digest(&charge.check());
             let mut shard = self.shards[self.shard_of(digest)].lock();
             if let Some(entry) = shard.find(digest) {
-                entry.state.refund_charge(&charge, now);
+                entry.state.refund_charge(charge, now);
             }
         }
     }

@@ -257,7 +257,7 @@ impl GroupClient {
             let reservation = outcome.reservation(&caller.checks)?;
             let refunded = reservation.charges().map(|charge| {
                 let has_turns = charge.check().has_turns();
-                charge.as_turn_if(has_turns)
+                charge.clone().turn_if(has_turns)
             });
             Some(self.send_refunds(refunded, deadline))
         });
@@ -280,7 +280,7 @@ impl GroupClient {
         deadline: Deadline,
     ) -> Result<(), StoreError> {
         // Units of leases go back to them.
-        let left = reservation.charges().filter(|charge| !self.leases.put_back(charge));
+        let left = reservation.charges().filter(|charge| !self.leases.put_back(charge)).cloned();
         wait_for_all(self.send_refunds(left, deadline)).await
     }
 
