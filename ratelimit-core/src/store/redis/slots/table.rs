@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::count::Count;
-use crate::algorithm::concurrency::Told;
+use crate::algorithm::concurrency::OwnEntry;
 use crate::check::{Check, random_key};
 use crate::clock::Clock;
 use crate::slots::Slots;
@@ -132,7 +132,7 @@ impl SlotTable {
 
     /// Writes a message about a caller, which asks for `asked` slots. Returns what it tells. Unless it `tells`, the server does not store
     /// that, so that the caller is still to be told of.
-    pub(super) fn ask(&self, key: &StateKey, policy: PolicyArg, asked: u64, tells: bool) -> Told {
+    pub(super) fn ask(&self, key: &StateKey, policy: PolicyArg, asked: u64, tells: bool) -> OwnEntry {
         let now = self.now();
         let mut shard = self.lock_shard(key);
         if asked > 0 && shard.find(key.hash(), |entry| entry.key == *key).is_none() {
@@ -148,7 +148,7 @@ impl SlotTable {
             }
             None => [self.running.load(Ordering::Relaxed); 2].into(),
         };
-        Told { process: self.process, granted, freed }
+        OwnEntry { process: self.process, granted, freed }
     }
 
     /// Takes a queued message that only tells. Returns whether there is still something to tell: another message may have done it
