@@ -1,5 +1,7 @@
 //! Slots that a request holds until its work ends.
 
+mod taken;
+
 use std::fmt::Debug;
 use std::sync::Arc;
 

@@ -12,7 +12,6 @@ mod table;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub(crate) use self::counts::HeldSlots;
 use self::denied::DeniedCallers;
 pub use self::denied::{CallerDigest, DeniedCaller};
 #[cfg(feature = "redis")]
@@ -92,9 +91,9 @@ impl Stats {
         self.limits.with(policy, |limit| limit.record_degraded());
     }
 
-    /// Counts slots until what this returns is dropped.
-    pub(crate) fn hold(&self, policy: &Policy, slots: u64) -> HeldSlots {
-        self.limits.with(policy, |limit| HeldSlots::count(limit, slots))
+    /// Counts units that are held, or are no longer.
+    pub(crate) fn held(&self, policy: &Policy, units: u64, are_held: bool) {
+        self.limits.with(policy, |limit| limit.hold(units, are_held));
     }
 
     /// Every limit that was decided so far, in the order of their names. Limits with one name are one, as in the metrics.

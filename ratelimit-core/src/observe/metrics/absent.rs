@@ -20,15 +20,6 @@ impl Stopwatch {
 }
 
 #[derive(Debug)]
-pub(crate) struct HeldSlots;
-
-impl HeldSlots {
-    pub(crate) const fn count(_: &Policy, _: u64) -> Self {
-        Self
-    }
-}
-
-#[derive(Debug)]
 pub(crate) struct FallbackCallers;
 
 #[allow(clippy::unused_self, reason = "as with the feature")]
@@ -41,6 +32,7 @@ impl FallbackCallers {
 }
 
 pub(crate) const fn decided(_: &Policy, _: Counted, _: bool) {}
+pub(crate) const fn held(_: &Policy, _: u64, _: bool) {}
 pub(crate) const fn waits(_: &Policy, _: Duration) {}
 pub(crate) const fn degraded(_: &[Check<'_>], _: Option<&[Outcome]>) {}
 pub(crate) const fn failed(_: &StoreError) {}

@@ -18,7 +18,7 @@ impl Stats {
 
     pub(crate) const fn record_degraded(&self, _: &Policy) {}
 
-    pub(crate) const fn hold(&self, _: &Policy, _: u64) {}
+    pub(crate) const fn held(&self, _: &Policy, _: u64, _: bool) {}
 }
 
 #[derive(Debug)]
