@@ -124,7 +124,7 @@ fn count(count: &CountView) -> Markup {
                 div class="place" { (origin(count)) }
                 @if let Some(bits) = count.ipv6_prefix { div class="place" { "IPv6 addresses count by /" (bits) } }
             } }
-            @if let Some(counted) = &count.counted { (self::counted(counted, numbers.window_us.is_none())) }
+            @if let Some(counted) = &count.counted { (self::counted(counted, numbers.window_us.is_some())) }
         }
     }
 }
@@ -143,9 +143,9 @@ fn origin(count: &CountView) -> Markup {
 }
 
 /// What is counted. Slots are held, and have no time at which they end.
-fn counted(count: &CountedView, is_concurrency: bool) -> Markup {
+fn counted(count: &CountedView, has_window: bool) -> Markup {
     html! {
-        div { dt { @if is_concurrency { "Held in all" } @else { "Counted" } } dd {
+        div { dt { @if has_window { "Counted" } @else { "Held in all" } } dd {
             @match (count.units, count.limit) {
                 (Some(units), Some(limit)) => { (units) " of " (limit) },
                 (Some(units), None) => { (units) },
@@ -161,7 +161,7 @@ fn counted(count: &CountedView, is_concurrency: bool) -> Markup {
                 (_, Some(micros)) => { "passes in " (wait(micros)) },
             }
         } }
-        @if !is_concurrency {
+        @if has_window {
             div { dt { "Full quota" } dd {
                 @match count.reset_after_us {
                     Some(micros) => { "in " (wait(micros)) },

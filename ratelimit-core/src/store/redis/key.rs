@@ -100,7 +100,7 @@ impl StateKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StateKind {
     algorithm: Algorithm,
-    /// 0 for a calendar.
+    /// 0 for a calendar, and without a window.
     window_us: u64,
     /// The letter of a calendar, whose zone and anchor may change.
     calendar: Option<u8>,
@@ -117,7 +117,8 @@ impl StateKind {
             Parameter::SubWindows | Parameter::None => [0, 0],
         };
         let calendar = policy.calendar().map(Calendar::letter);
-        let window_us = if calendar.is_some() { 0 } else { policy.window_us() };
+        let has_length = calendar.is_none() && policy.rate_window().is_some();
+        let window_us = if has_length { policy.window_us() } else { 0 };
         Self { algorithm: policy.algorithm(), window_us, calendar, more, mode: policy.mode() }
     }
 
@@ -133,15 +134,13 @@ impl StateKind {
             (1000, "ms"),
             (1, "us"),
         ];
-        // Slots have none.
-        let window = if self.algorithm.holds_slots() { 0 } else { self.window_us };
         if let Some(letter) = self.calendar {
             name.push(char::from(letter));
         } else if let Some((unit, suffix)) =
-            units.into_iter().find(|(unit, _)| window > 0 && window.is_multiple_of(*unit))
+            units.into_iter().find(|(unit, _)| self.window_us > 0 && self.window_us.is_multiple_of(*unit))
         {
             // Writing to a string does not fail.
-            let _ = write!(name, "{}{suffix}", window / unit);
+            let _ = write!(name, "{}{suffix}", self.window_us / unit);
         }
         for number in self.more.into_iter().filter(|number| *number > 0) {
             let _ = write!(name, ".{number}");
