@@ -2,7 +2,7 @@
 
 mod taken;
 
-use std::fmt::Debug;
+use std::any::Any;
 use std::sync::Arc;
 
 /// Slots of concurrency limits that an admitted request holds. They are freed when this is dropped.
@@ -35,16 +35,11 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "slots are freed when this is dropped"]
-pub struct Slots(Option<Arc<dyn Held>>);
-
-/// What frees slots when it is dropped.
-pub(crate) trait Held: Debug + Send + Sync {}
-
-impl<T: Debug + Send + Sync> Held for T {}
+pub struct Slots(Option<Arc<dyn Any + Send + Sync>>);
 
 impl Slots {
     /// Slots that are freed by dropping `held`.
-    pub(crate) fn new(held: impl Held + 'static) -> Self {
+    pub(crate) fn new(held: impl Any + Send + Sync) -> Self {
         Self(Some(Arc::new(held)))
     }
 
@@ -77,7 +72,6 @@ mod tests {
 
     use super::*;
 
-    #[derive(Debug)]
     struct Freed(Arc<AtomicUsize>);
 
     impl Drop for Freed {

@@ -4,7 +4,6 @@ use smallvec::SmallVec;
 
 use super::RateLimiter;
 use super::backend::only;
-use super::slots::{refuse_to_settle, refuse_up_to};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::{SettleError, StoreError};
@@ -68,7 +67,9 @@ impl RateLimiter {
         group: &[Check<'_>],
         units: u64,
     ) -> Result<(u64, GroupOutcome), StoreError> {
-        refuse_up_to(group)?;
+        if let Some(check) = group.iter().find(|check| check.policy().is_concurrency()) {
+            return Err(StoreError::ConcurrencyLimit { limit: check.policy().name().to_owned() });
+        }
         let group: SmallVec<[Check<'_>; 2]> = group.iter().map(|check| check.with_cost(units)).collect();
         let outcome = self.decide(&group, || Operation::UpTo).await?;
         let charged = match outcome.outcomes().first() {
@@ -138,7 +139,9 @@ impl RateLimiter {
             return Err(SettleError::NotOneCharge { size: reservation.charges().len() });
         };
         let (check, is_degraded) = (charge.check(), reservation.is_degraded());
-        refuse_to_settle(check)?;
+        if check.policy().is_concurrency() {
+            return Err(SettleError::ConcurrencyLimit { limit: check.policy().name().to_owned() });
+        }
         if charge.is_overflowed() || actual == check.cost() {
             return Ok(());
         } else if actual < check.cost() {

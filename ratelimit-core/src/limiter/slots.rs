@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::backend::Inner;
 use crate::algorithm::Operation;
 use crate::check::Check;
-use crate::error::{SettleError, StoreError};
 use crate::observe::metrics;
 use crate::outcome::GroupOutcome;
 use crate::policy::Policy;
@@ -18,25 +17,7 @@ pub(super) const fn operation_of_one(policy: &Policy) -> Operation {
     if policy.is_concurrency() { Operation::Peek } else { Operation::Check }
 }
 
-/// Refuses a concurrency limit in a group that is to be charged up to a number.
-pub(super) fn refuse_up_to(group: &[Check<'_>]) -> Result<(), StoreError> {
-    let limit = name_of_slots(group);
-    limit.map_or(Ok(()), |limit| Err(StoreError::ConcurrencyLimit { limit }))
-}
-
-/// Refuses to settle a concurrency limit.
-pub(super) fn refuse_to_settle(check: Check<'_>) -> Result<(), SettleError> {
-    let limit = name_of_slots(&[check]);
-    limit.map_or(Ok(()), |limit| Err(SettleError::ConcurrencyLimit { limit }))
-}
-
-fn name_of_slots(group: &[Check<'_>]) -> Option<String> {
-    let check = group.iter().find(|check| check.policy().is_concurrency())?;
-    Some(check.policy().name().to_owned())
-}
-
 /// Slots in a store that knows nothing of them. Dropping this refunds them.
-#[derive(Debug)]
 struct RefundOnDrop {
     limiter: Arc<Inner>,
     deadline: Duration,
@@ -84,7 +65,6 @@ fn count_each(limiter: &Arc<Inner>, group: &[Check<'_>], outcome: GroupOutcome) 
 }
 
 /// Slots of one limit, which are counted until this is dropped.
-#[derive(Debug)]
 struct CountedSlots {
     limiter: Arc<Inner>,
     policy: Policy,

@@ -154,11 +154,6 @@ pub(crate) struct Spec {
     /// The number by which ARGV names the algorithm; its bit in a set of algorithms is `1 << (number - 1)`.
     #[cfg(feature = "redis")]
     pub(crate) number: u8,
-    /// Longest time of the server for one limit, as a multiple of that for a state of a few bytes. A log takes up to 60 µs where its
-    /// script searches a tree twice, for expired entries and for the wait; slots take that if 190 processes hold some of one caller,
-    /// once a call, and up to 25 µs for each further request about the caller.
-    #[cfg(feature = "redis")]
-    pub(crate) weight: usize,
     #[cfg(feature = "redis")]
     pub(crate) lua: LuaSource,
 }
@@ -169,6 +164,8 @@ pub(crate) struct Spec {
 pub(crate) enum LuaSource {
     /// A step over a state that is a string.
     Step(&'static str),
+    /// A step over a string with an entry for each process, which the call tells of.
+    Entries(&'static str),
     /// Functions about a state that is not a string.
     Log(&'static str),
 }
@@ -194,8 +191,6 @@ impl Algorithm {
                 #[cfg(feature = "redis")]
                 number: 1,
                 #[cfg(feature = "redis")]
-                weight: 1,
-                #[cfg(feature = "redis")]
                 lua: LuaSource::Step(include_str!("../../lua/fixed_window.lua")),
             },
             Self::SlidingWindowCounter => &Spec {
@@ -204,8 +199,6 @@ impl Algorithm {
                 tag: b'c',
                 #[cfg(feature = "redis")]
                 number: 2,
-                #[cfg(feature = "redis")]
-                weight: 1,
                 #[cfg(feature = "redis")]
                 lua: LuaSource::Step(include_str!("../../lua/sliding_window_counter.lua")),
             },
@@ -216,8 +209,6 @@ impl Algorithm {
                 #[cfg(feature = "redis")]
                 number: 3,
                 #[cfg(feature = "redis")]
-                weight: 8,
-                #[cfg(feature = "redis")]
                 lua: LuaSource::Log(include_str!("../../lua/sliding_window_log.lua")),
             },
             Self::TokenBucket => &Spec {
@@ -226,8 +217,6 @@ impl Algorithm {
                 tag: b't',
                 #[cfg(feature = "redis")]
                 number: 4,
-                #[cfg(feature = "redis")]
-                weight: 1,
                 #[cfg(feature = "redis")]
                 lua: LuaSource::Step(include_str!("../../lua/token_bucket.lua")),
             },
@@ -238,9 +227,7 @@ impl Algorithm {
                 #[cfg(feature = "redis")]
                 number: 5,
                 #[cfg(feature = "redis")]
-                weight: 8,
-                #[cfg(feature = "redis")]
-                lua: LuaSource::Step(include_str!("../../lua/concurrency.lua")),
+                lua: LuaSource::Entries(include_str!("../../lua/concurrency.lua")),
             },
         }
     }

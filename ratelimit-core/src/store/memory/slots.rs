@@ -1,6 +1,5 @@
 //! Slots that requests hold in a store of this process.
 
-use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -41,11 +40,5 @@ impl Drop for SlotsHere {
             entry.state.free(self.slots);
             shard.remove(self.digest);
         }
-    }
-}
-
-impl fmt::Debug for SlotsHere {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SlotsHere").field("slots", &self.slots).finish_non_exhaustive()
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::batch::PolicyArg;
 use super::*;
 use crate::algorithm::Operation;
 use crate::algorithm::concurrency::OwnEntry;
@@ -111,7 +112,7 @@ fn the_servers_clock_differs_from_any_instant() {
 
 #[test]
 fn a_log_weighs_more_than_a_state_of_a_few_bytes() {
-    let weight = |algorithm: Algorithm| algorithm.spec().weight;
+    let weight = |algorithm| PolicyArg::new(&Policy::builder("k").algorithm(algorithm).build()).weight();
     for &algorithm in Algorithm::ALL {
         let expected = if algorithm == Algorithm::SlidingWindowLog { 8 } else { 1 };
         assert_eq!(weight(algorithm), expected, "{algorithm}");

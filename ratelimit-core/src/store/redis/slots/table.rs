@@ -281,13 +281,6 @@ impl Drop for SlotsInRedis {
     }
 }
 
-impl fmt::Debug for SlotsInRedis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the key, which has the caller's digest.
-        f.debug_struct("SlotsInRedis").field("slots", &self.slots).finish_non_exhaustive()
-    }
-}
-
 /// Tells of callers again when it is dropped.
 pub(in crate::store::redis) struct TellAgain {
     table: Arc<SlotTable>,
