@@ -48,11 +48,8 @@ impl Kind {
     }
 
     /// Arguments as examples in messages.
-    pub(crate) const fn example(self) -> &'static str {
-        match self {
-            Self::Rate => "max = 10, window = \"60s\"",
-            Self::Concurrency => "max = 3",
-        }
+    pub(crate) fn example(self) -> &'static str {
+        if self == Self::Rate { "max = 10, window = \"60s\"" } else { "max = 3" }
     }
 
     /// Whether `max` may be meant by this word, which is in lower case without underscores.

@@ -153,15 +153,12 @@ impl Quota {
     }
 
     /// Larger for the longer wait, also if no process knows it; without a wait, larger for fewer units left.
-    fn tightness(&self) -> (u8, bool, u64, Timestamp) {
+    fn tightness(&self) -> (bool, bool, bool, u64, Timestamp) {
         let outcome = self.outcome();
-        let unknown = match outcome.decision() {
-            Decision::Allowed | Decision::Denied { retry_after: Some(_) } => 0,
-            Decision::Denied { retry_after: None } => 2,
-            _ => 1,
-        };
+        let is_never = outcome.decision() == Decision::Denied { retry_after: None };
+        let is_unknown = !outcome.is_allowed() && outcome.retry_after().is_none();
         let left = if self.is_exhausted() { 0 } else { outcome.remaining() };
-        (unknown, self.is_exhausted(), u64::MAX - left, self.available_at())
+        (is_never, is_unknown, self.is_exhausted(), u64::MAX - left, self.available_at())
     }
 }
 

@@ -55,8 +55,7 @@ impl Riders {
 
     /// A guard for a command that is about to remove the states of these checks.
     pub(super) fn reset_on_drop(&self, checks: &[Check<'_>], keys: &KeyFormat) -> impl Send + use<> {
-        let slots = self.slots.tell_again_on_drop(checks.iter().map(|check| (check, keys.key(check))));
-        (self.leases.reset_on_drop(checks), slots)
+        (self.leases.reset_on_drop(checks), self.slots.tell_again_on_drop(checks, keys))
     }
 
     /// Takes the commands that wait to be sent, such as those that give units back.

@@ -16,7 +16,7 @@ use crate::algorithm::concurrency::OwnEntry;
 use crate::check::{Check, random_key};
 use crate::clock::Clock;
 use crate::slots::Slots;
-use crate::store::redis::key::StateKey;
+use crate::store::redis::key::{KeyFormat, StateKey};
 use crate::store::redis::protocol::{LimitArg, PolicyArg};
 
 /// Number of locks over which the callers are spread.
@@ -253,12 +253,13 @@ impl SlotTable {
     }
 
     /// A guard that tells of callers again when it is dropped, for a command that is about to remove their states.
-    pub(in crate::store::redis) fn tell_again_on_drop<'c, 'a: 'c>(
+    pub(in crate::store::redis) fn tell_again_on_drop(
         self: &Arc<Self>,
-        checks: impl Iterator<Item = (&'c Check<'a>, StateKey)>,
+        checks: &[Check<'_>],
+        keys: &KeyFormat,
     ) -> TellAgain {
-        let keys = checks.filter(|(check, _)| check.policy().is_concurrency()).map(|(_, key)| key);
-        TellAgain { table: Arc::clone(self), keys: keys.collect() }
+        let checks = checks.iter().filter(|check| check.policy().is_concurrency());
+        TellAgain { table: Arc::clone(self), keys: checks.map(|check| keys.key(check)).collect() }
     }
 }
 
