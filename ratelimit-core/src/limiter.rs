@@ -340,7 +340,7 @@ impl RateLimiter {
         match &self.inner.store {
             Backend::Memory(store) => {
                 let outcome = decide_group_in_memory(store, group, operation(), &self.inner.report);
-                Ok(Some(count_held(&self.inner, group, outcome)))
+                Ok(Some(count_held(&self.inner.report, group, outcome)))
             }
             Backend::Dyn(store) => {
                 let decided = store.try_decide(group, self.call(operation()))?;

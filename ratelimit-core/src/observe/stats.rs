@@ -9,9 +9,11 @@ mod histogram;
 mod recent;
 mod table;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use self::counts::LimitCounts;
 use self::denied::DeniedCallers;
 pub use self::denied::{CallerDigest, DeniedCaller};
 #[cfg(feature = "redis")]
@@ -91,9 +93,9 @@ impl Stats {
         self.limits.with(policy, |limit| limit.record_degraded());
     }
 
-    /// Counts units that are held, or are no longer.
-    pub(crate) fn held(&self, policy: &Policy, units: u64, are_held: bool) {
-        self.limits.with(policy, |limit| limit.hold(units, are_held));
+    /// The counts of a limit, to count what is held.
+    pub(crate) fn limit(&self, policy: &Policy) -> Arc<LimitCounts> {
+        self.limits.with(policy, Arc::clone)
     }
 
     /// Every limit that was decided so far, in the order of their names. Limits with one name are one, as in the metrics.

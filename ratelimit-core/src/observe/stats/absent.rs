@@ -18,7 +18,11 @@ impl Stats {
 
     pub(crate) const fn record_degraded(&self, _: &Policy) {}
 
-    pub(crate) const fn held(&self, _: &Policy, _: u64, _: bool) {}
+    pub(crate) const fn limit(&self, _: &Policy) -> Self {
+        Self
+    }
+
+    pub(crate) const fn hold(&self, _: u64, _: bool) {}
 }
 
 #[derive(Debug)]

@@ -85,7 +85,7 @@ impl LimitCounts {
     }
 
     /// Counts units that are held, or are no longer.
-    pub(super) fn hold(&self, units: u64, are_held: bool) {
+    pub(crate) fn hold(&self, units: u64, are_held: bool) {
         let change = if are_held { AtomicU64::fetch_add } else { AtomicU64::fetch_sub };
         change(&self.held, units, Ordering::Relaxed);
     }

@@ -18,27 +18,15 @@ pub(super) fn hold(
 ) -> GroupOutcome {
     let taken = outcome.slots_taken(group).into_iter();
     let held = taken.map(|(index, slots)| {
-        let (shard, digest) = place(index);
-        Slots::new(SlotsHere { shards: Arc::clone(shards), shard, digest, slots })
+        let (shards, (shard, digest)) = (Arc::clone(shards), place(index));
+        Slots::freed_by(move || {
+            let mut shard = shards[shard].lock();
+            if let Some(entry) = shard.find(digest) {
+                entry.state.free(slots);
+                shard.remove(digest);
+            }
+        })
     });
     let held = held.fold(Slots::default(), Slots::and);
     outcome.with_slots(held)
-}
-
-/// Slots that a request holds in this process. They are freed when this is dropped.
-struct SlotsHere {
-    shards: Arc<[Mutex<Shard>]>,
-    shard: usize,
-    digest: Digest,
-    slots: u64,
-}
-
-impl Drop for SlotsHere {
-    fn drop(&mut self) {
-        let mut shard = self.shards[self.shard].lock();
-        if let Some(entry) = shard.find(self.digest) {
-            entry.state.free(self.slots);
-            shard.remove(self.digest);
-        }
-    }
 }

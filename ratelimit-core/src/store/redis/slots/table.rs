@@ -181,9 +181,10 @@ impl SlotTable {
         });
     }
 
-    /// Slots of a caller that a request holds from now on.
+    /// Slots of a caller that a request holds from now on. The server is told when they are freed.
     pub(super) fn hold(self: &Arc<Self>, key: &StateKey, slots: u64) -> Slots {
-        Slots::new(SlotsInRedis { table: Arc::clone(self), key: key.clone(), slots })
+        let (table, key) = (Arc::clone(self), key.clone());
+        Slots::freed_by(move || table.change_and_tell(&key, |count| count.free(slots)))
     }
 
     /// Changes the numbers of a caller, and queues a message if one is due.
@@ -266,19 +267,6 @@ impl SlotTable {
 impl fmt::Debug for SlotTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SlotTable").finish_non_exhaustive()
-    }
-}
-
-/// Slots that a request holds. They are freed when this is dropped, which the server is told.
-struct SlotsInRedis {
-    table: Arc<SlotTable>,
-    key: StateKey,
-    slots: u64,
-}
-
-impl Drop for SlotsInRedis {
-    fn drop(&mut self) {
-        self.table.change_and_tell(&self.key, |count| count.free(self.slots));
     }
 }
 
