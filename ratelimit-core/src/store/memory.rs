@@ -154,7 +154,8 @@ impl MemoryStore {
         if !operation.charges() || !outcome.is_allowed() {
             return outcome;
         }
-        slots::hold(&self.shards, group, outcome, |index| (shard_of(index), places[index].1))
+        let held = slots::held_by(&self.shards, group, &outcome, |index| (shard_of(index), places[index].1));
+        outcome.with_slots(held)
     }
 
     /// Drops the state of each check, but not slots that are held.

@@ -9,13 +9,14 @@ use crate::check::Check;
 use crate::outcome::GroupOutcome;
 use crate::slots::Slots;
 
-/// Lets the outcome of an admitted group hold the slots that it took. `place` tells the shard and the digest of a check.
-pub(super) fn hold(
+/// The slots that an admitted group took. `place` tells the shard and the digest of a check.
+#[inline]
+pub(super) fn held_by(
     shards: &Arc<[Mutex<Shard>]>,
     group: &[Check<'_>],
-    outcome: GroupOutcome,
+    outcome: &GroupOutcome,
     place: impl Fn(usize) -> (usize, Digest),
-) -> GroupOutcome {
+) -> Slots {
     let taken = outcome.slots_taken(group).into_iter();
     let held = taken.map(|(index, slots)| {
         let (shards, (shard, digest)) = (Arc::clone(shards), place(index));
@@ -27,6 +28,5 @@ pub(super) fn hold(
             }
         })
     });
-    let held = held.fold(Slots::default(), Slots::and);
-    outcome.with_slots(held)
+    held.fold(Slots::default(), Slots::and)
 }
