@@ -10,17 +10,17 @@ use std::task::{Context, Poll};
 
 use actix_web::{HttpMessage, HttpRequest};
 use ratelimit_core::clock::{Clock, SystemClock};
-use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter, Slots};
+use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter};
 use smallvec::SmallVec;
 
 use crate::caller;
 use crate::config::RateLimitConfig;
 use crate::quotas::{AppliedLimit, AppliedLimits, Quotas, all_quotas, note_not_counted};
 use crate::request::deadline::RequestDeadline;
-use crate::response::{MissingCaller, RateLimited, Rejection, Unavailable};
+use crate::response::{Held, MissingCaller, RateLimited, Rejection, Unavailable};
 
 /// The slots of an admitted request, to be held until its response has been sent; or why it is rejected.
-pub(crate) type AdmissionResult = Result<Slots, Box<Rejection>>;
+pub(crate) type AdmissionResult = Result<Held, Box<Rejection>>;
 
 /// A decision that is made, or that needs a round trip.
 ///
@@ -71,7 +71,7 @@ pub(crate) fn try_decide(
     limits: &mut AppliedLimits,
 ) -> Option<AdmissionResult> {
     if limits.is_empty() {
-        return Some(Ok(Slots::default()));
+        return Some(Ok(Held::default()));
     }
     // Most handlers have one limit, whose check needs no list.
     let outcome = match &limits[..] {

@@ -34,6 +34,8 @@ mod step;
 mod tests;
 mod token_bucket;
 
+#[cfg(feature = "redis")]
+pub(crate) use self::concurrency::OwnEntry;
 pub use self::decide::Operation;
 #[cfg(any(test, feature = "redis"))]
 pub(crate) use self::decide::decide_one;

@@ -220,6 +220,13 @@ impl Policy {
         Duration::from_micros(self.window_us)
     }
 
+    /// The [window](Self::window) of a rate. `None` for a concurrency limit: no units come back with time.
+    #[doc(hidden)]
+    #[inline]
+    pub const fn rate_window(&self) -> Option<Duration> {
+        if self.is_concurrency() { None } else { Some(self.window()) }
+    }
+
     /// Length of the window at an instant. It differs from [`window`](Self::window) for a [calendar window](Self::calendar) only.
     pub fn window_at(&self, at: Timestamp) -> Duration {
         match &self.calendar {

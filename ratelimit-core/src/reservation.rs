@@ -227,37 +227,8 @@ impl GroupOutcome {
         was_charged.then(|| Reservation::new(charges, self.is_degraded()))
     }
 
-    /// The slots that an admitted group took: for each count the index of its first check, and their number.
-    pub(crate) fn slots_taken(&self, checks: &[Check<'_>]) -> SmallVec<[(usize, u64); 1]> {
-        let mut taken: SmallVec<[(usize, u64); 1]> = SmallVec::new();
-        let any_denies = self.outcomes().iter().any(Outcome::would_deny);
-        for (index, (check, outcome)) in checks.iter().zip(self.outcomes()).enumerate() {
-            let is_spared = any_denies && self.was_spared(check, checks);
-            if !check.policy().is_concurrency() || is_spared || outcome.cost() == 0 {
-                continue;
-            }
-            match taken.iter_mut().find(|(first, _)| checks[*first].shares_count_with(check)) {
-                Some((_, sum)) => *sum = sum.saturating_add(outcome.cost()),
-                None => taken.push((index, outcome.cost())),
-            }
-        }
-        taken
-    }
-
-    /// The slots that an admitted group took, for a refund by which a store frees them that knows nothing of slots. `None` if it
-    /// took none.
-    pub(crate) fn slot_charges<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
-        let charge = |(index, slots): (usize, u64)| {
-            // Whenever they are freed, they count.
-            let until = Timestamp::from_micros(u64::MAX);
-            Charge::new(checks[index].with_cost(slots), self.outcomes()[index].at(), until)
-        };
-        let charges: SmallVec<[Charge<'a>; 2]> = self.slots_taken(checks).into_iter().map(charge).collect();
-        (!charges.is_empty()).then(|| Reservation::new(charges, false))
-    }
-
     /// Whether the state of a check was not charged although the group passed: a shadow limit that counts there would deny.
-    fn was_spared(&self, check: &Check<'_>, checks: &[Check<'_>]) -> bool {
+    pub(crate) fn was_spared(&self, check: &Check<'_>, checks: &[Check<'_>]) -> bool {
         let mut limits = checks.iter().zip(self.outcomes());
         limits.any(|(other, outcome)| outcome.would_deny() && other.shares_count_with(check))
     }

@@ -15,6 +15,7 @@ use crate::caller::reset::{CallerCount, counts_of_name, distinct};
 use crate::config::RateLimitConfig;
 use crate::handler::computed::Computed;
 use crate::handler::registry::declared_limits;
+use crate::overrides::has_max;
 
 /// Largest number of rows that are shown for one caller.
 const MAX_COUNTS: usize = 20;
@@ -294,7 +295,7 @@ impl Candidate {
     fn asked(&self, count: &CallerCount) -> Option<Asked<'_>> {
         let policy = count.in_force.policy();
         // Without a `max` the largest one, so that a peek counts exactly.
-        let policy = if count.computed.has_max(&count.in_force) { policy.clone() } else { policy.largest() };
+        let policy = if has_max(count.computed, &count.in_force) { policy.clone() } else { policy.largest() };
         let asked = Asked { policy, partition: &self.partition, has_own_anchor: count.computed.anchor };
         (!count.in_force.is_off()).then_some(asked)
     }

@@ -215,7 +215,7 @@ impl Numbers {
         let overridden = Field::ALL.iter().map(|field| (field.as_str(), in_force.origin_of(*field)));
         Self {
             max: has_max.then(|| policy.max()),
-            window_us: (!policy.is_concurrency()).then(|| micros(policy.window())),
+            window_us: policy.rate_window().map(micros),
             calendar: computed.calendar_of(policy),
             burst: (has_max && policy.capacity() != policy.max()).then(|| policy.capacity()),
             block_us: policy.block().map(micros),

@@ -3,19 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use super::concurrency::{Entries, Told};
-use super::reader::{Encoded, Reader};
+use super::concurrency::{Entries, OwnEntry};
+use super::reader::{ABSENT, Encoded, Reader};
 use super::state::{State, Unpacked, each};
 use super::step::Step;
-use super::{
-    block, calendar_window, concurrency, fixed_window, sliding_window_counter, sliding_window_log,
-    token_bucket,
-};
+use super::{block, calendar_window, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
-
-/// Reply for a key that does not exist.
-const ABSENT: &[u8] = b".";
 
 /// Length in bytes of the state that `bytes` begin with; `None` if they are too few to know.
 pub(crate) fn encoded_len(algorithm: Algorithm, sub_windows: u64, bytes: &[u8]) -> Option<usize> {
@@ -82,39 +76,25 @@ impl Effect {
     }
 }
 
-/// The entries of slots in a script's reply. `None` if the bytes are malformed.
-fn entries(bytes: &[u8]) -> Option<Entries> {
-    if bytes == ABSENT { Some(Entries::default()) } else { Entries::decode(bytes) }
-}
-
-/// The numbers of this process in a script's reply about slots, after what it told. `None` if the bytes are malformed.
-pub(crate) fn own_slots(bytes: &[u8], now: Timestamp, told: Told) -> Option<Told> {
-    Some(entries(bytes)?.tell(told, now.as_micros()))
+/// The entry of this process in a script's reply, after what it told. `None` if the bytes are malformed.
+pub(crate) fn own_entry(bytes: &[u8], now: Timestamp, told: OwnEntry) -> Option<OwnEntry> {
+    Some(Entries::found(bytes)?.tell(told, now.as_micros()))
 }
 
 impl State {
-    /// Decodes a state from a script's reply, with the effect of earlier requests of the same batch. `None` if the bytes
-    /// are malformed.
-    pub(crate) fn decode(policy: &Policy, bytes: &[u8], now: Timestamp, effect: Effect) -> Option<Self> {
-        let unpacked = Unpacked::decode(policy, bytes, now.as_micros())?;
-        Some(Self::after(unpacked, policy, now, effect))
-    }
-
-    /// The state of slots from a script's reply, after what this process told.
-    pub(crate) fn decode_slots(
+    /// Decodes a state from a script's reply, after what this process told of itself, with the effect of earlier requests of the same
+    /// batch. `None` if the bytes are malformed.
+    pub(crate) fn decode(
         policy: &Policy,
         bytes: &[u8],
         now: Timestamp,
-        told: Told,
+        own: Option<&OwnEntry>,
         effect: Effect,
     ) -> Option<Self> {
-        let mut entries = entries(bytes)?;
-        entries.tell(told, now.as_micros());
-        let found = concurrency::State { since: now.as_micros(), held: entries.held() };
-        Some(Self::after(Unpacked::Concurrency(found), policy, now, effect))
-    }
-
-    fn after(mut unpacked: Unpacked, policy: &Policy, now: Timestamp, effect: Effect) -> Self {
+        let mut unpacked = match own {
+            Some(own) => Unpacked::Concurrency(Entries::found(bytes)?.state(*own, now.as_micros())),
+            None => Unpacked::decode(policy, bytes, now.as_micros())?,
+        };
         let mut state = Self::new(policy);
         match effect {
             Effect::Charged(units) => each!(unpacked, step => {
@@ -128,7 +108,7 @@ impl State {
             }
             Effect::Blocked(until) => state.pack(block::State { until: until.as_micros() }),
         }
-        state
+        Some(state)
     }
 }
 

@@ -17,12 +17,6 @@ absent! {
 }
 
 absent! {
-    pub(crate) struct HeldSlots {
-        pub(crate) fn count(_: &Policy, _: u64) -> Self;
-    }
-}
-
-absent! {
     pub(crate) struct FallbackCallers {
         pub(crate) fn new() -> Self;
         pub(crate) fn record(&self, _: impl FnOnce() -> usize);
@@ -31,6 +25,7 @@ absent! {
 
 absent! {
     pub(crate) fn decided(_: &Policy, _: Counted, _: bool);
+    pub(crate) fn held(_: &Policy, _: u64, _: bool);
     pub(crate) fn waits(_: &Policy, _: Duration);
     pub(crate) fn degraded(_: &[Check<'_>], _: Option<&[Outcome]>);
     pub(crate) fn failed(_: &StoreError);

@@ -11,7 +11,8 @@ absent! {
         pub(crate) fn new() -> Self;
         pub(crate) fn record(&self, _: &Check<'_>, _: Counted, _: bool);
         pub(crate) fn record_degraded(&self, _: &Policy);
-        pub(crate) fn hold(&self, _: &Policy, _: u64);
+        pub(crate) fn limit(&self, _: &Policy) -> Self;
+        pub(crate) fn hold(&self, _: u64, _: bool);
     }
 }
 
