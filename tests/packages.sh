@@ -8,7 +8,6 @@ crates=(ratelimit-core ratelimit-macros ratelimit-actix)
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 
-cargo run -q -p guide -- pages
 cargo package --no-verify --allow-dirty --quiet --target-dir "$place/packed" "${crates[@]/#/-p}"
 for crate in "${crates[@]}"; do
   tar -xzf "$place/packed/package/$crate"-*.crate -C "$place"
@@ -29,6 +28,6 @@ for crate in "${crates[@]}"; do
   test -s "$crate"-[0-9]*/README.md
 done
 export CARGO_TARGET_DIR="$place/target"
-# The documentation as docs.rs builds it: it has the pages of the guide, which are not in git.
+# The documentation as docs.rs builds it: it has the pages of the guide.
 RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --no-deps --all-features -p ratelimit-actix
 cargo test --workspace --all-features

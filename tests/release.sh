@@ -83,7 +83,6 @@ docs() {
   needs "rustup run nightly rustc --version" "rustup toolchain install nightly" || return 0
   local target=${CARGO_TARGET_DIR:-target}/release-docs
   rm -rf "$target/doc"
-  cargo run -q -p guide -- pages
   # One after the other, because a link leads only to documentation that is there. Dependencies whose traits are on every page have
   # theirs elsewhere, as on docs.rs.
   local crate elsewhere="-Z unstable-options"

@@ -95,7 +95,6 @@ features() {
 
 # As docs.rs builds it, with the guide; and the facade as everyone else does.
 documentation() {
-  cargo run -q -p guide -- pages
   RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc --workspace --no-deps --all-features
   RUSTDOCFLAGS="-D warnings" cargo doc -p ratelimit-actix --no-deps --all-features
 }

@@ -56,13 +56,13 @@ impl Way {
         match self {
             Self::Incr => "plain INCR",
             Self::Empty => "empty EVALSHA",
-            Self::Lean => "one lean EVALSHA a check",
+            Self::Lean => "lean script",
             Self::TwoKeys => "usual two-window script, two keys",
             Self::FixedWindow => "usual fixed-window script",
             Self::Log => "usual log, sorted set",
             Self::SubWindows => "usual sub-windows, hash",
             Self::Gcra => "GCRA as in redis_rate",
-            Self::LookThenCount => "look, then count (limitador's way)",
+            Self::LookThenCount => "look, then count",
         }
     }
 

@@ -74,7 +74,8 @@ pub fn round(number: f64) -> String {
 
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({} to {})", short(self.median), short(self.low), short(self.high))
+        let [median, low, high] = [self.median, self.low, self.high].map(short);
+        if low == high { f.write_str(&median) } else { write!(f, "{median} ({low}–{high})") }
     }
 }
 
@@ -102,6 +103,12 @@ mod tests {
         // A round on a machine that was busy is slower for both, and says the same.
         let spread = Spread::ratio(&[10.0, 100.0, 10.0], &[5.0, 50.0, 5.0]);
         assert_eq!(spread, Spread { low: 2.0, median: 2.0, high: 2.0 });
+    }
+
+    #[test]
+    fn rounds_that_agree_need_no_quartiles() {
+        assert_eq!(Spread { low: 1.2, median: 1.25, high: 1.3 }.to_string(), "1.25 (1.20–1.30)");
+        assert_eq!(Spread { low: 1.0, median: 1.0, high: 1.0 }.to_string(), "1.00");
     }
 
     #[test]

@@ -1,182 +1,131 @@
 //! Limits from a file: `[limit.NAME]` with the fields of a policy, and which requests and callers it is for.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
 
-use ratelimit_core::{Check, MAX_GROUP, Policy, PolicyError};
-use serde::Deserialize as _;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue, ValueDeserializer};
+use ratelimit_core::{MAX_GROUP, Policy};
+use serde::Deserialize;
+use toml::Table;
 
-use crate::caller::By;
-use crate::judge::DIGEST_KEY;
-use crate::pattern::Pattern;
+use crate::Failed;
+use crate::line::{CLIENTS, Request, first};
 
-/// A limit of the file.
-#[derive(Debug)]
-pub(crate) struct Limit {
-    pub(crate) policy: Policy,
-    pub(crate) by: By,
+/// A table of the file.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Fields {
+    by: Option<String>,
+    #[serde(default)]
     pub(crate) count: Count,
-    path: Option<Pattern>,
+    path: Option<String>,
     methods: Option<Vec<String>>,
+    #[serde(flatten)]
+    policy: Table,
 }
 
 /// Which answers count; the others give their unit back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Count {
+    #[default]
     All,
     Failures,
     Successes,
 }
 
-impl Limit {
-    /// All requests of an address.
-    pub(crate) fn of_everything() -> Result<Self, PolicyError> {
-        let policy = Policy::builder("everything").try_build()?;
-        Ok(Self { policy, by: By::Ip, count: Count::All, path: None, methods: None })
+/// Reads the limits of a file.
+pub(crate) fn parse(text: &str) -> Result<Vec<(Policy, Fields)>, Failed> {
+    let mut root: BTreeMap<String, BTreeMap<String, Fields>> = toml::from_str(text)?;
+    let limits = root.remove("limit").unwrap_or_default();
+    if !root.is_empty() || limits.is_empty() || limits.len() > MAX_GROUP {
+        return Err(format!("expected a table `limit` with 1 to {MAX_GROUP} limits, and nothing else").into());
+    }
+    let limit = |(name, fields): (String, Fields)| match policy(&name, &fields) {
+        Ok(policy) => Ok((policy, fields)),
+        Err(error) => Err(format!("limit `{name}`: {}", error.to_string().trim()).into()),
+    };
+    limits.into_iter().map(limit).collect()
+}
+
+fn policy(name: &str, fields: &Fields) -> Result<Policy, Failed> {
+    let mut policy = fields.policy.clone();
+    let is_file = |sign: char| sign.is_ascii_alphanumeric() || sign == '-' || sign == '_';
+    let is_caller = matches!(fields.by().split(':').next(), Some("ip" | "everyone" | "header" | "field"));
+    let is_path = fields.path.as_ref().is_none_or(|path| path.starts_with('/'));
+    // A refund finds its charge by the name. A replay shows what the limit would deny, in any mode.
+    let is_free = !["key", "name", "mode"].iter().any(|field| policy.contains_key(*field));
+    for (is_right, expected) in [
+        (name.chars().all(is_file), "a name of letters, digits, `-` and `_`: its picture is a file"),
+        (is_caller, "`by` as one of \"ip\", \"header:NAME\", \"field:NAME\", \"everyone\""),
+        (is_path, "`path` such as \"/login\", \"/users/{id}\" or \"/static/*\""),
+        (is_free, "no `key`, `name` and `mode`: the name of the table is that of the limit"),
+    ] {
+        if !is_right {
+            return Err(format!("expected {expected}").into());
+        }
+    }
+    policy.insert("key".to_owned(), name.into());
+    Ok(Policy::deserialize(policy)?)
+}
+
+impl Fields {
+    /// Whether the limit is for this request.
+    pub(crate) fn is_for(&self, request: &Request) -> bool {
+        let is_method = match &self.methods {
+            Some(methods) => methods.iter().any(|known| known.eq_ignore_ascii_case(&request.method)),
+            // Preflights of browsers: a service does not count them either.
+            None => request.method != "OPTIONS",
+        };
+        is_method && self.path.as_ref().is_none_or(|pattern| matches(pattern, &request.path))
     }
 
-    /// Whether the limit is for requests of this method and path.
-    pub(crate) fn is_for(&self, method: &str, path: &str) -> bool {
-        let is_method = match &self.methods {
-            Some(methods) => methods.iter().any(|known| known == method),
-            // Preflights of browsers: a service does not count them either.
-            None => method != "OPTIONS",
-        };
-        is_method && self.path.as_ref().is_none_or(|pattern| pattern.matches(path))
+    /// Who the caller is: `ip`, `everyone`, `header:NAME` or `field:NAME`.
+    pub(crate) fn by(&self) -> &str {
+        self.by.as_deref().unwrap_or("ip")
+    }
+
+    /// The caller of a request; `None` if the line does not tell.
+    pub(crate) fn caller<'r>(&self, request: &'r Request) -> Option<Cow<'r, str>> {
+        let by = self.by().to_lowercase();
+        match by.split_once(':') {
+            // A header field can be one of the log.
+            Some((_, name)) => first(&request.fields, &[&by, name]).map(Cow::Borrowed),
+            None if by == "ip" => first(&request.fields, &CLIENTS).map(grouped),
+            None => Some("everyone".into()),
+        }
+    }
+}
+
+/// Whether a path has all parts of a pattern: `{id}` is any one of them, and `*` is the rest.
+fn matches(pattern: &str, path: &str) -> bool {
+    let mut found = path.split('/');
+    for part in pattern.split('/') {
+        match found.next() {
+            _ if part == "*" => return true,
+            Some(found) if part == found || part.starts_with('{') && !found.is_empty() => {}
+            _ => return false,
+        }
+    }
+    found.next().is_none()
+}
+
+/// An IPv6 address counts by its network of 64 bits, as in a service. A name counts as it is.
+fn grouped(client: &str) -> Cow<'_, str> {
+    let network = |address: Ipv6Addr| Ipv6Addr::from_bits(address.to_bits() >> 64 << 64);
+    match client.parse::<IpAddr>().map(|address| address.to_canonical()) {
+        Ok(IpAddr::V6(address)) => format!("{}/64", network(address)).into(),
+        Ok(address) => address.to_string().into(),
+        Err(_) => client.into(),
     }
 }
 
 impl Count {
     /// Whether an answer with this status counts; one without a status does.
     pub(crate) fn includes(self, status: Option<u16>) -> bool {
-        match (self, status) {
-            (Self::All, _) | (_, None) => true,
-            (Self::Failures, Some(status)) => status >= 400,
-            (Self::Successes, Some(status)) => status < 400,
-        }
-    }
-}
-
-type Value<'i> = Spanned<DeValue<'i>>;
-
-/// A mistake and its place in the text.
-type Mistake = (usize, String);
-
-/// Reads a file with this name. An error names the line of the first mistake.
-pub(crate) fn parse(text: &str, file: &str) -> Result<Vec<Limit>, String> {
-    read(text).map_err(|(place, mistake)| {
-        let line = 1 + text.bytes().take(place).filter(|byte| *byte == b'\n').count();
-        format!("line {line} of {file}: {mistake}")
-    })
-}
-
-fn read(text: &str) -> Result<Vec<Limit>, Mistake> {
-    const EXPECTED: &str = "expected a table for each limit, such as [limit.login]";
-    let root = DeTable::parse(text).map_err(|error| {
-        (
-            error.span().map_or(0, |span| span.start),
-            format!("expected TOML: {}", error.message().trim().replace('\n', ", ")),
-        )
-    })?;
-    // In the order of the file.
-    let mut tables = BTreeMap::new();
-    for (key, value) in root.get_ref() {
-        let named = value.get_ref().as_table().filter(|_| key.get_ref() == "limit");
-        let Some(named) = named else { return Err((key.span().start, EXPECTED.to_owned())) };
-        for (name, value) in named {
-            let place = name.span().start;
-            let Some(table) = value.get_ref().as_table() else { return Err((place, EXPECTED.to_owned())) };
-            tables.insert(place, (name.get_ref(), table));
-        }
-    }
-    if tables.is_empty() {
-        return Err((0, format!("{EXPECTED}, found none")));
-    }
-    let mut limits: Vec<Limit> = Vec::new();
-    for (place, (name, table)) in &tables {
-        let limit = limit(*place, name, table)?;
-        for ((other, _), before) in tables.values().zip(&limits) {
-            if let Some((fields, mistake)) = same(&before.policy, &limit.policy) {
-                let own = fields[0];
-                let field = fields.iter().find_map(|field| table.get(*field));
-                let place = field.map_or(*place, |value| value.span().start);
-                return Err((
-                    place,
-                    format!("limit `{name}`: {mistake} limit `{other}`; give it a `{own}` of its own"),
-                ));
-            }
-        }
-        limits.push(limit);
-    }
-    if limits.len() > MAX_GROUP {
-        return Err((0, format!("expected at most {MAX_GROUP} limits, found {}", limits.len())));
-    }
-    Ok(limits)
-}
-
-/// What two limits may not have in common, because a refund finds its charge by the name: the fields that tell it, and a text.
-fn same(a: &Policy, b: &Policy) -> Option<(&'static [&'static str], &'static str)> {
-    let digest = |policy| Check::new(policy, "").digest(&DIGEST_KEY);
-    if digest(a) == digest(b) {
-        return Some((&["key"], "its key, algorithm and window are equal, so it would share the counts of"));
-    }
-    (a.name() == b.name()).then_some((&["name", "key"], "it has the same name as"))
-}
-
-fn limit(place: usize, name: &str, table: &DeTable<'_>) -> Result<Limit, Mistake> {
-    let (mut by, mut count, mut path, mut methods) = (By::Ip, Count::All, None, None);
-    // The rest is a policy.
-    let mut fields = DeTable::new();
-    for (key, value) in table {
-        let wrong = |expected: &str| {
-            (value.span().start, format!("`{}` of limit `{name}`: {expected}", key.get_ref()))
-        };
-        match key.get_ref().as_ref() {
-            "by" => by = By::parse(text(value).map_err(&wrong)?).map_err(wrong)?,
-            "count" => count = Count::parse(text(value).map_err(&wrong)?).map_err(wrong)?,
-            "path" => path = Some(Pattern::parse(text(value).map_err(&wrong)?).map_err(wrong)?),
-            "methods" => methods = Some(methods_of(value).map_err(wrong)?),
-            // A replay shows what the limit would deny, in any mode.
-            "mode" if value.get_ref().as_str() == Some("shadow") => {}
-            _ => _ = fields.insert(key.clone(), value.clone()),
-        }
-    }
-    if !table.contains_key("key") {
-        let value = Spanned::new(place..place, DeValue::String(name.into()));
-        fields.insert(Spanned::new(place..place, "key".into()), value);
-    }
-    let fields = ValueDeserializer::from(Spanned::new(place..place, DeValue::Table(fields)));
-    let policy = Policy::deserialize(fields).map_err(|error| {
-        let mut message = error.message().trim().to_owned();
-        if message.starts_with("unknown field") {
-            message += ", `by`, `path`, `methods`, `count`";
-        }
-        (error.span().map_or(place, |span| span.start), format!("limit `{name}`: {message}"))
-    })?;
-    Ok(Limit { policy, by, count, path, methods })
-}
-
-fn text<'v>(value: &'v Value<'_>) -> Result<&'v str, &'static str> {
-    value.get_ref().as_str().ok_or("expected a string")
-}
-
-fn methods_of(value: &Value<'_>) -> Result<Vec<String>, &'static str> {
-    const EXPECTED: &str = "expected a list such as [\"GET\", \"POST\"]";
-    let methods = value.get_ref().as_array().ok_or(EXPECTED)?.iter().map(|method| {
-        let method = method.get_ref().as_str().filter(|method| !method.is_empty());
-        method.map(str::to_ascii_uppercase).ok_or(EXPECTED)
-    });
-    methods.collect()
-}
-
-impl Count {
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        match text {
-            "all" => Ok(Self::All),
-            "failures" => Ok(Self::Failures),
-            "successes" => Ok(Self::Successes),
-            _ => Err("expected one of \"all\", \"failures\", \"successes\""),
-        }
+        status.is_none_or(|status| match self {
+            Self::All => true,
+            Self::Failures => status >= 400,
+            Self::Successes => status < 400,
+        })
     }
 }

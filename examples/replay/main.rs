@@ -2,110 +2,76 @@
 //!
 //! `cargo run --release --example replay --features replay -- --help`, and `cargo test --example replay --features replay`.
 //!
-//! A line of a log becomes a request ([`line`]), which gets its instant from the clock of the log ([`clock`]). The limits of a file
-//! ([`limits`]) that apply to it are one group, about which `decide_with` of the core decides ([`judge`]). The rest counts what was
-//! decided, in bounded memory ([`tally`]), and shows it ([`report`], [`picture`]).
+//! A line of a log becomes a request ([`line`]). The limits of a file ([`limits`]) that apply to it are one group, about which
+//! `decide_with` of the core decides ([`replay`]). The rest counts what was decided, and shows it ([`report`], [`picture`]).
 
-mod caller;
 mod census;
-mod clock;
 mod day;
-mod input;
-mod judge;
 mod limits;
 mod line;
-mod most_denied;
-mod options;
-mod pattern;
 mod picture;
 mod replay;
 mod report;
-mod tally;
-mod timeline;
-
 #[cfg(test)]
 mod tests;
 
 use std::env;
-use std::error::Error;
-use std::fs;
-use std::io::{self, BufWriter, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, BufReader, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::input::{Log, Progress};
-use crate::limits::Limit;
-use crate::options::{Command, Options, USAGE};
+use lexopt::prelude::{Long, Short, Value, ValueExt as _};
+
 use crate::replay::Replay;
 
+const USAGE: &str = "\
+Replays access logs under rate limits: what would these limits have done?
+
+Usage: replay [--pictures FOLDER] LIMITS.toml LOG...
+       replay --made-up-day              prints a log to try
+
+LOG is a file, /dev/stdin as well. Its lines have the common or the combined log format, or are JSON
+objects. Give several logs in the order of their times. The pictures go into the folder, by default the
+current one. docs/numbers.md tells the fields of LIMITS.toml, and what the figures mean.
+";
+
 /// Any error; its text is for the user.
-type Failed = Box<dyn Error>;
+type Failed = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
-    let stdout = &mut BufWriter::new(io::stdout().lock());
-    let result = run(env::args().skip(1), Box::new(io::stdin()), stdout);
-    match result.and_then(|()| Ok(stdout.flush()?)) {
-        Ok(()) => ExitCode::SUCCESS,
-        // A reader such as `head` has seen enough.
-        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
-        Err(error) => {
-            // What was counted before the error.
-            let _ = stdout.flush();
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
+    let printed = run(env::args().skip(1)).and_then(|text| Ok(io::stdout().write_all(text.as_bytes())?));
+    if let Err(error) = printed {
+        eprintln!("error: {error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// What the program prints.
+fn run(arguments: impl IntoIterator<Item = String>) -> Result<String, Failed> {
+    let (mut files, mut folder) = (Vec::new(), PathBuf::from("."));
+    let mut parser = lexopt::Parser::from_args(arguments);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Short('h') | Long("help") => return Ok(USAGE.to_owned()),
+            Long("made-up-day") => return Ok(day::log()),
+            Long("pictures") => folder = parser.value()?.into(),
+            Value(file) => files.push(file.string()?),
+            unknown => return Err(format!("{}; --help lists the options", unknown.unexpected()).into()),
         }
     }
-}
-
-fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// The program, on any input and output.
-fn run(
-    arguments: impl IntoIterator<Item = String>,
-    stdin: Box<dyn Read>,
-    stdout: &mut dyn Write,
-) -> Result<(), Failed> {
-    match options::read(arguments)? {
-        Command::Help => Ok(stdout.write_all(USAGE.as_bytes())?),
-        Command::MadeUpDay { users } => Ok(day::write(users, stdout)?),
-        Command::Replay(options) => replay_logs(&options, stdin, stdout),
+    let (limits, logs) = files.split_first().ok_or("expected a file of limits and a log; see --help")?;
+    let failed = |file: &String, error| format!("{file} cannot be read: {error}");
+    let text = fs::read_to_string(limits).map_err(|error| failed(limits, error))?;
+    let limits = limits::parse(&text).map_err(|error| format!("{limits}: {error}"))?;
+    let mut replay = Replay::new(limits);
+    for log in logs {
+        let file = File::open(log).map_err(|error| failed(log, error))?;
+        replay.read(log, BufReader::new(file)).map_err(|error| failed(log, error))?;
     }
-}
-
-fn replay_logs(options: &Options, stdin: Box<dyn Read>, stdout: &mut dyn Write) -> Result<(), Failed> {
-    let mut replay = Replay::new(limits(options)?, options.max_callers, options.suggest)?;
-    let (mut stdin, mut broken) = (Some(stdin), None);
-    for name in &options.logs {
-        let progress = Progress::start(name);
-        let mut log = Log::open(name, &mut stdin, &progress)?;
-        // What follows a broken part is lost, what came before counts.
-        if let Err(error) = replay.read(&mut log)? {
-            broken = Some(format!("{name} cannot be read after its line {}: {error}", log.number()));
-            break;
-        }
+    if replay.requests == 0 {
+        return Err(format!("no line of the logs is a request\n  {}", replay.shown.join("\n  ")).into());
     }
-    if replay.requests == 0
-        && let Some(error) = broken
-    {
-        return Err(error.into());
-    }
-    replay.check()?;
-    if options.suggest {
-        report::suggestions(&replay, stdout)?;
-    } else {
-        let pictures = picture::write(&replay, &options.pictures)?;
-        report::write(&replay, &pictures, stdout)?;
-    }
-    broken.map_or(Ok(()), |error| Err(error.into()))
-}
-
-/// The limits of the file, or one about all requests of an address.
-fn limits(options: &Options) -> Result<Vec<Limit>, Failed> {
-    let Some(file) = &options.limits else { return Ok(vec![Limit::of_everything()?]) };
-    let text =
-        fs::read_to_string(file).map_err(|error| format!("{} cannot be read: {error}", file.display()))?;
-    let name =
-        file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into());
-    Ok(limits::parse(&text, &name)?)
+    report::text(&replay, &folder)
 }

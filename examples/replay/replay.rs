@@ -1,178 +1,145 @@
 //! The replay: lines of logs in, figures out.
+//!
+//! A store would read its own clock. Here the clock is that of the log, so this is the part of a store below the clock: a table of
+//! states, `decide_with` and `refund_with`.
 
-use std::borrow::Cow;
-use std::io;
+use std::collections::HashMap;
+use std::io::{self, BufRead};
 use std::time::Duration;
 
-use ratelimit_core::{Check, PolicyError, Timestamp};
+use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with};
+use ratelimit_core::{Algorithm, Check, GroupOutcome, Policy, Timestamp};
 
-use crate::Failed;
-use crate::clock::LogClock;
-use crate::input::Log;
-use crate::judge::{DIGEST_KEY, Judge};
-use crate::limits::Limit;
-use crate::line::{Request, Unreadable};
-use crate::tally::Tally;
+use crate::census::Census;
+use crate::limits::Fields;
+use crate::line::Request;
+use crate::picture::Seconds;
 
-/// After so many lines of which none can be read, the log has another format; after so many requests without a caller, the limit
-/// asks for something that the log does not have.
-const PATIENCE: u64 = 10_000;
-/// Unreadable lines that are shown.
-const SHOWN: usize = 3;
+/// Key of the digests that stand for callers. A store has a secret one; the result of a replay should not be random.
+const DIGEST_KEY: [u8; 16] = *b"not a secret key";
+/// Seconds of the windows whose numbers are told beside those of the limit's own.
+const WINDOWS: [u64; 5] = [1, 10, 60, 3_600, 86_400];
 
 /// The limits, and all that is known about their requests so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Replay {
-    pub(crate) limits: Vec<Limit>,
+    pub(crate) limits: Vec<(Policy, Fields)>,
     /// One for each limit.
     pub(crate) tallies: Vec<Tally>,
-    judge: Judge,
-    pub(crate) clock: LogClock,
+    states: HashMap<u128, State>,
     pub(crate) requests: u64,
-    /// Lines that are no request.
-    pub(crate) unreadable: u64,
-    /// The first of them: its place, what was expected, and its begin.
-    pub(crate) shown: Vec<(String, Unreadable, String)>,
-    /// Of the first request and the last one.
+    /// Instants of the first request and the last one.
     pub(crate) span: Option<(Timestamp, Timestamp)>,
+    /// Times that were earlier than the one before.
+    pub(crate) late: u64,
+    /// Lines that are no request, and the first three of them with what was expected.
+    pub(crate) unreadable: u64,
+    pub(crate) shown: Vec<String>,
 }
 
-/// What a service with these limits would have answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// Under no limit.
-    Unlimited,
-    Admitted,
-    /// Denied, with the wait.
-    Denied(Option<Duration>),
-    /// Not judged, for want of room for another caller.
-    NoRoom,
+/// What a limit decided.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) requests: u64,
+    pub(crate) denied: u64,
+    /// Requests whose line does not tell the caller; not judged.
+    pub(crate) without_caller: u64,
+    pub(crate) longest_wait: Duration,
+    /// Denials of each caller.
+    pub(crate) denials: HashMap<String, u64>,
+    pub(crate) seconds: Seconds,
+    /// For each window.
+    pub(crate) censuses: Vec<Census>,
 }
 
 impl Replay {
-    pub(crate) fn new(limits: Vec<Limit>, max_callers: usize, suggest: bool) -> Result<Self, PolicyError> {
-        let tallies = limits.iter().map(|limit| Tally::new(limit, max_callers, suggest));
-        let tallies = tallies.collect::<Result<_, _>>()?;
-        let judge = Judge::new(max_callers.saturating_mul(limits.len()));
-        Ok(Self {
-            limits,
-            tallies,
-            judge,
-            clock: LogClock::default(),
-            requests: 0,
-            unreadable: 0,
-            shown: Vec::new(),
-            span: None,
-        })
+    pub(crate) fn new(limits: Vec<(Policy, Fields)>) -> Self {
+        let tallies = limits.iter().map(|(policy, _)| Tally::new(policy)).collect();
+        Self { limits, tallies, ..Self::default() }
     }
 
-    /// Replays a log up to its end, or to where it cannot be read: then the inner result is the error.
-    pub(crate) fn read(&mut self, log: &mut Log) -> Result<io::Result<()>, Failed> {
-        loop {
-            match log.next() {
-                Ok(true) => {}
-                Ok(false) => return Ok(Ok(())),
-                Err(error) => return Ok(Err(error)),
-            }
-            let line = log.line();
-            if line.iter().all(u8::is_ascii_whitespace) {
-                continue;
-            }
-            match Request::parse(line) {
-                Ok(request) => _ = self.request(&request)?,
+    /// Replays the log with this name.
+    pub(crate) fn read(&mut self, log: &str, lines: impl BufRead) -> io::Result<()> {
+        for (number, line) in (1..).zip(lines.split(b'\n')) {
+            let line = line?;
+            let line = String::from_utf8_lossy(&line);
+            match Request::parse(line.trim()) {
+                Ok(request) => _ = self.request(&request),
                 Err(expected) => {
-                    self.skip(log, expected);
-                    if self.requests == 0 && self.unreadable >= PATIENCE {
-                        self.check()?;
-                    }
+                    self.unreadable += 1;
+                    let found = format!("expected {expected}; found `{}`", shown(&line));
+                    self.shown.push(format!("line {number} of {log}: {found}"));
+                    self.shown.truncate(3);
                 }
-            }
-        }
-    }
-
-    fn skip(&mut self, log: &Log, expected: Unreadable) {
-        self.unreadable += 1;
-        if self.shown.len() < SHOWN {
-            // Without characters that would change the terminal.
-            let begin: String =
-                String::from_utf8_lossy(log.line()).chars().take(100).flat_map(char::escape_debug).collect();
-            self.shown.push((log.place(), expected, begin));
-        }
-    }
-
-    /// Decides about a request under all limits that are for it: one group, as the attributes of a handler.
-    pub(crate) fn request(&mut self, request: &Request<'_>) -> Result<Answer, Failed> {
-        let now = self.clock.read(request.at);
-        self.requests += 1;
-        self.span = Some((self.span.map_or(now, |(first, _)| first), now));
-        let mut callers: Vec<(usize, Cow<'_, str>)> = Vec::new();
-        for (index, limit) in self.limits.iter().enumerate() {
-            if limit.is_for(&request.method, &request.path) {
-                match limit.by.caller(request) {
-                    Some(caller) => callers.push((index, caller)),
-                    None => miss(limit, &mut self.tallies[index], request)?,
-                }
-            }
-        }
-        if callers.is_empty() {
-            return Ok(Answer::Unlimited);
-        }
-        let checks =
-            callers.iter().map(|(index, caller)| Check::new(&self.limits[*index].policy, caller.as_bytes()));
-        let group: Vec<Check<'_>> = checks.collect();
-        let Some(outcome) = self.judge.check(&group, now) else {
-            for (index, _) in callers {
-                self.tallies[index].without_room += 1;
-            }
-            return Ok(Answer::NoRoom);
-        };
-        for (((index, caller), check), of_limit) in callers.iter().zip(&group).zip(outcome.outcomes()) {
-            let limit = &self.limits[*index];
-            let counts = limit.count.includes(request.status);
-            if !counts {
-                self.judge.refund(&group, &outcome, limit.policy.name());
-            }
-            let caller = (&**caller, check.digest(&DIGEST_KEY));
-            self.tallies[*index].add(caller, of_limit, outcome.is_allowed(), counts, now);
-        }
-        Ok(if outcome.is_allowed() { Answer::Admitted } else { Answer::Denied(outcome.retry_after()) })
-    }
-
-    /// Whether there is something to show.
-    pub(crate) fn check(&self) -> Result<(), Failed> {
-        if self.requests == 0 {
-            return Err(match self.shown.first() {
-                Some((place, expected, line)) => {
-                    format!("none of {} lines can be read: {place} is `{line}`; {expected}", self.unreadable)
-                        .into()
-                }
-                None => "the log is empty: there is nothing to replay".into(),
-            });
-        }
-        for (limit, tally) in self.limits.iter().zip(&self.tallies) {
-            if tally.requests == 0 && tally.without_caller > 0 {
-                let error = format!(
-                    "limit `{}` counts by {}, but none of the {} requests under it has that",
-                    limit.policy.key(),
-                    limit.by,
-                    tally.without_caller
-                );
-                return Err(error.into());
             }
         }
         Ok(())
     }
+
+    /// Decides about a request under all limits that are for it: one group, as the attributes of a handler. `None` if there are none.
+    pub(crate) fn request(&mut self, request: &Request) -> Option<GroupOutcome> {
+        self.requests += 1;
+        // Servers write a line when a request ends, so its time may be earlier than that of the line before.
+        let (first, latest) = self.span.unwrap_or((request.at, request.at));
+        let now = latest.max(request.at);
+        self.span = Some((first, now));
+        self.late += u64::from(now > request.at);
+        let mut group = Vec::new();
+        for (place, (policy, fields)) in self.limits.iter().enumerate() {
+            match fields.caller(request) {
+                _ if !fields.is_for(request) => {}
+                Some(caller) => group.push((place, policy, caller)),
+                None => self.tallies[place].without_caller += 1,
+            }
+        }
+        if group.is_empty() {
+            return None;
+        }
+        let checks = group.iter().map(|(_, policy, caller)| Check::new(policy, caller.as_bytes()));
+        let checks: Vec<Check<'_>> = checks.collect();
+        let outcome = decide_with(&checks, Operation::Check, now, &DIGEST_KEY, &mut self.states).outcome;
+        for (((place, policy, caller), check), of_limit) in group.iter().zip(&checks).zip(outcome.outcomes())
+        {
+            let counts = self.limits[*place].1.count.includes(request.status);
+            let reservation = outcome.reservation(&checks).filter(|_| !counts);
+            if let Some(charge) = reservation.and_then(|reservation| reservation.limit(policy.name())) {
+                refund_with(&charge, outcome.at(), &DIGEST_KEY, &mut self.states);
+            }
+            let tally = &mut self.tallies[*place];
+            for census in &mut tally.censuses {
+                census.add(check.digest(&DIGEST_KEY), now, counts);
+            }
+            tally.requests += 1;
+            let second = tally.seconds.entry(now.as_micros() / 1_000_000).or_default();
+            if outcome.is_allowed() {
+                second.0 += 1;
+            } else if !of_limit.is_allowed() {
+                second.1 += 1;
+                tally.denied += 1;
+                tally.longest_wait = tally.longest_wait.max(of_limit.retry_after().unwrap_or_default());
+                *tally.denials.entry(caller.to_string()).or_default() += 1;
+            }
+        }
+        Some(outcome)
+    }
 }
 
-/// Counts a request whose line does not tell the caller.
-fn miss(limit: &Limit, tally: &mut Tally, request: &Request<'_>) -> Result<(), Failed> {
-    tally.without_caller += 1;
-    if tally.requests == 0 && tally.without_caller == PATIENCE {
-        let (key, by, known) = (limit.policy.key(), &limit.by, request.known());
-        let error = format!(
-            "limit `{key}` counts by {by}, but none of the first {PATIENCE} requests under it has that; this log has {known}"
-        );
-        return Err(error.into());
+impl Tally {
+    fn new(policy: &Policy) -> Self {
+        let mut windows = vec![policy.window()];
+        // Another window of a bucket would be another rate.
+        if policy.algorithm() != Algorithm::TokenBucket {
+            windows.extend(WINDOWS.map(Duration::from_secs));
+        }
+        windows.sort_unstable();
+        windows.dedup();
+        // Without those that the sub-windows do not divide.
+        let censuses = windows.into_iter().filter_map(|window| Census::new(policy, window).ok());
+        Self { censuses: censuses.collect(), ..Self::default() }
     }
-    Ok(())
+}
+
+/// The begin of a text that a client may have chosen, without characters that would change a terminal.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(100).flat_map(char::escape_debug).collect()
 }

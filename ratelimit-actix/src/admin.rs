@@ -1,11 +1,11 @@
 //! The operator's scope: a page and JSON about every limit of this process.
 
 mod look;
-mod page;
 mod sampler;
 mod token;
 mod view;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
@@ -16,9 +16,8 @@ use actix_web::http::header::{
 };
 use actix_web::http::{Method, StatusCode};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
-use maud::Markup;
 use ratelimit_core::RateLimiter;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use self::look::{Fields, LookError, LookView, Subject};
 use self::sampler::Sampler;
@@ -34,14 +33,14 @@ use self::sampler::Sampler;
 ///
 /// | path | answer |
 /// |---|---|
-/// | `GET /` | the page: every limit, the store, the callers that were denied most |
+/// | `GET /` | the page: every limit, the store, the callers that were denied most; it needs scripts, which ask for the JSON below |
 /// | `GET /limits.json` | every limit: place in the source, numbers in force, counts since the start, the last ten minutes |
 /// | `GET /overrides.json` | the overrides as a whole: their file, numbers of limits and rows, why newer contents are not in force; `null` without |
 /// | `GET /store.json` | the state of the store: kind, readiness, and the fields of [`StoreStatus`](ratelimit_core::store::StoreStatus) |
 /// | `GET /callers.json` | the 100 callers that were denied most |
 /// | `GET /token` | the token that the next two want, as text |
-/// | `POST /look`, `POST /look.json` | what is left to one caller under one limit; charges nothing |
-/// | `POST /reset`, `POST /reset.json` | forgets what is counted for one caller under one limit; logs a warning |
+/// | `POST /look.json` | what is left to one caller under one limit; charges nothing |
+/// | `POST /reset.json` | forgets what is counted for one caller under one limit; logs a warning |
 ///
 /// The last two take the fields of a form: `token` (or the header field `X-CSRF-Token`), `limit`, and `caller` or `digest`. A
 /// caller is written as on the page: `192.0.2.1`, `text acct-42`, `number 7`, `everyone`; a line for each part of a tuple;
@@ -55,7 +54,7 @@ use self::sampler::Sampler;
 ///
 /// The numbers are those of this process. With several processes, metrics have the sum; the page is for one of them.
 ///
-/// Nothing on the page comes from elsewhere. Its content security policy allows no inline script, and all values are escaped.
+/// Nothing on the page comes from elsewhere. Its content security policy allows no inline script, and its script writes all values as text.
 /// Callers are shown as digests; see [`show_callers`](Admin::show_callers).
 ///
 /// # Examples
@@ -138,44 +137,40 @@ enum Endpoint {
     Callers,
     Token,
     Look,
-    LookJson,
     Reset,
-    ResetJson,
 }
 
 impl Endpoint {
-    const ALL: [(&str, Self); 13] = [
+    const ALL: [(&str, Self); 11] = [
         ("", Self::Scope),
         ("/", Self::Page),
         ("/style.css", Self::Style),
-        ("/live.js", Self::Script),
+        ("/page.js", Self::Script),
         ("/limits.json", Self::Limits),
         ("/overrides.json", Self::Overrides),
         ("/store.json", Self::Store),
         ("/callers.json", Self::Callers),
         ("/token", Self::Token),
-        ("/look", Self::Look),
-        ("/look.json", Self::LookJson),
-        ("/reset", Self::Reset),
-        ("/reset.json", Self::ResetJson),
+        ("/look.json", Self::Look),
+        ("/reset.json", Self::Reset),
     ];
 
     /// Whether the request names a caller, in a form.
     const fn takes_form(self) -> bool {
-        matches!(self, Self::Look | Self::LookJson | Self::Reset | Self::ResetJson)
+        matches!(self, Self::Look | Self::Reset)
     }
 }
 
 /// Number of callers in JSON.
 const CALLERS_IN_JSON: usize = 100;
 
-/// Fields of every response. Scripts, styles and forms are those of the scope, and nothing is inline.
+/// Fields of every response. Script, style and JSON are those of the scope, nothing is inline, and no form is sent.
 fn headers() -> [(HeaderName, &'static str); 5] {
     [
         (
             CONTENT_SECURITY_POLICY,
-            "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; \
-         base-uri 'none'; frame-ancestors 'none'",
+            "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; \
+         frame-ancestors 'none'",
         ),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (X_FRAME_OPTIONS, "DENY"),
@@ -210,13 +205,9 @@ impl Services {
         let Admin { limiter, show_callers, .. } = &self.admin;
         match endpoint {
             Endpoint::Scope => to_page(req),
-            Endpoint::Page => {
-                let query = web::Query::<PageQuery>::from_query(req.query_string());
-                let page = query.map_or(1, |query| query.page);
-                html(StatusCode::OK, page::overview(limiter, page, *show_callers))
-            }
+            Endpoint::Page => asset("text/html; charset=utf-8", include_str!("admin/page.html")),
             Endpoint::Style => asset("text/css; charset=utf-8", include_str!("admin/style.css")),
-            Endpoint::Script => asset("text/javascript; charset=utf-8", include_str!("admin/live.js")),
+            Endpoint::Script => asset("text/javascript; charset=utf-8", include_str!("admin/page.js")),
             Endpoint::Limits => json(StatusCode::OK, &view::limits(limiter, *show_callers)),
             Endpoint::Overrides => json(StatusCode::OK, &limiter.overrides_status()),
             Endpoint::Store => json(StatusCode::OK, &view::store(limiter)),
@@ -224,28 +215,10 @@ impl Services {
                 json(StatusCode::OK, &view::callers(limiter, CALLERS_IN_JSON, *show_callers))
             }
             Endpoint::Token => asset("text/plain; charset=utf-8", token::token()),
-            Endpoint::Look | Endpoint::Reset => self.caller_page(endpoint, req, payload).await,
-            Endpoint::LookJson | Endpoint::ResetJson => match fields(req, payload).await {
-                Ok(fields) => match self.caller(endpoint, req, &fields).await {
-                    Ok(view) => json(StatusCode::OK, &view),
-                    Err(error) => json_error(&error),
-                },
+            Endpoint::Look | Endpoint::Reset => match self.caller(endpoint, req, payload).await {
+                Ok(view) => json(StatusCode::OK, &view),
                 Err(error) => json_error(&error),
             },
-        }
-    }
-
-    async fn caller_page(&self, endpoint: Endpoint, req: &HttpRequest, payload: Payload) -> HttpResponse {
-        let fields = match fields(req, payload).await {
-            Ok(fields) => fields,
-            Err(error) => return html(error.status(), page::error(&error)),
-        };
-        match self.caller(endpoint, req, &fields).await {
-            Ok(view) => {
-                let subject = page::Subject { digest: fields.digest(), caller: &fields.caller };
-                html(StatusCode::OK, page::look(&view, &subject))
-            }
-            Err(error) => html(error.status(), page::error(&error)),
         }
     }
 
@@ -254,15 +227,17 @@ impl Services {
         &self,
         endpoint: Endpoint,
         req: &HttpRequest,
-        fields: &Fields,
+        mut payload: Payload,
     ) -> Result<LookView, LookError> {
+        let form = web::Form::<Fields>::from_request(req, &mut payload).await;
+        let fields = form.map_err(|_| LookError::Form)?;
         if !token::is_same_origin(req, fields.token.as_deref()) {
             return Err(LookError::Token);
         }
         let limiter = &self.admin.limiter;
-        let mut subject = Subject::find(req, fields, limiter)?;
+        let mut subject = Subject::find(req, &fields, limiter)?;
         let show_callers = self.admin.show_callers;
-        if !matches!(endpoint, Endpoint::Reset | Endpoint::ResetJson) {
+        if !matches!(endpoint, Endpoint::Reset) {
             return subject.look(limiter, show_callers).await;
         }
         let was_counted = subject.reset(limiter).await?;
@@ -271,25 +246,10 @@ impl Services {
     }
 }
 
-/// The query of the page.
-#[derive(Deserialize)]
-struct PageQuery {
-    page: usize,
-}
-
-async fn fields(req: &HttpRequest, mut payload: Payload) -> Result<Fields, LookError> {
-    let form = web::Form::<Fields>::from_request(req, &mut payload).await;
-    form.map(web::Form::into_inner).map_err(|_| LookError::Form)
-}
-
 /// A redirect to the page, relative to the last part of the path, so that it also works behind a proxy that changes paths.
 fn to_page(req: &HttpRequest) -> HttpResponse {
     let last = req.path().rsplit('/').next().unwrap_or_default();
     HttpResponse::PermanentRedirect().insert_header((LOCATION, format!("./{last}/"))).finish()
-}
-
-fn html(status: StatusCode, page: Markup) -> HttpResponse {
-    HttpResponse::build(status).content_type("text/html; charset=utf-8").body(page.into_string())
 }
 
 fn asset(content_type: &'static str, text: &'static str) -> HttpResponse {
@@ -301,9 +261,5 @@ fn json(status: StatusCode, view: &impl Serialize) -> HttpResponse {
 }
 
 fn json_error(error: &LookError) -> HttpResponse {
-    #[derive(Serialize)]
-    struct ErrorView {
-        error: String,
-    }
-    json(error.status(), &ErrorView { error: error.to_string() })
+    json(error.status(), &BTreeMap::from([("error", error.to_string())]))
 }

@@ -10,18 +10,17 @@ use std::task::{Context, Poll};
 
 use actix_web::{HttpMessage, HttpRequest};
 use ratelimit_core::clock::{Clock, SystemClock};
-use ratelimit_core::{Check, Decision, GroupOutcome, InForce, Outcome, Policy, RateLimiter, Slots};
+use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter};
 use smallvec::SmallVec;
 
 use crate::caller;
 use crate::config::RateLimitConfig;
-use crate::overrides::LimitRows;
 use crate::quotas::{AppliedLimit, AppliedLimits, Quotas, all_quotas, note_not_counted};
 use crate::request::deadline::RequestDeadline;
-use crate::response::{MissingCaller, RateLimited, Rejection, Unavailable};
+use crate::response::{Held, MissingCaller, RateLimited, Rejection, Unavailable};
 
 /// The slots of an admitted request, to be held until its response has been sent; or why it is rejected.
-pub(crate) type AdmissionResult = Result<Slots, Box<Rejection>>;
+pub(crate) type AdmissionResult = Result<Held, Box<Rejection>>;
 
 /// A decision that is made, or that needs a round trip.
 ///
@@ -62,18 +61,6 @@ pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
     is_counted
 }
 
-/// Whether a limit rejects a request of which a value is missing, such as its caller. A shadow limit does not, and neither does one
-/// that is off.
-#[cold]
-pub(crate) fn rejects_without_value(
-    limiter: &RateLimiter,
-    policy: &Policy,
-    rows: Option<&LimitRows>,
-) -> bool {
-    let limit = rows.map(LimitRows::limit);
-    !limit.is_some_and(InForce::is_off) && limiter.enforces(limit.map_or(policy, InForce::policy))
-}
-
 /// Checks all limits with `limiter`, and moves them with the outcome to the quotas of the request. `None` if that takes a round
 /// trip; then nothing is charged, and the limits stay for [`decide_by_store`].
 #[inline]
@@ -84,7 +71,7 @@ pub(crate) fn try_decide(
     limits: &mut AppliedLimits,
 ) -> Option<AdmissionResult> {
     if limits.is_empty() {
-        return Some(Ok(Slots::default()));
+        return Some(Ok(Held::default()));
     }
     // Most handlers have one limit, whose check needs no list.
     let outcome = match &limits[..] {

@@ -24,7 +24,7 @@
 //! ```
 //!
 //! Send eleven requests within one clock minute: the eleventh gets 429. [`rate_limit`](macro@rate_limit) documents the arguments
-//! of the attribute, [`Algorithm`] the guarantees of the algorithms. The [guide] has pictures, recipes, and the meaning of every
+//! of the attribute, [`Algorithm`] the guarantees of the algorithms. The [guide] has recipes, and the meaning of every
 //! message.
 //!
 //! # Which limiter counts
@@ -120,8 +120,8 @@ mod unlimited;
 pub use ratelimit_core as core;
 pub use ratelimit_core::{
     Algorithm, Charge, Check, Decision, GroupOutcome, InstallError, MAX_GROUP, MemoryStore, OnError, Outcome,
-    OwnedReservation, Policy, PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation,
-    Slots, StoreError, Timestamp, WaitError,
+    Policy, PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, Slots, StoreError,
+    Timestamp, WaitError,
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{Breaker, RedisConfigError, RedisStore, RedisStoreBuilder};

@@ -14,7 +14,7 @@ use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready};
 use actix_web::http::Method;
 use actix_web::{Error, HttpRequest};
-use ratelimit_core::{MAX_GROUP, Slots};
+use ratelimit_core::MAX_GROUP;
 use smallvec::SmallVec;
 
 use self::filter::Filter;
@@ -25,7 +25,7 @@ use crate::decision::respond::{reject, write_quotas};
 use crate::decision::{Admission, AdmissionResult, decide_by_store, is_counted, try_decide};
 use crate::quotas::Quotas;
 use crate::request::nearest_limiter;
-use crate::response::{hold, keep};
+use crate::response::{Held, hold, keep};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -162,7 +162,7 @@ impl Settings {
         config: &'r RateLimitConfig,
     ) -> Admission<'r, AdmissionResult> {
         if !is_counted(req, config) || !self.filter.applies_to(req) {
-            return Admission::Ready(Some(Ok(Slots::default())));
+            return Admission::Ready(Some(Ok(Held::default())));
         }
         let limiter = nearest_limiter::nearest(req);
         let result = match applied_limits(req, config, limiter, &self.limits) {
@@ -218,8 +218,8 @@ where
         Box::pin(async move {
             // Kept beyond the request, for an error of the service.
             let config = RateLimitConfig::nearest(req.request()).clone();
-            let slots = match settings.decide(req.request(), &config).await {
-                Ok(slots) => slots,
+            let held = match settings.decide(req.request(), &config).await {
+                Ok(held) => held,
                 Err(rejection) => {
                     let (req, payload) = req.into_parts();
                     let response =
@@ -236,18 +236,18 @@ where
                     // The handler may be nearer to another configuration, by which it has reported its own limits.
                     write_quotas(&quotas, RateLimitConfig::nearest(&req), response.headers_mut());
                     let response = ServiceResponse::new(req, response);
-                    Ok(if slots.is_empty() {
+                    Ok(if held.is_empty() {
                         response.map_into_left_body()
                     } else {
-                        response.map_body(|_, body| EitherBody::right(keep(body.boxed(), slots)))
+                        response.map_body(|_, body| EitherBody::right(keep(body.boxed(), held)))
                     })
                 }
                 // The error becomes a response further out, and carries the quotas there.
                 Err(mut error) => {
-                    let slots = Cell::new(slots);
+                    let held = Cell::new(held);
                     error.add_response_mapper(move |mut response| {
                         write_quotas(&quotas, &config, response.headers_mut());
-                        hold(response, slots.take())
+                        hold(response, held.take())
                     });
                     Err(error)
                 }

@@ -4,4 +4,12 @@
 mod declared;
 pub(crate) mod plan;
 
-pub(crate) use ratelimit_core::__private_0_1::LimitRows;
+use ratelimit_core::InForce;
+use ratelimit_core::overrides::{Field, Origin};
+
+use crate::handler::computed::Computed;
+
+/// Whether `max` of the numbers in force means something: overrides may replace a computed one.
+pub(crate) fn has_max(computed: Computed, in_force: &InForce<'_>) -> bool {
+    !computed.max || in_force.origin_of(Field::Max) != Origin::Program
+}

@@ -139,7 +139,7 @@ impl Quotas {
             fewest = fewest.min(charged);
             if let Some(decided) = self.decided.borrow_mut().get_mut(position) {
                 let charge = if charged > 0 { Quota::add_charge } else { Quota::set_outcome };
-                update(decided.quotas.iter_mut().filter(|quota| !quota.is_concurrency()), &outcome, charge);
+                update(decided.quotas.iter_mut().filter(|quota| quota.is_rate()), &outcome, charge);
             }
         }
         Ok(fewest)
@@ -164,7 +164,7 @@ impl DecidedGroup {
         units: u64,
         deadline: &RequestDeadline,
     ) -> Result<Option<(u64, GroupOutcome)>, StoreError> {
-        let rates = self.quotas.iter().filter(|quota| !quota.is_concurrency());
+        let rates = self.quotas.iter().filter(|quota| quota.is_rate());
         let checks: SmallVec<[Check<'_>; 2]> = rates.map(Quota::check).collect();
         if checks.is_empty() {
             return Ok(None);

@@ -14,6 +14,6 @@ pub use self::body::{BodyStyle, RejectionInfo};
 pub(crate) use self::drain::drain;
 pub use self::header_style::HeaderStyle;
 pub(crate) use self::headers::{field_names, number, write};
-pub(crate) use self::kept_body::{hold, keep};
+pub(crate) use self::kept_body::{Held, hold, keep};
 pub use self::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
 pub(crate) use self::style::{ResponseStyle, StyleSettings};

@@ -35,6 +35,8 @@ mod step;
 mod tests;
 mod token_bucket;
 
+#[cfg(feature = "redis")]
+pub(crate) use self::concurrency::OwnEntry;
 pub use self::decide::Operation;
 pub(crate) use self::places::{StatePlaces, decide_at};
 pub(crate) use self::shadow::{decide, decide_one};

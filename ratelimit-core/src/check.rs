@@ -132,6 +132,30 @@ pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
     hasher.finish128().as_u128()
 }
 
+/// A check with a policy and a partition of its own.
+#[derive(Clone)]
+pub(crate) struct OwnedCheck {
+    policy: Policy,
+    partition: Box<[u8]>,
+    cost: u64,
+}
+
+impl OwnedCheck {
+    pub(crate) fn new(check: &Check<'_>) -> Self {
+        Self { policy: check.policy.clone(), partition: check.partition.into(), cost: check.cost }
+    }
+
+    pub(crate) fn check(&self) -> Check<'_> {
+        Check::new(&self.policy, &self.partition).with_cost(self.cost)
+    }
+}
+
+impl fmt::Debug for OwnedCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.check().fmt(f)
+    }
+}
+
 impl fmt::Debug for Check<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without the partition: it may be an address or a name, and the text may be logged.

@@ -102,9 +102,8 @@ impl Fallback {
             local.push(Check::new(policy, check.partition()).with_cost(units));
             beyond.push(is_beyond.then(|| share(sum - part)));
         }
-        let mut decided = self.local.decide_group(&local, operation);
+        let decided = self.local.decide_group(&local, operation);
         let charges = operation.charges() && decided.is_allowed();
-        let slots = decided.take_slots();
         let mut counted = decided.outcomes().iter().zip(local.iter().zip(&beyond));
         let outcomes = local_policies.iter().zip(group).map(|(policy, check)| {
             let counted = policy.as_ref().and_then(|_| counted.next());
@@ -120,8 +119,8 @@ impl Fallback {
             let cost = units.map_or(check.cost(), Outcome::cost);
             Outcome::unknown(check).with_cost(cost).with_remaining(limit)
         });
-        let outcome = GroupOutcome::decided(decided.at(), decided.is_allowed(), outcomes.collect());
-        Ok(outcome.degraded().with_slots(slots))
+        let outcomes = outcomes.collect();
+        Ok(decided.with_outcomes(outcomes).degraded())
     }
 
     /// Number of callers counted in this process.

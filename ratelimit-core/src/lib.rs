@@ -51,6 +51,7 @@
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private_0_1;
+mod absent;
 mod algorithm;
 mod check;
 pub mod clock;
@@ -81,7 +82,7 @@ pub use overrides::InForce;
 #[cfg(feature = "overrides")]
 pub use overrides::{Overrides, OverridesError};
 pub use policy::{Algorithm, Mode, OnError, Policy, PolicyBuilder, PolicyError};
-pub use reservation::{Charge, OwnedReservation, Reservation};
+pub use reservation::{Charge, Reservation};
 pub use slots::Slots;
 pub use store::memory::MemoryStore;
 #[cfg(feature = "redis")]

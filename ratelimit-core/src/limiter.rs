@@ -10,6 +10,7 @@ mod in_force;
 mod overridden;
 mod reset;
 mod settle;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -18,11 +19,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::backend::{
-    Backend, Call, Inner, decide_group_in_memory, decide_in_memory, only, try_one, with_slots,
-};
+use self::backend::{Backend, Call, Inner, decide_group_in_memory, decide_in_memory, only, try_one};
 pub use self::builder::RateLimiterBuilder;
 pub use self::global::InstallError;
+use self::slots::{count_held, hold, operation_of_one};
 use crate::algorithm::Operation;
 use crate::check::{Check, MAX_GROUP};
 use crate::error::StoreError;
@@ -345,11 +345,12 @@ impl RateLimiter {
     ) -> Result<Option<GroupOutcome>, StoreError> {
         match &self.inner.store {
             Backend::Memory(store) => {
-                Ok(Some(decide_group_in_memory(store, group, operation(), &self.inner.report)))
+                let outcome = decide_group_in_memory(store, group, operation(), &self.inner.report);
+                Ok(Some(count_held(&self.inner.report, group, outcome)))
             }
             Backend::Dyn(store) => {
                 let decided = store.try_decide(group, self.call(operation()))?;
-                Ok(decided.map(|outcome| self.with_slots(group, operation(), outcome)))
+                Ok(decided.map(|outcome| self.hold(group, operation(), outcome)))
             }
         }
     }
@@ -360,11 +361,11 @@ impl RateLimiter {
         operation: Operation,
     ) -> Result<GroupOutcome, StoreError> {
         let outcome = self.inner.store.as_dyn().decide(group, self.call(operation)).await?;
-        Ok(self.with_slots(group, operation, outcome))
+        Ok(self.hold(group, operation, outcome))
     }
 
-    fn with_slots(&self, group: &[Check<'_>], operation: Operation, outcome: GroupOutcome) -> GroupOutcome {
-        if operation.charges() { with_slots(&self.inner, self.deadline, group, outcome) } else { outcome }
+    fn hold(&self, group: &[Check<'_>], operation: Operation, outcome: GroupOutcome) -> GroupOutcome {
+        if operation.charges() { hold(&self.inner, self.deadline, group, outcome) } else { outcome }
     }
 
     /// A call that may take a round trip.
@@ -443,11 +444,6 @@ impl RateLimiter {
         }
         result
     }
-}
-
-/// The operation of a check of one limit, whose outcome holds no slots.
-const fn operation_of_one(policy: &Policy) -> Operation {
-    if policy.is_concurrency() { Operation::Peek } else { Operation::Check }
 }
 
 /// Checks the size of a group.

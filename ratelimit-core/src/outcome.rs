@@ -436,6 +436,12 @@ impl GroupOutcome {
         self
     }
 
+    /// Replaces what is told about the limits of a group that is admitted or denied all the same.
+    pub(crate) fn with_outcomes(mut self, outcomes: SmallVec<[Outcome; 2]>) -> Self {
+        self.outcomes = Self::decided(self.at, self.allowed, outcomes).outcomes;
+        self
+    }
+
     /// Adds slots that the group holds.
     pub(crate) fn with_slots(mut self, slots: Slots) -> Self {
         self.slots = std::mem::take(&mut self.slots).and(slots);

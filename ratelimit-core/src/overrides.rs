@@ -37,10 +37,11 @@ pub(crate) use self::current::Current;
 pub use self::error::{OverridesError, Problem};
 #[cfg(feature = "overrides")]
 pub use self::file::MAX_FILE_LEN;
+pub use self::in_force::InForce;
 #[doc(hidden)]
 pub use self::in_force::OverridesStatus;
-pub use self::in_force::{Field, InForce, Origin};
 #[cfg(feature = "overrides")]
 pub use self::row::Override;
+pub use self::row::{Field, Origin};
 #[cfg(feature = "overrides")]
 pub use self::set::{LimitOverride, Overrides};

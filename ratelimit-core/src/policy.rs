@@ -12,6 +12,7 @@ mod named_values;
 mod on_error;
 #[cfg(feature = "serde")]
 mod serde;
+mod state_kind;
 pub(crate) mod suggest;
 #[cfg(test)]
 mod tests;
@@ -37,11 +38,11 @@ pub(crate) use self::calendar::KnownCalendar;
 #[cfg(feature = "calendar")]
 pub use self::calendar::{CalendarUnit, UnknownZoneError, Weekday};
 pub use self::error::PolicyError;
-use self::fnv1a::{FNV_OFFSET, fnv1a};
 pub use self::mode::Mode;
 pub use self::name::MAX_NAME_LEN;
 use self::name::is_name;
 pub use self::on_error::OnError;
+pub(crate) use self::state_kind::StateKind;
 pub use self::unknown_value::UnknownValueError;
 pub use self::window::{MAX_WINDOW, MIN_WINDOW, Window, WindowError};
 pub(crate) use self::window_span::WindowSpan;
@@ -131,23 +132,25 @@ impl Policy {
         Ok(self.identified())
     }
 
-    /// This policy with FNV-1a of everything that tells its states from those of others, so that a store hashes 8 bytes instead of a
-    /// name. Developers choose the input, so the hash need not resist attacks.
+    /// This policy with the fingerprint of its states.
     const fn identified(mut self) -> Self {
-        let mut hash = fnv1a(FNV_OFFSET, self.key().as_bytes());
-        hash = fnv1a(hash, &[0, self.algorithm as u8, self.mode as u8]);
-        hash = fnv1a(hash, &self.window_us.to_le_bytes());
-        hash = fnv1a(hash, &self.sub_windows.to_le_bytes());
-        if let Some(calendar) = &self.calendar {
-            // Without zone and anchor: a change of these keeps the count. In a group the first limit tells the window.
-            hash = fnv1a(hash, &[calendar.letter()]);
-        }
-        if self.algorithm.has_burst() {
-            hash = fnv1a(hash, &self.max.to_le_bytes());
-            hash = fnv1a(hash, &self.burst.to_le_bytes());
-        }
-        self.state_id = hash;
+        self.state_id = self.state_kind().id(self.key());
         self
+    }
+
+    /// What tells its states from those of other policies with the same key.
+    pub(crate) const fn state_kind(&self) -> StateKind {
+        StateKind {
+            algorithm: self.algorithm,
+            mode: self.mode,
+            window_us: self.window_us,
+            sub_windows: self.sub_windows,
+            calendar: match &self.calendar {
+                Some(calendar) => Some(calendar.letter()),
+                None => None,
+            },
+            bucket: if self.algorithm.has_burst() { Some([self.max, self.burst]) } else { None },
+        }
     }
 
     /// This policy and the same one in the other mode, which has states of its own.
@@ -215,6 +218,13 @@ impl Policy {
     /// concurrency limit 10 s, the time for which the slots of a crashed process count.
     pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)
+    }
+
+    /// The [window](Self::window) of a rate. `None` for a concurrency limit: no units come back with time.
+    #[doc(hidden)]
+    #[inline]
+    pub const fn rate_window(&self) -> Option<Duration> {
+        if self.is_concurrency() { None } else { Some(self.window()) }
     }
 
     /// Length of the window at an instant. It differs from [`window`](Self::window) for a [calendar window](Self::calendar) only.
@@ -388,12 +398,7 @@ impl Policy {
         MAX_WAIT.min(Duration::from_micros(micros))
     }
 
-    /// Fingerprint of the policy's states: the same for policies that share their counts.
-    ///
-    /// Those have the same key, mode, algorithm, window and sub-windows. The state of a token bucket is an instant that depends on
-    /// the rate and the size, so there `max` and `burst` take part. The count of a window means the same under any `max`,
-    /// so a changed `max` keeps the counts. A shadow limit never counts together with an enforced one, so that it changes nothing
-    /// that the other decides.
+    /// Fingerprint of key and [kind of state](StateKind): the same for policies that count together.
     pub(crate) const fn state_id(&self) -> u64 {
         self.state_id
     }

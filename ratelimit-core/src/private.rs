@@ -5,7 +5,6 @@ pub use crate::observe::log::{help, is_first};
 pub use crate::overrides::current::OverridesGuard;
 #[cfg(feature = "overrides")]
 pub use crate::overrides::known::{DeclaredLimits, KnownLimit};
-pub use crate::overrides::table::LimitRows;
 #[cfg(feature = "calendar")]
 pub use crate::policy::calendar::DeclaredZones;
 pub use crate::policy::fnv1a::{FNV_OFFSET, fnv1a};

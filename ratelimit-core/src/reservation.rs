@@ -1,19 +1,20 @@
 //! Reservations: what an admitted group was charged, for a refund.
 
-mod owned;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub use self::owned::OwnedReservation;
-use crate::check::Check;
+use crate::check::{Check, OwnedCheck};
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Outcome};
 
 /// Charges of an admitted group, for a [refund](crate::RateLimiter::refund) if the work turns out not to be needed.
 ///
 /// [`GroupOutcome::reservation`] makes it. It borrows the policies and partitions of the checks, so that it takes no
-/// allocation; [`into_owned`](Self::into_owned) copies them, for a refund after the request. Dropping a reservation keeps the
-/// charges.
+/// allocation; [`into_owned`](Self::into_owned) copies them, for a refund after the request. The units stay charged while it is kept,
+/// and a refund returns those that still count. Dropping a reservation keeps the charges.
+///
+/// **Warning:** refund it once, and do not retry a refund that failed: the first one may still take effect.
 ///
 /// # Examples
 ///
@@ -66,34 +67,78 @@ impl<'a> Reservation<'a> {
     /// For [`settle`](crate::RateLimiter::settle), while the other limits keep their charges.
     pub fn limit(&self, name: &str) -> Option<Self> {
         let charge = self.charges().find(|charge| charge.check().policy().name() == name)?;
-        Some(Self { degraded: self.degraded, ..Self::single(charge) })
+        Some(Self { degraded: self.degraded, ..Self::single(charge.clone()) })
+    }
+
+    /// Copies the policies and partitions, so that the reservation can outlive the request, for example in a spawned job.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_core::{Check, Policy, RateLimiter};
+    ///
+    /// static EXPORTS: Policy = Policy::new("exports", 10, Duration::from_secs(3600));
+    ///
+    /// # fn export() -> Result<(), ()> { Err(()) }
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let limiter = RateLimiter::in_memory();
+    /// let reservation = {
+    ///     let caller = String::from("tenant-42");
+    ///     let group = [Check::new(&EXPORTS, &caller)];
+    ///     limiter.check_all(&group).await?.reservation(&group).map(|reservation| reservation.into_owned())
+    /// };
+    /// // The request is over; a job does the work, and a failed export does not count.
+    /// let refunds = limiter.clone();
+    /// let job = tokio::spawn(async move {
+    ///     match (export(), reservation) {
+    ///         (Err(()), Some(reservation)) => refunds.refund(reservation).await,
+    ///         _ => Ok(()),
+    ///     }
+    /// });
+    /// job.await.unwrap()?;
+    /// assert_eq!(limiter.peek(&EXPORTS, "tenant-42").await?.remaining(), 10);
+    /// # Ok::<(), ratelimit_core::StoreError>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn into_owned(self) -> Reservation<'static> {
+        let owned =
+            |charge: Charge<'a>| charge.with(Charged::Owned(Arc::new(OwnedCheck::new(&charge.check()))));
+        Reservation { charges: self.charges.into_iter().map(owned).collect(), degraded: self.degraded }
     }
 
     /// Charges, one per state, in the order of the group. A state that occurs twice in the group has one charge with the sum
     /// of the costs.
-    pub fn charges(&self) -> impl ExactSizeIterator<Item = Charge<'a>> + '_ {
-        self.charges.iter().copied()
+    pub fn charges(&self) -> impl ExactSizeIterator<Item = &Charge<'a>> {
+        self.charges.iter()
     }
 }
 
 /// Charge of one limit: the units that an admitted request took from one state, and how long they count.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Charge<'a> {
-    check: Check<'a>,
+    check: Charged<'a>,
     at: Timestamp,
     until: Timestamp,
     overflowed: bool,
     turn: bool,
 }
 
+/// Policy and partition of a charge, and as cost its units.
+#[derive(Clone, Debug)]
+enum Charged<'a> {
+    Borrowed(Check<'a>),
+    Owned(Arc<OwnedCheck>),
+}
+
 impl<'a> Charge<'a> {
     pub(crate) const fn new(check: Check<'a>, at: Timestamp, until: Timestamp) -> Self {
-        Self { check, at, until, overflowed: false, turn: false }
+        Self { check: Charged::Borrowed(check), at, until, overflowed: false, turn: false }
     }
 
     /// The charge of a turn that is given up before it is due.
     pub(crate) fn turn(check: Check<'a>, outcome: &Outcome) -> Self {
-        Self::new(check, outcome.at(), outcome.counts_until()).as_turn_if(true)
+        Self::new(check, outcome.at(), outcome.counts_until()).turn_if(true)
     }
 
     /// Marks the charge as that of an overflow count, which is neither refunded nor settled.
@@ -103,7 +148,7 @@ impl<'a> Charge<'a> {
     }
 
     /// Marks the charge as that of a turn: a refund moves no turn behind it.
-    pub(crate) const fn as_turn_if(mut self, turn: bool) -> Self {
+    pub(crate) const fn turn_if(mut self, turn: bool) -> Self {
         self.turn = turn;
         self
     }
@@ -113,13 +158,20 @@ impl<'a> Charge<'a> {
         self.overflowed
     }
 
-    pub(crate) const fn with_check(self, check: Check<'_>) -> Charge<'_> {
+    pub(crate) const fn with_check<'c>(&self, check: Check<'c>) -> Charge<'c> {
+        self.with(Charged::Borrowed(check))
+    }
+
+    const fn with<'c>(&self, check: Charged<'c>) -> Charge<'c> {
         Charge { check, at: self.at, until: self.until, overflowed: self.overflowed, turn: self.turn }
     }
 
     /// Policy and partition of the charge, and as cost the charged units.
-    pub const fn check(&self) -> Check<'a> {
-        self.check
+    pub fn check(&self) -> Check<'_> {
+        match &self.check {
+            Charged::Borrowed(check) => *check,
+            Charged::Owned(check) => check.check(),
+        }
     }
 
     /// Instant of the charge, by the store's clock.
@@ -175,37 +227,8 @@ impl GroupOutcome {
         was_charged.then(|| Reservation::new(charges, self.is_degraded()))
     }
 
-    /// The slots that an admitted group took: for each count the index of its first check, and their number.
-    pub(crate) fn slots_taken(&self, checks: &[Check<'_>]) -> SmallVec<[(usize, u64); 1]> {
-        let mut taken: SmallVec<[(usize, u64); 1]> = SmallVec::new();
-        let any_denies = self.outcomes().iter().any(|outcome| !outcome.fits());
-        for (index, (check, outcome)) in checks.iter().zip(self.outcomes()).enumerate() {
-            let is_spared = any_denies && self.was_spared(check, checks);
-            if !check.policy().is_concurrency() || is_spared || outcome.cost() == 0 {
-                continue;
-            }
-            match taken.iter_mut().find(|(first, _)| checks[*first].shares_count_with(check)) {
-                Some((_, sum)) => *sum = sum.saturating_add(outcome.cost()),
-                None => taken.push((index, outcome.cost())),
-            }
-        }
-        taken
-    }
-
-    /// The slots that an admitted group took, for a refund by which a store frees them that knows nothing of slots. `None` if it
-    /// took none.
-    pub(crate) fn slot_charges<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
-        let charge = |(index, slots): (usize, u64)| {
-            // Whenever they are freed, they count.
-            let until = Timestamp::from_micros(u64::MAX);
-            Charge::new(checks[index].with_cost(slots), self.outcomes()[index].at(), until)
-        };
-        let charges: SmallVec<[Charge<'a>; 2]> = self.slots_taken(checks).into_iter().map(charge).collect();
-        (!charges.is_empty()).then(|| Reservation::new(charges, false))
-    }
-
     /// Whether the state of a check was not charged although the group passed: a shadow limit that counts there would deny.
-    fn was_spared(&self, check: &Check<'_>, checks: &[Check<'_>]) -> bool {
+    pub(crate) fn was_spared(&self, check: &Check<'_>, checks: &[Check<'_>]) -> bool {
         let mut limits = checks.iter().zip(self.outcomes());
         limits.any(|(other, outcome)| !outcome.fits() && other.shares_count_with(check))
     }
@@ -273,10 +296,9 @@ mod tests {
         let checks = [Check::new(&policy, "a").with_cost(2), Check::new(&policy, "b")];
         let reservation = group([allowed(1, 60), allowed(2, 70)]).degraded().reservation(&checks).unwrap();
         let owned = reservation.clone().into_owned();
-        let borrowed = owned.as_reservation();
-        assert!(borrowed.is_degraded());
-        assert_eq!(borrowed.charges().len(), 2);
-        for (left, right) in reservation.charges().zip(borrowed.charges()) {
+        assert!(owned.is_degraded());
+        assert_eq!(owned.charges().len(), 2);
+        for (left, right) in reservation.charges().zip(owned.charges()) {
             assert_eq!((left.at(), left.until()), (right.at(), right.until()));
             let (left, right) = (left.check(), right.check());
             assert_eq!((left.policy(), left.cost()), (right.policy(), right.cost()));

@@ -1,6 +1,8 @@
 //! Slots that a request holds until its work ends.
 
-use std::fmt::Debug;
+mod taken;
+
+use std::any::Any;
 use std::sync::Arc;
 
 /// Slots of concurrency limits that an admitted request holds. They are freed when this is dropped.
@@ -33,17 +35,12 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "slots are freed when this is dropped"]
-pub struct Slots(Option<Arc<dyn Held>>);
-
-/// What frees slots when it is dropped.
-pub(crate) trait Held: Debug + Send + Sync {}
-
-impl<T: Debug + Send + Sync> Held for T {}
+pub struct Slots(Option<Arc<dyn Any + Send + Sync>>);
 
 impl Slots {
-    /// Slots that are freed by dropping `held`.
-    pub(crate) fn new(held: impl Held + 'static) -> Self {
-        Self(Some(Arc::new(held)))
+    /// Slots that `free` frees. It is called when they are dropped.
+    pub(crate) fn freed_by(free: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(OnDrop(free))))
     }
 
     /// Whether no slot is held.
@@ -55,9 +52,18 @@ impl Slots {
     /// These slots and others as one.
     pub fn and(self, other: Self) -> Self {
         match (self.0, other.0) {
-            (Some(one), Some(other)) => Self::new((one, other)),
+            (Some(one), Some(other)) => Self(Some(Arc::new((one, other)))),
             (one, other) => Self(one.or(other)),
         }
+    }
+}
+
+/// Calls a function when it is dropped.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 
@@ -75,20 +81,16 @@ mod tests {
 
     use super::*;
 
-    #[derive(Debug)]
-    struct Freed(Arc<AtomicUsize>);
-
-    impl Drop for Freed {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
     #[test]
     fn slots_are_freed_once_when_the_last_clone_is_dropped() {
         let freed = Arc::new(AtomicUsize::new(0));
         let count = || freed.load(Ordering::Relaxed);
-        let held = || Slots::new(Freed(Arc::clone(&freed)));
+        let held = || {
+            let freed = Arc::clone(&freed);
+            Slots::freed_by(move || {
+                freed.fetch_add(1, Ordering::Relaxed);
+            })
+        };
         assert!(Slots::default().is_empty() && Slots::default().and(Slots::default()).is_empty());
         let one = Slots::default().and(held());
         assert!(!one.is_empty());

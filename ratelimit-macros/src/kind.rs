@@ -2,6 +2,26 @@
 
 use std::fmt;
 
+/// Names in other libraries of the number of requests that run at a time.
+const AT_A_TIME: [&str; 9] = [
+    "concurrency",
+    "concurrent",
+    "maxconcurrency",
+    "maxconcurrent",
+    "inflight",
+    "maxinflight",
+    "parallel",
+    "maxparallel",
+    "slots",
+];
+
+/// Values of `algorithm` by which the other attribute is meant.
+pub(crate) const NO_ALGORITHM: (&str, &[&str], &str) = (
+    "concurrency",
+    &["concurrent", "inflight", "semaphore"],
+    "; a limit of what runs at a time is `#[concurrency_limit(max = 3)]`",
+);
+
 /// An attribute with limits. `Display` writes it as in messages: `#[rate_limit]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -28,11 +48,39 @@ impl Kind {
     }
 
     /// Arguments as examples in messages.
-    pub(crate) const fn example(self) -> &'static str {
-        match self {
-            Self::Rate => "max = 10, window = \"60s\"",
-            Self::Concurrency => "max = 3",
+    pub(crate) fn example(self) -> &'static str {
+        if self == Self::Rate { "max = 10, window = \"60s\"" } else { "max = 3" }
+    }
+
+    /// Whether `max` may be meant by this word, which is in lower case without underscores.
+    pub(crate) fn has_max_named(self, word: &str) -> bool {
+        self == Self::Concurrency && AT_A_TIME.contains(&word)
+    }
+
+    /// The message about a missing `max`, if it has no default: no number of requests at a time suits most handlers.
+    pub(crate) fn missing_max(self) -> Option<&'static str> {
+        let message = "`max` is missing, the number of requests of a caller that run at a time; write for example \
+                       `#[concurrency_limit(max = 3)]`";
+        (self == Self::Concurrency).then_some(message)
+    }
+
+    /// What a request does under two limits with one count, and what tells them apart.
+    pub(crate) fn twice(self) -> (&'static str, &'static str) {
+        if self == Self::Rate {
+            ("is charged twice", "another key or window")
+        } else {
+            ("holds two slots", "another key")
         }
+    }
+
+    /// The constructor of a limit with a policy by path.
+    pub(crate) fn shared(self) -> &'static str {
+        if self == Self::Rate { "shared" } else { "shared_concurrency" }
+    }
+
+    /// The algorithm, if there is no choice.
+    pub(crate) fn only_algorithm(self) -> Option<&'static str> {
+        (self == Self::Concurrency).then_some("Concurrency")
     }
 }
 

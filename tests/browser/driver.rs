@@ -88,8 +88,15 @@ impl Browser {
         self.post("/goog/cdp/execute", &command);
     }
 
+    /// Shows pages on a screen of this size, in pixels of CSS.
+    pub(super) fn resize(&self, width: u32, height: u32) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        let command = json!({ "cmd": "Emulation.setDeviceMetricsOverride", "params": size });
+        self.post("/goog/cdp/execute", &command);
+    }
+
     /// The page as a picture, in Base64.
-    pub(super) fn screenshot(&mut self) -> Value {
+    pub(super) fn screenshot(&self) -> Value {
         self.call("GET", &format!("{}/screenshot", self.session), &Value::Null)
     }
 

@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::policy::{Calendar, Weekday};
-use ratelimit_core::{Check, OnError, OwnedReservation, Policy};
+use ratelimit_core::{Check, OnError, Policy, Reservation};
 use serde::Deserialize;
 use tests::strategies;
 use tests::timed::{Timed, reference};
@@ -260,9 +260,9 @@ tests::on_both_stores! {
         let before = charged(&old, "2026-01-05T00:00:00Z");
         let after = charged(&new, "2026-01-25T00:00:00Z");
         assert_eq!(store.peek(&new, "a").remaining(), 3, "a new count");
-        store.refund(before.as_reservation());
+        store.refund(before.clone());
         assert_eq!(store.peek(&new, "a").remaining(), 3, "not of the later window");
-        store.refund(after.as_reservation());
+        store.refund(after.clone());
         assert_eq!(store.peek(&new, "a").remaining(), 5);
     }
 
@@ -276,12 +276,12 @@ tests::on_both_stores! {
         // The window of the new day had begun already at the first charge, and its count begins with the second.
         let before = charged(&old, "2026-01-25T00:00:00Z");
         let after = charged(&new, "2026-01-26T00:00:00Z");
-        store.refund(before.as_reservation());
+        store.refund(before.clone());
         assert_eq!(store.peek(&new, "a").remaining(), 3);
         // In a count that both days share, each goes back.
         let again = charged(&old, "2026-01-27T00:00:00Z");
         assert_eq!(store.peek(&new, "a").remaining(), 1);
-        store.refund(after.as_reservation());
+        store.refund(after.clone());
         assert_eq!(store.peek(&new, "a").remaining(), 3);
         let _ = again;
     }
@@ -307,13 +307,13 @@ tests::on_both_stores! {
         };
         let before = charged(edge - 2);
         store.set_with_expiry(edge - 1);
-        store.refund(before.as_reservation());
+        store.refund(before.clone());
         assert_eq!(store.peek(&policy, "a").remaining(), 3);
         let late = charged(edge - 1);
         let next = charged(edge);
-        store.refund(late.as_reservation());
+        store.refund(late.clone());
         assert_eq!(store.peek(&policy, "a").remaining(), 1, "not of the later window");
-        store.refund(next.as_reservation());
+        store.refund(next.clone());
         assert_eq!(store.peek(&policy, "a").remaining(), 3);
     }
 
@@ -479,7 +479,7 @@ fn agrees_with_the_rule(on: &str, store: &Timed, zones: [&str; 3], days: [u8; 3]
         let caller = format!("{on}/{}", run.get());
         let (mut now, mut model) = (micros("2026-02-20T00:00:00Z"), Model::default());
         // The last charge: its instant, its window, and its units.
-        let mut charge: Option<(u64, (u64, u64), u64, OwnedReservation)> = None;
+        let mut charge: Option<(u64, (u64, u64), u64, Reservation<'static>)> = None;
         for Event { step, process, cost, refund } in events {
             let (policy, zone, day) = &processes[process];
             let (_, before) = window(*day, zone, now);
@@ -490,7 +490,7 @@ fn agrees_with_the_rule(on: &str, store: &Timed, zones: [&str; 3], days: [u8; 3]
             store.set_with_expiry(now);
             let span = window(*day, zone, now);
             if refund && let Some((at, span, units, charge)) = charge.take() {
-                store.refund(charge.as_reservation());
+                store.refund(charge.clone());
                 if now < span.1 {
                     model.refund(at, span, units);
                 }

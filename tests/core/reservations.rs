@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ratelimit_core::clock::FakeClock;
-use ratelimit_core::{Algorithm, Check, MemoryStore, OwnedReservation, Policy, RateLimiter, Timestamp};
+use ratelimit_core::{Algorithm, Check, MemoryStore, Policy, RateLimiter, Reservation, Timestamp};
 use tests::timed::{self, Timed};
 
 fn policy(key: String, algorithm: Algorithm) -> Policy {
@@ -12,7 +12,7 @@ fn policy(key: String, algorithm: Algorithm) -> Policy {
 }
 
 /// Charges a group whose policies and callers live no longer than this call.
-fn charge(store: &Timed, algorithm: Algorithm) -> OwnedReservation {
+fn charge(store: &Timed, algorithm: Algorithm) -> Reservation<'static> {
     let (one, other) = (policy(format!("one-{algorithm}"), algorithm), policy("other".to_owned(), algorithm));
     let caller = String::from("tenant-42");
     let group = [
@@ -33,7 +33,7 @@ fn an_owned_reservation_is_refunded_after_its_request(store: &Timed) {
         store.advance(Duration::from_micros(1));
         // Moved to a job on another thread, as in a service.
         let reservation = std::thread::spawn(move || reservation).join().unwrap();
-        store.run(store.limiter.refund(reservation.as_reservation())).unwrap();
+        store.run(store.limiter.refund(reservation.clone())).unwrap();
         assert_eq!(remaining(), [10, 10], "{algorithm}");
         store.advance(Duration::from_secs(3600));
     }
@@ -60,7 +60,7 @@ async fn an_owned_reservation_of_an_overflow_count_is_not_settled() {
     let group = [Check::new(&policy, "second").with_cost(4)];
     let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap().into_owned();
     for actual in [9, 0] {
-        limiter.settle(reservation.as_reservation(), actual).await.unwrap();
+        limiter.settle(reservation.clone(), actual).await.unwrap();
         assert_eq!(limiter.peek(&policy, "third").await.unwrap().remaining(), 6, "units of others, {actual}");
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ratelimit_core::{
-    Algorithm, Check, Decision, GroupOutcome, Mode, Outcome, OwnedReservation, Policy, Timestamp,
+    Algorithm, Check, Decision, GroupOutcome, Mode, Outcome, Policy, Reservation, Timestamp,
 };
 use serde::Deserialize;
 use tests::timed::{self, Timed};
@@ -331,7 +331,7 @@ fn check_vectors(on: &str, store: &Timed) {
         for vector in vectors {
             vectors_count += 1;
             // For each row the charges, by either subject.
-            let mut reservations: Vec<[Option<OwnedReservation>; 2]> = Vec::new();
+            let mut reservations: Vec<[Option<Reservation<'static>>; 2]> = Vec::new();
             for row in &vector.rows {
                 rows += 1;
                 let place = format!("{on}: {file}, \"{}\", at {} ({})", vector.name, row.at, row.why);
@@ -368,7 +368,7 @@ fn check_vectors(on: &str, store: &Timed) {
                         Action::Settle => {
                             let charged =
                                 &reservations[row.charges_of.expect("the row that is settled")][subject];
-                            let charged = charged.as_ref().expect("it was charged").as_reservation();
+                            let charged = charged.as_ref().expect("it was charged").clone();
                             let policy = charged.charges().next().unwrap().check().policy().name().to_owned();
                             let one = charged.limit(&policy).unwrap();
                             timed.run(timed.limiter.settle(one, row.units.expect("the true cost"))).unwrap();
@@ -377,7 +377,7 @@ fn check_vectors(on: &str, store: &Timed) {
                         Action::Refund => {
                             let charged =
                                 &reservations[row.charges_of.expect("the row that is refunded")][subject];
-                            timed.refund(charged.as_ref().expect("it was charged").as_reservation());
+                            timed.refund(charged.as_ref().expect("it was charged").clone());
                             None
                         }
                         Action::Reset => {

@@ -208,9 +208,9 @@ fn the_page_for_operators_needs_the_token() {
     assert_eq!(status(&demo, "GET", "/api/data", &[]), 200);
     for right in ["Authorization: Bearer s3cret-s3cret-s3cret", "Cookie: a=b; operator=s3cret-s3cret-s3cret"]
     {
-        let page = client::get(demo.address, "/_limits/", &[right]);
-        assert_eq!(page.status, 200, "{right}");
-        assert!(page.body.contains("100 per 1m") && page.body.contains("api.rs:"), "{}", page.body);
+        assert_eq!(status(&demo, "GET", "/_limits/", &[right]), 200, "{right}");
+        let limits = client::get(demo.address, "/_limits/limits.json", &[right]).body;
+        assert!(limits.contains("\"window_us\":60000000") && limits.contains("api.rs"), "{limits}");
     }
     assert_eq!(status(&demo, "GET", "/operator", &[]), 200);
     assert_eq!(status(&demo, "POST", "/operator", &[]), 415, "without a form");

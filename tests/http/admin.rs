@@ -16,7 +16,7 @@ use actix_web::test::TestRequest;
 use actix_web::{App, Error, HttpRequest, get, web};
 use ratelimit_actix::core::Mode;
 use ratelimit_actix::{
-    Algorithm, Limit, MemoryStore, Policy, RateLimitConfig, RateLimitMiddleware, RateLimiter, admin,
+    Algorithm, MemoryStore, OnError, Policy, RateLimitConfig, RateLimitMiddleware, RateLimiter, admin,
     rate_limit,
 };
 use serde_json::Value;
@@ -26,7 +26,6 @@ use tests::store::watched;
 use tests::{clock_at_start, redis, send};
 use tracing::Level;
 
-/// The name sorts first, so that the limit is on the first page.
 #[rate_limit(max = 2, window = "1m", key = "!admin-orders", on_error = "deny")]
 #[get("/orders")]
 async fn orders() -> &'static str {
@@ -40,19 +39,17 @@ async fn parts() -> &'static str {
     "parts"
 }
 
-const PATHS: [&str; 14] = [
+const PATHS: [&str; 12] = [
     "/_limits",
     "/_limits/",
     "/_limits/style.css",
-    "/_limits/live.js",
+    "/_limits/page.js",
     "/_limits/limits.json",
     "/_limits/overrides.json",
     "/_limits/store.json",
     "/_limits/callers.json",
     "/_limits/token",
-    "/_limits/look",
     "/_limits/look.json",
-    "/_limits/reset",
     "/_limits/reset.json",
     "/_limits/unknown",
 ];
@@ -131,20 +128,48 @@ async fn every_answer_forbids_inline_scripts_and_storing() {
             let answer = send(&app, operator(path).method(method)).await;
             let policy = answer.header("content-security-policy").expect(path);
             assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"), "{policy}");
+            assert!(
+                policy.contains("script-src 'self';") && policy.contains("form-action 'none';"),
+                "{policy}"
+            );
             assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
             assert_eq!(answer.header("cache-control"), Some("no-store"));
         }
     }
-    let page = send(&app, operator("/_limits/")).await;
-    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
-    for inline in [" style=", " onclick=", "<style", "<script>", "javascript:", "://"] {
-        assert!(!page.body.contains(inline), "{inline}");
-    }
-    assert_eq!(page.body.matches("<script").count(), 1);
-    let put = send(&app, operator("/_limits/reset").method(Method::PUT)).await;
+    let put = send(&app, operator("/_limits/reset.json").method(Method::PUT)).await;
     assert_eq!((put.status, put.header("allow")), (405, Some("POST")));
     let scope = send(&app, operator("/_limits")).await;
     assert_eq!((scope.status, scope.header("location")), (308, Some("./_limits/")));
+}
+
+#[actix_web::test]
+async fn the_page_is_three_small_files_without_anything_inline_or_from_elsewhere() {
+    let app = app!(limiter());
+    let mut size = 0;
+    for (path, content_type) in [
+        ("/_limits/", "text/html; charset=utf-8"),
+        ("/_limits/style.css", "text/css; charset=utf-8"),
+        ("/_limits/page.js", "text/javascript; charset=utf-8"),
+    ] {
+        let file = send(&app, operator(path).insert_header((ACCEPT, "*/*"))).await;
+        assert_eq!((file.status, file.header("content-type")), (200, Some(content_type)), "{path}");
+        // The names of the two kinds of elements are no addresses.
+        let text = file.body.replace("http://www.w3.org/", "");
+        let inline = [" style=", " onclick=", "<style", "<script>", "javascript:", "://", "url(", "@import"];
+        // Each makes markup or code of a text.
+        let markup = ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "parseFrom", "eval("];
+        for forbidden in inline.into_iter().chain(markup) {
+            assert!(!text.contains(forbidden), "{path}: {forbidden}");
+        }
+        size += text.len();
+    }
+    assert!(size < 32 * 1024, "{size} bytes");
+    let page = send(&app, operator("/_limits/")).await.body;
+    assert_eq!(page.matches("<script").count(), 1);
+    let without_scripts = page.split("<noscript>").nth(1).unwrap().split("</noscript>").next().unwrap();
+    for json in ["limits.json", "overrides.json", "store.json", "callers.json"] {
+        assert!(without_scripts.contains(json), "{without_scripts}");
+    }
 }
 
 #[actix_web::test]
@@ -162,26 +187,16 @@ async fn a_limit_has_its_place_its_numbers_and_its_counts() {
     let numbers = &limit["numbers"][0];
     assert_eq!((&numbers["max"], &numbers["window_us"]), (&Value::from(2), &Value::from(60_000_000)));
     assert_eq!((&numbers["source"], &numbers["mode"]), (&Value::from("attribute"), &Value::from("enforce")));
+    assert_eq!(
+        (&numbers["algorithm"], &numbers["on_error"]),
+        (&"sliding_window_counter".into(), &"deny".into())
+    );
     let place = &numbers["place"];
     assert_eq!((&place["handler"], &place["by"]), (&Value::from("orders"), &Value::from("ip")));
     assert!(place["file"].as_str().unwrap().ends_with("admin.rs") && place["line"].as_u64() > Some(1));
     let bars = limit["recent"].as_array().unwrap();
     let recent = |name: &str| bars.iter().map(|bar| bar[name].as_u64().unwrap()).sum::<u64>();
     assert_eq!((recent("admitted"), recent("denied")), (2, 3));
-
-    let page = send(&app, operator("/_limits/")).await.body;
-    let row = page.split("<tr data-limit=\"!admin-orders\">").nth(1).unwrap().split("</tr>").next().unwrap();
-    for text in [
-        "2 per 1m, sliding_window_counter",
-        "from the attribute; deny in an outage",
-        "data-figure=\"admitted\">2<",
-        "data-figure=\"denied\">3<",
-        "data-figure=\"near_limit\">1<",
-        "last ten minutes: 2 admitted, 3 denied",
-        "admin.rs:",
-    ] {
-        assert!(row.contains(text), "{text}: {row}");
-    }
 }
 
 #[actix_web::test]
@@ -214,16 +229,9 @@ async fn denied_callers_are_digests_unless_the_application_shows_them() {
         let caller = &callers["callers"][0];
         assert_eq!((&caller["limit"], &caller["denied"]), (&Value::from("!admin-orders"), &Value::from(2)));
         assert_eq!(caller["digest"].as_str().unwrap().len(), 16);
-        let page = send(&app, operator("/_limits/")).await.body;
-        assert!(page.contains(caller["digest"].as_str().unwrap()));
-        let json = callers.to_string();
-        for text in [page, json] {
-            assert_eq!(
-                text.replace("<code>192.0.2.1</code>", "").contains("192.0.2.1"),
-                show_callers,
-                "{text}"
-            );
-        }
+        let name = if show_callers { "address 192.0.2.1".into() } else { Value::Null };
+        assert_eq!(caller["caller"], name, "{callers}");
+        assert_eq!(callers.to_string().contains("192.0.2.1"), show_callers);
     }
 }
 
@@ -263,6 +271,38 @@ async fn looking_at_a_caller_charges_nothing_and_a_reset_forgets_its_counts() {
     assert_eq!(statuses(&app, "/orders", 3).await, [200, 200, 429]);
 }
 
+#[actix_web::test]
+async fn a_look_tells_the_wait_of_a_denial_in_memory_and_in_redis() {
+    let clock = clock_at_start();
+    let memory = RateLimiter::new(MemoryStore::new().with_clock(clock.clone()));
+    let server = redis::server();
+    for limiter in
+        [Some(memory), server.as_ref().map(|server| server.limiter_at(&clock))].into_iter().flatten()
+    {
+        let app = app!(limiter);
+        let minute = Duration::from_secs(60);
+        for policy in Algorithm::ALL.iter().flat_map(|algorithm| {
+            let policy =
+                Policy::builder("k").max(3).window(minute).algorithm(*algorithm).on_error(OnError::Deny);
+            [(policy, "plain"), (policy.block(10 * minute), "block"), (policy.mode(Mode::Shadow), "shadow")]
+                .map(|(policy, kind)| policy.build().with_key(format!("!wait-{algorithm}-{kind}")).unwrap())
+        }) {
+            let mut denied = limiter.check(&policy, "a").await.unwrap();
+            while denied.is_allowed() && !denied.would_deny() {
+                denied = limiter.check(&policy, "a").await.unwrap();
+            }
+            let fields = [("limit", policy.key()), ("caller", "partition a")];
+            let look: Value =
+                serde_json::from_str(&post(&app, "/_limits/look.json", &fields).await.body).unwrap();
+            let counted = &look["counts"][0]["counted"];
+            let micros = |wait: Duration| Value::from(u64::try_from(wait.as_micros()).unwrap());
+            assert_eq!(counted["retry_after_us"], micros(denied.available_after()), "{look}");
+            assert_eq!(counted["reset_after_us"], micros(denied.reset_after()), "{look}");
+            assert_eq!((&counted["passes"], &counted["units"]), (&false.into(), &3.into()), "{look}");
+        }
+    }
+}
+
 /// Counts at an address of a scope with another prefix than that of the page.
 #[rate_limit(max = 2, window = "1m", key = "!admin-networks")]
 #[get("/networks")]
@@ -295,11 +335,6 @@ async fn an_ipv6_client_is_looked_at_and_reset_by_the_prefix_of_its_scope() {
         let count = &look["counts"][0];
         assert_eq!((&count["counted"]["units"], &count["ipv6_prefix"]), (&2.into(), &shown.into()), "{look}");
         assert_eq!(look["counts"].as_array().unwrap().len(), 1, "{look}");
-        let looked = post(&app, "/_limits/look", &fields).await.body;
-        assert!(
-            looked.contains("2 of 2") && looked.contains(&format!("IPv6 addresses count by /{shown}")),
-            "{looked}"
-        );
         let reset: Value =
             serde_json::from_str(&post(&app, "/_limits/reset.json", &fields).await.body).unwrap();
         assert_eq!((&reset["is_reset"], &reset["was_counted"]), (&true.into(), &true.into()), "{reset}");
@@ -340,7 +375,7 @@ async fn a_reset_of_a_client_with_counts_by_several_prefixes_logs_each() {
     // The first reset finds both counts, the second none.
     for (expected, was_counted) in [(2, true), (1, false)] {
         let (log, _guard) = Log::of_thread();
-        assert_eq!(post(&app, "/_limits/reset", &fields).await.status, 200);
+        assert_eq!(post(&app, "/_limits/reset.json", &fields).await.status, 200);
         let lines = log.at(Level::WARN);
         assert_eq!(lines.len(), expected, "{lines:?}");
         assert!(lines.iter().all(|line| line.contains(&format!("was_counted={was_counted}"))), "{lines:?}");
@@ -412,23 +447,12 @@ async fn a_look_and_a_reset_say_whether_anything_was_counted() {
             Policy::builder("k").max(5).algorithm(*algorithm).build().with_key(name.clone()).unwrap();
         assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
         let fields = |caller| [("limit", name.as_str()), ("caller", caller)];
-        for (caller, was_counted, text) in [
-            ("partition b", false, "so nothing is forgotten"),
-            ("partition a", true, "What was counted for this caller is forgotten"),
-            ("partition a", false, "so nothing is forgotten"),
-        ] {
+        for (caller, was_counted) in [("partition b", false), ("partition a", true), ("partition a", false)] {
             for path in ["/_limits/look.json", "/_limits/reset.json"] {
                 let answer = post(&app, path, &fields(caller)).await;
                 let view: Value = serde_json::from_str(&answer.body).unwrap();
                 assert_eq!(view["was_counted"], was_counted, "{algorithm} {path}: {view}");
             }
-            if was_counted {
-                assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
-            }
-            let page = post(&app, "/_limits/look", &fields(caller)).await.body;
-            assert_eq!(page.contains("Nothing is counted for this caller now."), !was_counted, "{page}");
-            let page = post(&app, "/_limits/reset", &fields(caller)).await.body;
-            assert!(page.contains(text), "{algorithm}: {page}");
         }
     }
 }
@@ -438,21 +462,17 @@ async fn a_listed_caller_is_reset_by_its_digest_and_a_tuple_by_its_lines() {
     let limiter = limiter();
     let app = app!(limiter);
     assert_eq!(statuses(&app, "/parts/7", 2).await, [200, 429]);
-    let page = send(&app, operator("/_limits/")).await.body;
-    let listed = page.split("name=\"listed\" value=\"").nth(1).unwrap().split('"').next().unwrap();
-    let looked = post(&app, "/_limits/look", &[("listed", listed)]).await;
-    assert_eq!(looked.status, 200);
-    assert!(
-        looked.body.contains("!admin-parts") && looked.body.contains("action=\"reset\""),
-        "{}",
-        looked.body
-    );
-    let (digest, limit) = listed.split_once(' ').unwrap();
-    let reset = post(&app, "/_limits/reset", &[("digest", digest), ("limit", limit), ("caller", "")]).await;
-    assert!(reset.body.contains("is forgotten"), "{}", reset.body);
+    let callers = get_json(&app, "/_limits/callers.json").await;
+    let (digest, limit) = (&callers["callers"][0]["digest"], "!admin-parts");
+    let fields = [("digest", digest.as_str().unwrap()), ("limit", limit)];
+    for path in ["/_limits/look.json", "/_limits/reset.json"] {
+        let view: Value = serde_json::from_str(&post(&app, path, &fields).await.body).unwrap();
+        assert_eq!((&view["digest"], &view["limit"]), (digest, &Value::from(limit)), "{view}");
+        assert_eq!(view["was_counted"], true, "{view}");
+    }
     assert_eq!(statuses(&app, "/parts/7", 2).await, [200, 429]);
     let caller = [("limit", "!admin-parts"), ("caller", "192.0.2.1\r\ntext 7")];
-    assert_eq!(post(&app, "/_limits/reset", &caller).await.status, 200);
+    assert_eq!(post(&app, "/_limits/reset.json", &caller).await.status, 200);
     assert_eq!(statuses(&app, "/parts/7", 2).await, [200, 429]);
 }
 
@@ -463,7 +483,7 @@ async fn requests_that_another_site_makes_change_nothing() {
     statuses(&app, "/orders", 2).await;
     let fields = [("limit", "!admin-orders"), ("caller", "192.0.2.1")];
     let token = send(&app, operator("/_limits/token")).await.body;
-    for path in ["/_limits/reset", "/_limits/reset.json", "/_limits/look", "/_limits/look.json"] {
+    for path in ["/_limits/reset.json", "/_limits/look.json"] {
         let without = operator(path).method(Method::POST).set_form(fields);
         assert_eq!(send(&app, without).await.status, 403, "{path}");
         let with = fields.iter().copied().chain([("token", &*token)]).collect::<Vec<_>>();
@@ -491,86 +511,31 @@ async fn fields_that_name_nothing_are_errors_in_words() {
         (&[("limit", "!admin-orders"), ("caller", &long)], 400, "more than 4096 bytes"),
         (&[("limit", "!admin-orders"), ("digest", "0123456789abcdef")], 404, "no longer among those"),
         (&[("limit", "!admin-orders"), ("digest", "<b>")], 404, "no longer among those"),
-        (&[("listed", "<b> <i>")], 404, "no limit with this name"),
     ];
     for (fields, status, text) in cases {
-        for path in ["/_limits/look", "/_limits/reset", "/_limits/look.json", "/_limits/reset.json"] {
+        for path in ["/_limits/look.json", "/_limits/reset.json"] {
             let answer = post(&app, path, fields).await;
             assert_eq!(answer.status, status, "{path}: {fields:?}");
             assert!(answer.body.contains(text), "{path}: {fields:?}: {}", answer.body);
-            assert!(!answer.body.contains("<b>") && !answer.body.contains("<i>"), "{}", answer.body);
+            assert!(!answer.body.contains("<b>"), "{}", answer.body);
         }
     }
     let no_form =
         operator("/_limits/reset.json").method(Method::POST).insert_header((CONTENT_TYPE, "text/plain"));
     let answer = send(&app, no_form.set_payload("limit=a")).await;
     assert_eq!((answer.status, answer.body.contains("expected the fields of a form")), (400, true));
-    let query = send(&app, operator("/_limits/?page=-1%22%3E%3Cscript%3E")).await;
-    assert_eq!((query.status, query.body.contains("\"><script>")), (200, false));
-    let beyond =
-        send(&app, operator("/_limits/?page=18446744073709551615").insert_header((ACCEPT, "*/*"))).await;
-    assert_eq!(beyond.status, 200);
 }
 
 #[actix_web::test]
-async fn names_with_markup_are_shown_as_text() {
-    const NAME: &str = "!<script>alert('1')</script>&";
-    const CALLER: &str = "<img/src=x>\"'&amp;";
-    let policy = Policy::new("k", 1, Duration::from_secs(60)).with_name(NAME).unwrap();
-    let limiter = limiter();
-    let by_header = |req: &HttpRequest| {
-        req.headers().get("x-name").map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
-    };
-    let app = actix_web::test::init_service(
-        App::new()
-            .app_data(limiter.clone())
-            .service(web::scope("/_limits").service(admin(limiter, is_operator).show_callers(true)))
-            .service(
-                web::resource("/")
-                    .wrap(RateLimitMiddleware::new(Limit::new(policy).by(by_header)))
-                    .to(async || "home"),
-            ),
-    )
-    .await;
-    for _ in 0..2 {
-        let _ = send(&app, answer::get("/").insert_header(("x-name", CALLER))).await;
-    }
-    let page = send(&app, operator("/_limits/")).await.body;
-    let listed =
-        post(&app, "/_limits/look", &[("limit", NAME), ("caller", &format!("text {CALLER}"))]).await.body;
-    for text in [page, listed] {
-        assert!(text.contains("&lt;script&gt;alert('1')&lt;/script&gt;&amp;"), "{text}");
-        assert!(text.contains("&lt;img/src=x&gt;&quot;'&amp;amp;"), "{text}");
-        assert!(!text.contains("<script>") && !text.contains("<img"), "{text}");
-    }
-    let limits = get_json(&app, "/_limits/limits.json").await;
-    assert_eq!(of(&limits, NAME)["denied"], 1);
-}
-
-#[actix_web::test]
-async fn the_page_stays_small_with_many_limits_and_many_callers() {
+async fn callers_in_json_are_at_most_100() {
     let limiter = limiter();
     let app = app!(limiter);
-    for number in 0..1_000 {
-        let policy = Policy::new("k", 1, Duration::from_secs(60));
-        let policy = policy.with_key(format!("!{number:04}-{}", "x".repeat(100))).unwrap();
-        for caller in 0..11 {
-            let partition = format!("caller-{number}-{caller}");
-            for _ in 0..2 {
-                let _ = limiter.check(&policy, &partition).await.unwrap();
-            }
+    let policy = Policy::new("k", 1, Duration::from_secs(60));
+    for caller in 0..400 {
+        for _ in 0..2 {
+            let _ = limiter.check(&policy, format!("caller-{caller}")).await.unwrap();
         }
     }
-    let page = send(&app, operator("/_limits/")).await.body;
-    let assets = ["/_limits/style.css", "/_limits/live.js"];
-    let mut size = page.len();
-    for asset in assets {
-        size += send(&app, operator(asset)).await.body.len();
-    }
-    assert!(size < 50 * 1024, "{size} bytes");
-    assert!(page.contains("href=\"?page=2\""), "{page}");
-    let last = send(&app, operator("/_limits/?page=1000")).await.body;
-    assert!(last.contains("rel=\"prev\"") && !last.contains("rel=\"next\""));
     let callers = get_json(&app, "/_limits/callers.json").await;
     assert_eq!(callers["callers"].as_array().unwrap().len(), 100);
 }
@@ -586,8 +551,6 @@ async fn the_store_in_memory_has_callers_and_no_connection() {
     assert_eq!((&store["is_out"], &store["fallback_callers"]), (&Value::from(false), &Value::from(0)));
     let head = send(&app, operator("/_limits/store.json").method(Method::HEAD)).await;
     assert_eq!(head.status, 200);
-    let page = send(&app, operator("/_limits/").insert_header((ACCEPT, "text/html"))).await.body;
-    assert!(page.contains("<dt>Kind</dt><dd>memory</dd>"), "{page}");
 }
 
 #[actix_web::test]

@@ -156,7 +156,7 @@ async fn a_refund_under_an_earlier_anchor_keeps_the_time_to_live_of_a_later_one(
     let charged = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap().into_owned();
     let last = limiter.check(&late, "a").await.unwrap();
     assert_eq!(last.reset_after(), DAY * 31, "until 20 February");
-    limiter.refund(charged.as_reservation()).await.unwrap();
+    limiter.refund(charged.clone()).await.unwrap();
     assert_eq!(limiter.peek(&late, "a").await.unwrap().remaining(), 1);
     expect_lives(&server, last.reset_after(), &last, since, "until 20 February").await;
 }
@@ -179,7 +179,7 @@ async fn a_calendar_count_of_an_earlier_version_is_kept_until_its_window_ends() 
     let earlier = [b"f", &state[1..13]].concat();
     let () = raw.set(&keys[0], &earlier).await.unwrap();
     assert_eq!(limiter.peek(&early, "a").await.unwrap().remaining(), 2);
-    limiter.refund(charged.as_reservation()).await.unwrap();
+    limiter.refund(charged.clone()).await.unwrap();
     assert_eq!(limiter.peek(&early, "a").await.unwrap().remaining(), 3);
     let () = raw.set(&keys[0], &earlier).await.unwrap();
     let since = Instant::now();

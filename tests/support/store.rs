@@ -54,6 +54,7 @@ pub struct Watch {
     tries: AtomicUsize,
     limits: AtomicUsize,
     refunds: AtomicUsize,
+    peeks: AtomicUsize,
     resets: AtomicUsize,
     fails: AtomicBool,
     gate: Semaphore,
@@ -67,6 +68,7 @@ impl Default for Watch {
             tries: AtomicUsize::new(0),
             limits: AtomicUsize::new(0),
             refunds: AtomicUsize::new(0),
+            peeks: AtomicUsize::new(0),
             resets: AtomicUsize::new(0),
             fails: AtomicBool::new(false),
             gate: Semaphore::new(0),
@@ -94,6 +96,11 @@ impl Watch {
     /// The number of refunds.
     pub fn refunds(&self) -> usize {
         self.refunds.load(Ordering::SeqCst)
+    }
+
+    /// The number of groups that were peeked at.
+    pub fn peeks(&self) -> usize {
+        self.peeks.load(Ordering::SeqCst)
     }
 
     /// The number of resets.
@@ -140,6 +147,9 @@ impl Store for WatchedStore {
     ) -> Result<GroupOutcome, StoreError> {
         if let Operation::Check | Operation::UpTo = operation {
             self.watch.calls.fetch_add(1, Ordering::SeqCst);
+        }
+        if operation == Operation::Peek {
+            self.watch.peeks.fetch_add(1, Ordering::SeqCst);
         }
         if operation == Operation::Check {
             self.watch.limits.fetch_add(group.len(), Ordering::SeqCst);

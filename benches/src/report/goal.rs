@@ -69,11 +69,11 @@ impl Row {
     pub const fn what(self) -> &'static str {
         match self {
             Self::Network => "over a network",
-            Self::Processes => "several processes at one server, 0.5 ms away",
-            Self::SingleServer => "decisions a second through one server, 1000 callers",
-            Self::Cluster => "decisions a second through a cluster of 3",
-            Self::LoneCheck => "one check with nothing else in flight",
-            Self::Actix => "a real Actix server, 2 workers",
+            Self::Processes => "several processes, decisions/s",
+            Self::SingleServer => "one server, 1000 callers, decisions/s",
+            Self::Cluster => "cluster of three, decisions/s",
+            Self::LoneCheck => "one check alone",
+            Self::Actix => "a real Actix server",
             Self::CostOfOne => "Redis CPU of one check a call",
             Self::Slots => "Redis CPU of a group of a slot and a bucket",
             Self::RedisMemory => "Redis memory for a caller",
@@ -157,16 +157,16 @@ pub struct Goal {
 }
 
 impl Goal {
-    /// The median is to be at least so much.
+    /// The median is to be at least so much; the goal has the unit.
     pub fn at_least(row: Row, what: impl Into<String>, least: f64, unit: &str, measured: Spread) -> Self {
         let is_met = measured.median >= least;
-        Self::new(row, what, format!("≥ {least}{unit}"), format!("{measured}{unit}"), is_met)
+        Self::new(row, what, format!("≥ {least}{unit}"), measured.to_string(), is_met)
     }
 
-    /// The median is to be at most so much.
+    /// The median is to be at most so much; the goal has the unit.
     pub fn at_most(row: Row, what: impl Into<String>, most: f64, unit: &str, measured: Spread) -> Self {
         let is_met = measured.median <= most;
-        Self::new(row, what, format!("≤ {most}{unit}"), format!("{measured}{unit}"), is_met)
+        Self::new(row, what, format!("≤ {most}{unit}"), measured.to_string(), is_met)
     }
 
     /// Something else.

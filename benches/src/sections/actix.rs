@@ -44,9 +44,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     servers[0].flush();
     report.section("A real Actix server");
     report.text(&format!(
-        "`HttpServer` with two workers in a process of its own, keep-alive connections from one thread of another process, \
-         {CALLERS} callers in a header field. All of them and Redis share the cores of the machine, so that the client takes \
-         a part of each request's time in all rows alike."
+        "`HttpServer` with two workers, keep-alive connections from another process, {CALLERS} callers in a header field."
     ));
     for connections in CONNECTIONS {
         let measured = race(bench, servers, connections);
@@ -100,8 +98,7 @@ fn table(measured: &[Measured<Served>]) -> Table {
         "what",
         "requests/s",
         "× lean",
-        "web server ns",
-        "over no limit",
+        "ns over no limit",
         "Redis ns",
         "script calls",
         "p50 us",
@@ -115,7 +112,6 @@ fn table(measured: &[Measured<Served>]) -> Table {
             name.to_owned(),
             median(|served| served.per_second),
             faster(measured, limit, LEAN).to_string(),
-            median(|served| served.web_ns),
             Spread::difference(&one.each(|served| served.web_ns), &bare).to_string(),
             median(|served| served.redis_ns),
             median(|served| served.calls),

@@ -25,8 +25,7 @@ const SUB_WINDOWS: [u64; 5] = [1, 6, 10, 30, 60];
 pub fn in_memory(bench: &Bench<'_>, report: &mut Report) {
     report.section("As it grows, in memory");
     report.text(
-        "A log in which one entry leaves whenever one comes, by number of entries (`max`) in the window; the other \
-         algorithms with the same `max`:",
+        "A log in which one entry leaves whenever one comes, and the other algorithms with the same `max`:",
     );
     let sizes = [10_u64, 100, 1000, 10_000, 100_000];
     let one = |algorithm: Algorithm, max: u64| {
@@ -52,7 +51,7 @@ pub fn in_memory(bench: &Bench<'_>, report: &mut Report) {
     let lines = [("sliding_window_counter", SUB_WINDOWS.map(one))];
     let by_sub_windows = hot(bench, report, "growth-sub-windows", "sub-windows", SUB_WINDOWS, &lines);
 
-    report.text("Two windows by number of callers, checked in any order (beyond the processor's caches it is their misses that count):");
+    report.text("Two windows by number of callers, checked in any order:");
     let mut sizes = [1, 1000, 30_000, bench.settings.crowd];
     sizes.sort_unstable();
     let cells: Vec<_> = sizes.iter().map(|&number| crowd(bench, number)).collect();
@@ -139,10 +138,7 @@ fn show(report: &mut Report, file: &str, x: &str, sizes: &[u64], cells: &[Vec<Me
 pub fn in_redis(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     servers[0].flush();
     report.section("As it grows, in Redis");
-    report.text(
-        "Processor time of Redis for a decision, 16 tasks over 16 callers. Windows are short, so that they move while it \
-         is measured: all sub-windows have counts in them, and as many entries leave a log as come.",
-    );
+    report.text("Processor time of Redis for a decision, 16 tasks over 16 callers, while windows move.");
     let limiter = ours::connect(&servers[0].url());
     let cost = |policy: &Policy| {
         let load = Load {

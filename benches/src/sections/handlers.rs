@@ -18,10 +18,7 @@ const BATCH: u64 = 64;
 pub fn run(bench: &Bench<'_>, server: Option<&Server>, report: &mut Report) {
     let settings = bench.settings;
     report.section("A whole handler");
-    report.text(
-        "One-route apps, called through `actix_web::test`, so without sockets and parsing: nanoseconds from the request \
-         to the answer.",
-    );
+    report.text("One-route apps, without sockets and parsing: nanoseconds from the request to the answer.");
     let measured = serve(&IN_MEMORY, "", settings.micro_rounds, settings.micro_times / BATCH);
     report.table(&compare(&measured, BARE, "ns"));
     let over = |name: &str| Spread::difference(&find(&measured, name).rounds, &find(&measured, BARE).rounds);

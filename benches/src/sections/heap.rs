@@ -64,8 +64,7 @@ fn callers(counts: &[Count], report: &mut Report) {
     let (ours, governor) = (of(memory::OURS), of(memory::GOVERNOR));
     report.section("Bytes of the heap for a caller");
     report.text(
-        "Everything that the store holds, divided by its callers, as they grow. Tables double when they are full, so it \
-         goes up and down: the quartiles are over the sizes.",
+        "Everything that the store holds, divided by its callers. Tables double when they are full: the quartiles are over the sizes.",
     );
     let mut table = Table::new(["callers", "ours", "governor"]);
     for (ours, governor) in ours.iter().zip(&governor) {

@@ -22,9 +22,7 @@ use crate::table::Table;
 pub fn run(bench: &Bench<'_>, report: &mut Report) {
     report.section("A check in memory");
     report.text(
-        "Nanoseconds of a check. *Clock still*: time is given, so that only the store is seen; the others read their own \
-         clock each time. The floor is one hash, one slot and one atomic exchange of a packed two-window count, without \
-         telling colliding callers apart.",
+        "Nanoseconds of a check. *Clock still*: time is given. The floor is one hash, one slot and one atomic exchange, without telling colliding callers apart.",
     );
     let hot = race(bench, 1, 1);
     report.text("One caller, one thread:");

@@ -1,5 +1,5 @@
-//! One check with nothing else in flight: how long it takes, how many calls to the server it makes, and what the scheduler
-//! does in rounds that are much slower than the others.
+//! One check with nothing else in flight: how long it takes, how many calls to the server it makes, and how many context switches
+//! rounds take that are much slower than the others.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::ours::{self, Ours};
 use crate::report::{Goal, Report, Row};
 use crate::rivals::{Rival, Way, Wire};
 use crate::rounds::{Measured, Variant, find, take_turns};
-use crate::scheduling::{Scheduling, idles};
+use crate::scheduling::Scheduling;
 use crate::server::Server;
 use crate::spread::{Spread, short};
 use crate::table::Table;
@@ -22,45 +22,6 @@ const OURS: &str = "ours";
 /// A round is slow when its median is this many times that of all rounds.
 const SLOW: f64 = 3.0;
 
-/// From so many times on that a core goes idle for each check, hand-overs wake idle cores.
-const HALTING: f64 = 0.5;
-
-/// From this part of all context switches on that are preemptions, threads wake each other on one core: the woken one takes the
-/// core of the other.
-const TOGETHER: f64 = 0.1;
-
-/// Where the threads of a round were.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// Hand-overs went to threads on the same core.
-    Together,
-    /// Hand-overs went to threads on another core, which had other things to run.
-    Apart,
-    /// Hand-overs woke a core that had gone idle meanwhile.
-    Halting,
-}
-
-impl Place {
-    const ALL: [Self; 3] = [Self::Together, Self::Apart, Self::Halting];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Together => "on one core",
-            Self::Apart => "on two busy cores",
-            Self::Halting => "idle core woken",
-        }
-    }
-
-    fn of(block: &Block) -> Self {
-        let Scheduling { hand_overs, preemptions, .. } = block.scheduling;
-        match block.idles {
-            HALTING.. => Self::Halting,
-            _ if preemptions >= TOGETHER * (hand_overs + preemptions) => Self::Together,
-            _ => Self::Apart,
-        }
-    }
-}
-
 /// Checks one after the other.
 #[derive(Clone, Copy, Debug)]
 struct Block {
@@ -68,8 +29,6 @@ struct Block {
     p99: f64,
     /// Of this process and the server, for a check.
     scheduling: Scheduling,
-    /// Times that a core went idle, for a check.
-    idles: f64,
 }
 
 /// Measures and reports.
@@ -94,13 +53,6 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         report.table(&times(&measured));
         let ratio = medians(find(&measured, OURS), find(&measured, Way::Lean.name()));
         report.goal(Goal::at_most(Row::LoneCheck, format!("p50 on {place}"), 1.5, " × lean", ratio));
-        report.text(&format!(
-            "What the scheduler did for a check of these rounds. *Hand-overs* and *preemptions* are context switches of this \
-             process and of the server, *queued* is the time for which their threads could run and had no core, *idle cores* are \
-             the times that a core of the machine had nothing to run. *Slow* are rounds with a median of more than {SLOW} × \
-             that of all."
-        ));
-        report.table(&scheduler(&measured));
         all.push((place, measured));
     }
     round_trips(bench, servers, report);
@@ -133,7 +85,7 @@ fn block<'a>(
         let pids = [std::process::id(), servers[0].pid()];
         let counts =
             || pids.map(Scheduling::of_process).into_iter().fold(Scheduling::default(), |sum, one| sum + one);
-        let (counts_before, idles_before) = (counts(), idles());
+        let counts_before = counts();
         // As a task: what `block_on` itself runs is on another thread than the connection.
         let task = runtime.spawn(async move {
             let mut times = Vec::new();
@@ -150,7 +102,6 @@ fn block<'a>(
             p50: Spread::quantile(&times, 0.5),
             p99: Spread::quantile(&times, 0.99),
             scheduling: (counts() - counts_before) / checks,
-            idles: (idles() - idles_before) / checks,
         }
     })
 }
@@ -161,16 +112,14 @@ fn medians(one: &Measured<Block>, other: &Measured<Block>) -> Spread {
 }
 
 fn times(measured: &[Measured<Block>]) -> Table {
-    let mut table = Table::new(["what", "p50 ns", "× lean", "p99 ns", "× INCR", "slow rounds"]);
-    let (incr, lean) = (find(measured, Way::Incr.name()), find(measured, Way::Lean.name()));
+    let mut table = Table::new(["what", "p50 ns", "× lean", "p99 ns"]);
+    let lean = find(measured, Way::Lean.name());
     for one in measured {
         table.row([
             one.name.clone(),
             short(one.spread(|block| block.p50).median),
             medians(one, lean).to_string(),
             short(one.spread(|block| block.p99).median),
-            medians(one, incr).to_string(),
-            format!("{} of {}", slow(one).len(), one.rounds.len()),
         ]);
     }
     table
@@ -180,56 +129,6 @@ fn times(measured: &[Measured<Block>]) -> Table {
 fn slow(one: &Measured<Block>) -> Vec<Block> {
     let limit = SLOW * one.spread(|block| block.p50).median;
     one.rounds.iter().filter(|block| block.p50 > limit).copied().collect()
-}
-
-/// The rounds whose threads were at this place.
-fn at(one: &Measured<Block>, place: Place) -> Vec<Block> {
-    one.rounds.iter().filter(|block| Place::of(block) == place).copied().collect()
-}
-
-/// What the scheduler did for a check, by the places of the threads.
-fn scheduler(measured: &[Measured<Block>]) -> Table {
-    let mut table = Table::new([
-        "what",
-        "rounds",
-        "of them slow",
-        "p50 us",
-        "× lean alike",
-        "p99 us",
-        "queued us",
-        "hand-overs",
-        "preemptions",
-        "migrations",
-        "idle cores",
-    ]);
-    let median = |blocks: &[Block], number: fn(&Block) -> f64| {
-        let numbers: Vec<f64> = blocks.iter().map(number).collect();
-        (!numbers.is_empty()).then(|| Spread::of(numbers).median)
-    };
-    let lean = find(measured, Way::Lean.name());
-    for (one, place) in measured.iter().flat_map(|one| Place::ALL.map(|place| (one, place))) {
-        let (blocks, slow) = (at(one, place), slow(one));
-        let Some(p50) = median(&blocks, |block| block.p50 / 1000.0) else { continue };
-        let alike = median(&at(lean, place), |block| block.p50 / 1000.0);
-        let rest: [fn(&Block) -> f64; 6] = [
-            |block| block.p99 / 1000.0,
-            |block| block.scheduling.queue_ns / 1000.0,
-            |block| block.scheduling.hand_overs,
-            |block| block.scheduling.preemptions,
-            |block| block.scheduling.migrations,
-            |block| block.idles,
-        ];
-        let cells = [
-            one.name.clone(),
-            format!("{} {}", blocks.len(), place.name()),
-            slow.iter().filter(|block| Place::of(block) == place).count().to_string(),
-            short(p50),
-            alike.map_or_else(|| "–".to_owned(), |lean| short(p50 / lean)),
-        ];
-        let rest = rest.map(|number| median(&blocks, number).map(short).unwrap_or_default());
-        table.row(cells.into_iter().chain(rest).collect::<Vec<_>>());
-    }
-    table
 }
 
 fn conclude(places: &[(&str, Vec<Measured<Block>>)], report: &mut Report) {

@@ -56,10 +56,8 @@ impl Decider for Leased {
 /// Measures and reports.
 pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     report.section("Leases: hot callers below their limit");
-    report.text(
-        "A limit with `lease = \"100ms\"`: the process charges units of a hot caller ahead, and decides by them without a round \
-         trip. Warm: each caller has been seen before. The limit is such that the load is 0.8 of it.",
-    );
+    report
+        .text("A limit with `lease = \"100ms\"`, whose callers have been seen before, at 0.8 of the limit.");
     for (callers, least) in [(1000, 15.0), (1, 20.0)] {
         duel(bench, servers, callers, least, report);
     }
@@ -94,10 +92,10 @@ fn duel(bench: &Bench<'_>, servers: &[Server], number: u64, least: f64, report: 
     report
         .text(&format!("512 tasks over {number} callers, at most {} a second for each:", short(max as f64)));
     report.table(&costs(&measured));
-    report.text(&format!("Of the leased decisions {} were denials.", denied.load(Ordering::Relaxed)));
+    report.text(&format!("Leased and denied: {}.", denied.load(Ordering::Relaxed)));
     let ratio = faster(find(&measured, LEASED), find(&measured, Way::Lean.name()));
-    let what = format!("{number} callers, against {}", Way::Lean.name());
-    report.goal(Goal::at_least(Row::Lease, what, least, " ×", ratio));
+    let what = format!("{number} callers");
+    report.goal(Goal::at_least(Row::Lease, what, least, " × lean", ratio));
 }
 
 /// One warm caller, one check after the other; and the first request of a caller, which takes a round trip.
@@ -158,8 +156,7 @@ fn calls(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         ("two windows", Algorithm::SlidingWindowCounter, 4.0, 25.0),
     ];
     report.text(&format!(
-        "Script calls a request: {PROCESSES} stores with connections of their own, as of as many processes, at random times, \
-         0.9 of the limit, for {} windows of a second. Give-backs are counted:",
+        "Script calls a request, with give-backs: {PROCESSES} stores as of as many processes, 0.9 of the limit, {} windows of a second:",
         bench.settings.windows
     ));
     let mut table = Table::new(["what", "limit/s", "requests", "denied", "script calls", "calls a request"]);
@@ -182,8 +179,7 @@ fn calls(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     }
     report.table(&table);
     report.text(
-        "At 0.9 of its limit a counter over two windows leaves a tenth. At 1000/s a lease is a sixteenth of these 100 units, so each \
-         call fetches few. In the first window, before which there is none, it takes fewer calls.",
+        "At 0.9 of 1000/s a counter over two windows leaves 100 units, of which a lease is a sixteenth.",
     );
 }
 

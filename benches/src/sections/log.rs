@@ -211,8 +211,7 @@ fn measure(bench: &Bench<'_>, server: &Server, size: u64) -> [Measured<Cost>; Ca
 pub fn run(bench: &Bench<'_>, report: &mut Report) {
     report.section("Long logs in Redis");
     report.text(
-        "Microseconds of the server for one decision, by the entries of the log, every one of them at an instant of its \
-         own. Logs in a batch have 10 000 at most.",
+        "Microseconds of the server for one decision, by entries. Logs in a batch have 10 000 at most.",
     );
     let server = Server::start(&SLOW_LOG);
     let sizes: Vec<u64> = SIZES.into_iter().filter(|size| *size <= bench.settings.crowd).collect();

@@ -18,10 +18,7 @@ use crate::spread::short;
 pub fn run(bench: &Bench<'_>, report: &mut Report) {
     let (rounds, times) = (bench.settings.micro_rounds, bench.settings.micro_times);
     report.section("Parts of a decision");
-    report.text(
-        "One step of each algorithm: `decide` on the state of one caller, at a clock that goes on by a millisecond each \
-         time, with nothing around it.",
-    );
+    report.text("`decide` on the state of one caller, at a clock that goes on by a millisecond each time.");
     let mut variants = Vec::new();
     for (name, policy) in ours::algorithms() {
         variants.push(step(name, policy, times));

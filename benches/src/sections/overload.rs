@@ -32,8 +32,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     report.section("Ten times more requests than may pass");
     let windows = bench.settings.windows;
     report.text(&format!(
-        "One caller, {MAX} in {} ms, {} requests a second at random times, one at a time, for {windows} windows. The same \
-         requests are put to our store in memory, which knows the same rule and no cache.",
+        "One caller, {MAX} in {} ms, {} requests a second at random times, for {windows} windows; the same in memory.",
         WINDOW.as_millis(),
         OVERLOAD * MAX as f64 / WINDOW.as_secs_f64(),
     ));

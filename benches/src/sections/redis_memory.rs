@@ -18,8 +18,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     let server = &servers[0];
     report.section("Redis memory for a caller");
     report.text(
-        "`MEMORY USAGE` of all keys of one caller, after one admitted request and after a hundred; and the server's \
-         `used_memory` for each of many callers, with all its tables, after one.",
+        "`MEMORY USAGE` of all keys of one caller, after one and after a hundred admitted requests; and the server's `used_memory` for each of many callers.",
     );
     let many = bench.settings.crowd / 200;
     let mut table = Table::new(["what", "after 1, B", "after 100, B", "each of many, B"]);

@@ -83,8 +83,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     servers[0].flush();
     report.section("What a check costs the server");
     report.text(&format!(
-        "Nanoseconds of Redis's processor time for a check, {CHECKS} checks of as many callers in one write. Only of ways \
-         that are one command. Ours are the calls that the limiter makes under load, recorded and sent again."
+        "Nanoseconds of Redis's processor time for a check, {CHECKS} checks of as many callers in one write."
     ));
     let ways = Way::ALL.into_iter().filter(|way| way.is_one_command());
     let mut variants: Vec<Variant<'_, f64>> = ways

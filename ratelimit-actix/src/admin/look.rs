@@ -4,7 +4,7 @@ use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
 use ratelimit_core::__private_0_1::help;
 use ratelimit_core::overrides::Origin;
-use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Outcome, RateLimiter, StoreError};
+use ratelimit_core::{Check, MAX_GROUP, Outcome, Policy, RateLimiter, StoreError, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::view::{Numbers, micros};
@@ -15,6 +15,7 @@ use crate::caller::reset::{CallerCount, counts_of_name, distinct};
 use crate::config::RateLimitConfig;
 use crate::handler::computed::Computed;
 use crate::handler::registry::declared_limits;
+use crate::overrides::has_max;
 
 /// Largest number of rows that are shown for one caller.
 const MAX_COUNTS: usize = 20;
@@ -29,22 +30,9 @@ pub(super) struct Fields {
     pub(super) token: Option<String>,
     limit: String,
     /// The caller as text.
-    pub(super) caller: String,
+    caller: String,
     /// The digest of a caller in the table of denied callers, instead of `caller`.
     digest: String,
-    /// The digest and the limit of a row of that table, with a blank between them, instead of the other fields.
-    listed: String,
-}
-
-impl Fields {
-    /// The digest of the caller; empty if the caller is a text.
-    pub(super) fn digest(&self) -> &str {
-        self.listed.split_once(' ').map_or(&self.digest, |(digest, _)| digest)
-    }
-
-    fn limit(&self) -> &str {
-        self.listed.split_once(' ').map_or(&self.limit, |(_, limit)| limit)
-    }
 }
 
 /// One caller under one limit.
@@ -157,7 +145,7 @@ impl LookError {
 impl Subject {
     /// Finds the limit and the caller.
     pub(super) fn find(req: &HttpRequest, fields: &Fields, limiter: &RateLimiter) -> Result<Self, LookError> {
-        let (digest, limit) = (fields.digest(), fields.limit());
+        let Fields { limit, digest, .. } = fields;
         let is_known = declared_limits().iter().any(|known| known.policy().name() == limit)
             || limiter.given_policies().iter().any(|known| known.name() == limit)
             || limiter.stats().limits().iter().any(|known| known.name() == limit);
@@ -179,15 +167,25 @@ impl Subject {
         Ok(Self { limit: limit.to_owned(), candidates })
     }
 
-    /// What is left to the caller.
+    /// What is left to the caller. The store is asked once.
     pub(super) async fn look(
         &self,
         limiter: &RateLimiter,
         show_callers: bool,
     ) -> Result<LookView, LookError> {
-        let mut looked = Vec::new();
-        for candidate in &self.candidates {
-            looked.push((candidate, self.counts(candidate, limiter).await?));
+        let known: Vec<_> =
+            self.candidates.iter().map(|candidate| (candidate, self.shown(candidate, limiter))).collect();
+        let asked =
+            known.iter().flat_map(|(candidate, counts)| counts.iter().map(|count| candidate.asked(count)));
+        let asked: Vec<_> = asked.flatten().collect();
+        let mut outcomes = peek(limiter, &asked).await.map_err(LookError::Look)?.into_iter();
+        let mut looked = Vec::with_capacity(known.len());
+        for (candidate, counts) in known {
+            let views = counts.into_iter().map(|count| {
+                let outcome = if count.in_force.is_off() { None } else { outcomes.next() };
+                candidate.view(count, outcome, limiter)
+            });
+            looked.push((candidate, views.collect::<Vec<_>>()));
         }
         let was_counted = looked.iter().any(|(_, counts)| is_counted(counts));
         // Where nothing is counted, one candidate stands for all.
@@ -204,11 +202,8 @@ impl Subject {
         })
     }
 
-    async fn counts(
-        &self,
-        candidate: &Candidate,
-        limiter: &RateLimiter,
-    ) -> Result<Vec<CountView>, LookError> {
+    /// The counts that may decide about a candidate; of those with the same numbers one.
+    fn shown(&self, candidate: &Candidate, limiter: &RateLimiter) -> Vec<CallerCount> {
         let mut shown: Vec<CallerCount> = Vec::new();
         for count in counts_of_name(limiter, &candidate.partition, &self.limit) {
             if count.may_decide
@@ -218,30 +213,7 @@ impl Subject {
                 shown.push(count);
             }
         }
-        let mut counts = Vec::with_capacity(shown.len());
-        for count in shown {
-            let numbers = Numbers::of(&count.in_force, count.computed, limiter);
-            let counted = if count.in_force.is_off() {
-                None
-            } else {
-                let policy = count.in_force.policy();
-                // Without a `max` the largest one, so that a peek counts exactly.
-                let policy = if numbers.max.is_some() { policy.clone() } else { policy.largest() };
-                let mut outcome =
-                    limiter.peek(&policy, &candidate.partition).await.map_err(LookError::Look)?;
-                if count.computed.anchor {
-                    // Without an `anchor` the window that began first, so that a peek finds the count of every other one.
-                    let policy = policy.with_earliest_window(outcome.at());
-                    outcome = limiter.peek(&policy, &candidate.partition).await.map_err(LookError::Look)?;
-                }
-                Some(CountedView::new(&outcome, &numbers, count.computed))
-            };
-            let now = NumbersFrom::Now(count.in_force.origin());
-            let origin = if count.is_undeclared { NumbersFrom::Decision } else { now };
-            let (plan, ipv6_prefix) = (count.plan, candidate.ipv6_prefix);
-            counts.push(CountView { origin, plan, ipv6_prefix, numbers, counted });
-        }
-        Ok(counts)
+        shown
     }
 
     /// Forgets what is counted for the caller. Returns whether anything was; then only those candidates are left.
@@ -275,18 +247,19 @@ impl Subject {
     async fn reset_all(&mut self, limiter: &RateLimiter) -> Result<bool, LookError> {
         let (mut is_known, mut counted) = (false, Vec::new());
         for candidate in &self.candidates {
-            let partition = &candidate.partition;
-            let counts = counts_of_name(limiter, partition, &self.limit);
-            let has_own_anchors = counts.iter().any(|count| count.computed.anchor);
-            let policies = distinct(&counts);
-            let checks: Vec<Check<'_>> =
-                policies.iter().map(|policy| Check::new(policy, partition).with_cost(0)).collect();
-            let mut was_counted = false;
-            for group in checks.chunks(MAX_GROUP) {
-                was_counted |= !is_free(limiter, group, has_own_anchors).await;
-                limiter.reset_all(group).await.map_err(LookError::Reset)?;
+            let counts = counts_of_name(limiter, &candidate.partition, &self.limit);
+            let has_own_anchor = counts.iter().any(|count| count.computed.anchor);
+            let policies = distinct(&counts).into_iter();
+            let asked: Vec<_> = policies
+                .map(|policy| Asked { policy, partition: &candidate.partition, has_own_anchor })
+                .collect();
+            // Without an answer something may be counted. A corrupt state has none until it is reset.
+            let was_counted =
+                !peek(limiter, &asked).await.is_ok_and(|outcomes| outcomes.iter().all(is_whole));
+            for group in asked.chunks(MAX_GROUP) {
+                limiter.reset_all(&checks(group)).await.map_err(LookError::Reset)?;
             }
-            is_known |= !checks.is_empty();
+            is_known |= !asked.is_empty();
             counted.push(was_counted);
         }
         if !is_known {
@@ -317,6 +290,64 @@ impl Candidate {
         }
         Ok(candidates)
     }
+
+    /// What to ask about a count; nothing if its limit is off.
+    fn asked(&self, count: &CallerCount) -> Option<Asked<'_>> {
+        let policy = count.in_force.policy();
+        // Without a `max` the largest one, so that a peek counts exactly.
+        let policy = if has_max(count.computed, &count.in_force) { policy.clone() } else { policy.largest() };
+        let asked = Asked { policy, partition: &self.partition, has_own_anchor: count.computed.anchor };
+        (!count.in_force.is_off()).then_some(asked)
+    }
+
+    fn view(&self, count: CallerCount, outcome: Option<Outcome>, limiter: &RateLimiter) -> CountView {
+        let numbers = Numbers::of(&count.in_force, count.computed, limiter);
+        let counted = outcome.map(|outcome| CountedView::new(&outcome, &numbers, count.computed));
+        let now = NumbersFrom::Now(count.in_force.origin());
+        let origin = if count.is_undeclared { NumbersFrom::Decision } else { now };
+        CountView { origin, plan: count.plan, ipv6_prefix: self.ipv6_prefix, numbers, counted }
+    }
+}
+
+/// A count that the store is asked about.
+struct Asked<'a> {
+    policy: Policy,
+    partition: &'a [u8],
+    /// Whether each request tells the day from which it is counted.
+    has_own_anchor: bool,
+}
+
+impl Asked<'_> {
+    /// The window that began first finds the count of every other one.
+    fn with_earliest_window(&self, at: Timestamp) -> Self {
+        let policy =
+            if self.has_own_anchor { self.policy.with_earliest_window(at) } else { self.policy.clone() };
+        Self { policy, ..*self }
+    }
+}
+
+/// Asks the store about counts, in one call for each group. A group with a day that each request tells takes two, since only the
+/// clock of the store tells which window began first.
+async fn peek(limiter: &RateLimiter, asked: &[Asked<'_>]) -> Result<Vec<Outcome>, StoreError> {
+    let mut outcomes = Vec::with_capacity(asked.len());
+    // In a group one calendar decides about the windows of a count.
+    let calendar = |asked: &Asked<'_>| asked.policy.calendar().copied();
+    let groups = asked.chunk_by(|one, next| calendar(next).is_none() || calendar(one) == calendar(next));
+    for group in groups.flat_map(|group| group.chunks(MAX_GROUP)) {
+        let mut answer = limiter.peek_all(&checks(group)).await?;
+        if group.iter().any(|asked| asked.has_own_anchor) {
+            let earliest: Vec<_> =
+                group.iter().map(|asked| asked.with_earliest_window(answer.at())).collect();
+            answer = limiter.peek_all(&checks(&earliest)).await?;
+        }
+        outcomes.extend_from_slice(answer.outcomes());
+    }
+    Ok(outcomes)
+}
+
+/// Checks of a cost of 0, so that those that share a count are not judged by their sum.
+fn checks<'a>(asked: &'a [Asked<'_>]) -> Vec<Check<'a>> {
+    asked.iter().map(|asked| Check::new(&asked.policy, asked.partition).with_cost(0)).collect()
 }
 
 /// Whether anything is counted. Slots are counted without a time at which they end.
@@ -325,37 +356,19 @@ fn is_counted(counts: &[CountView]) -> bool {
     counts.iter().filter_map(|count| count.counted.as_ref()).any(is_counted)
 }
 
-/// Whether the store tells that nothing is counted. Without an answer something may be. A corrupt state has none until it is reset.
-async fn is_free(limiter: &RateLimiter, group: &[Check<'_>], has_own_anchors: bool) -> bool {
-    match limiter.peek_all(group).await {
-        Ok(outcome) if has_own_anchors && is_whole(&outcome) => {
-            // From the declared day nothing may be counted that is counted from another one.
-            let earliest = |check: &Check<'_>| check.policy().with_earliest_window(outcome.at());
-            let policies: Vec<_> = group.iter().map(earliest).collect();
-            let checks = policies.iter().zip(group);
-            let group: Vec<_> =
-                checks.map(|(policy, check)| Check::new(policy, check.partition()).with_cost(0)).collect();
-            limiter.peek_all(&group).await.is_ok_and(|outcome| is_whole(&outcome))
-        }
-        outcome => outcome.is_ok_and(|outcome| is_whole(&outcome)),
-    }
-}
-
 /// Whether an answer of the store tells that nothing is counted.
-fn is_whole(group: &GroupOutcome) -> bool {
-    let is_whole =
-        |outcome: &Outcome| outcome.reset_after().is_zero() && outcome.remaining() >= outcome.limit();
-    !group.is_degraded() && group.outcomes().iter().all(is_whole)
+fn is_whole(outcome: &Outcome) -> bool {
+    !outcome.is_degraded() && outcome.reset_after().is_zero() && outcome.remaining() >= outcome.limit()
 }
 
 impl CountedView {
     fn new(outcome: &Outcome, numbers: &Numbers, computed: Computed) -> Self {
         let has_max = numbers.max.is_some();
-        let fits = outcome.fits();
-        // Without a `max` the peek was made by the largest one, which only a block exceeds.
-        let passes = (has_max || !fits).then_some(fits);
+        // Of a cost of 0 only a block is the reason.
+        let is_blocked = !outcome.fits();
+        let passes = (has_max || is_blocked).then_some(!is_blocked && outcome.remaining() > 0);
         Self {
-            units: (has_max || fits).then(|| outcome.limit().saturating_sub(outcome.remaining())),
+            units: (has_max || !is_blocked).then(|| outcome.limit().saturating_sub(outcome.remaining())),
             limit: has_max.then(|| outcome.limit()),
             remaining: has_max.then(|| outcome.remaining()),
             passes,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ratelimit_core::__private_0_1::{LimitRows, in_both_modes, state_id};
+use ratelimit_core::__private_0_1::{in_both_modes, state_id};
 use ratelimit_core::overrides::{InForce, Origin};
 #[cfg(feature = "admin")]
 use ratelimit_core::stats::LimitStats;
@@ -13,6 +13,7 @@ use crate::handler::computed::Computed;
 use crate::handler::registry::DeclaredLimit;
 #[cfg(feature = "admin")]
 use crate::handler::registry::declared_limits;
+use crate::overrides::has_max;
 
 impl DeclaredLimit {
     /// Forgets what is counted for one caller of this limit, and ends its block: for a page of support, or after a payment.
@@ -115,7 +116,7 @@ impl CallerCount {
     /// Whether both have the same numbers, wherever they come from.
     #[cfg(feature = "admin")]
     pub(crate) fn has_numbers_of(&self, other: &Self) -> bool {
-        let numbers = |count: &Self| (count.computed.has_max(&count.in_force), count.in_force.is_off());
+        let numbers = |count: &Self| (has_max(count.computed, &count.in_force), count.in_force.is_off());
         self.in_force.policy() == other.in_force.policy() && numbers(self) == numbers(other)
     }
 }
@@ -152,15 +153,15 @@ struct Counts<'a> {
 impl Counts<'_> {
     /// Adds the counts by the row of the caller or that for all callers, by those of plans, and by what may have been in force before.
     fn add_limit(&mut self, policy: &Policy, computed: Computed) {
-        let now = self.limiter.in_force_for(policy, None, self.partition);
+        let for_all = self.limiter.in_force(policy);
+        let now = for_all.clone().of_request(None, self.partition);
         let has_own_row = now.origin() == Origin::Caller;
         self.add(CallerCount { computed, ..CallerCount::of(now) });
-        let overrides = self.limiter.overrides_guard();
-        for (name, row) in overrides.limit(policy).into_iter().flat_map(LimitRows::plan_rows) {
+        for (name, row) in for_all.rows().take_while(|(_, row)| row.origin() == Origin::Plan) {
             let (plan, may_decide) = (Some(name.to_owned()), !has_own_row);
-            self.add(CallerCount { plan, computed, may_decide, ..CallerCount::of(row.clone()) });
+            self.add(CallerCount { plan, computed, may_decide, ..CallerCount::of(row) });
         }
-        for earlier in [self.limiter.in_force(policy), policy.into()] {
+        for earlier in [for_all.clone(), policy.into()] {
             self.add(CallerCount { computed, may_decide: false, ..CallerCount::of(earlier) });
         }
     }
@@ -168,7 +169,7 @@ impl Counts<'_> {
     fn add(&mut self, count: CallerCount) {
         // Where counts depend on `max`, only earlier decisions tell it.
         let depends_on_max = count.in_force.policy().algorithm().has_burst();
-        if !depends_on_max || count.computed.has_max(&count.in_force) {
+        if !depends_on_max || has_max(count.computed, &count.in_force) {
             self.found.push(count);
         }
     }

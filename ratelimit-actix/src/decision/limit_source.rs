@@ -1,12 +1,11 @@
 //! From limits as they are written, in attributes or for middleware, to those that apply to one request.
 
 use actix_web::HttpRequest;
-use ratelimit_core::{InForce, RateLimiter};
+use ratelimit_core::{InForce, Policy, RateLimiter};
 
-use super::{deny_all, missing_caller, rejects_without_value};
+use super::{deny_all, missing_caller};
 use crate::caller::MissingCallerError;
 use crate::config::RateLimitConfig;
-use crate::overrides::LimitRows;
 use crate::overrides::plan::Plan;
 use crate::quotas::{AppliedLimit, AppliedLimits, Count, Partition, PolicyRef, note_skipped};
 use crate::response::Rejection;
@@ -39,8 +38,7 @@ pub(crate) trait LimitSource {
         Plan::default()
     }
 
-    /// Changes the numbers in force, which are those of `row` if overrides have one, to computed ones. Returns whether they
-    /// admit any request.
+    /// Changes the numbers in force, which are those of `row` if overrides have one, to computed ones. Returns whether they admit any request.
     fn adjust(&self, _: &mut AppliedLimit, _row: Option<&InForce<'_>>, _: &HttpRequest) -> bool {
         true
     }
@@ -59,12 +57,12 @@ pub(crate) fn applied_limits<S: LimitSource>(
     let mut limits = AppliedLimits::new();
     for mut source in sources {
         let policy = source.policy();
-        let rows = overrides.limit(policy.policy());
-        let is_off = rows.is_some_and(LimitRows::is_off_for_all);
+        let overridden = overrides.limit(policy.policy());
+        let is_off = overridden.as_ref().is_some_and(InForce::is_off_for_all);
         let caller = if is_off || !source.applies_to(req) { Ok(None) } else { source.caller(req, config) };
         let caller = match caller {
             Ok(Some(caller)) => caller,
-            Err(MissingCallerError) if rejects_without_value(limiter, policy.policy(), rows) => {
+            Err(MissingCallerError) if rejects_without_value(limiter, policy.policy()) => {
                 return Err(missing_caller(req, config));
             }
             Ok(None) | Err(MissingCallerError) => {
@@ -72,22 +70,30 @@ pub(crate) fn applied_limits<S: LimitSource>(
                 continue;
             }
         };
-        let row = rows.map(|rows| {
-            let plan = if rows.has_plans() { source.plan(req) } else { Plan::default() };
-            rows.row(plan.name(), Some(&caller))
+        let overridden = overridden.map(|limit| {
+            let plan = if limit.has_plans() { source.plan(req) } else { Plan::default() };
+            limit.of_request(plan.name(), &caller)
         });
-        if row.is_some_and(InForce::is_off) {
+        if overridden.as_ref().is_some_and(InForce::is_off) {
             note_skipped(req, policy);
             continue;
         }
         let mut limit = AppliedLimit { policy, caller, cost: source.cost(), count: source.count() };
-        if let Some(row) = row {
+        if let Some(row) = &overridden {
             limit.policy.replace(row.shared_policy());
         }
-        if !source.adjust(&mut limit, row, req) {
+        if !source.adjust(&mut limit, overridden.as_ref(), req) {
             return Err(deny_all(req, config, limit));
         }
         limits.push(limit);
     }
     Ok(limits)
+}
+
+/// Whether a limit rejects a request of which a value is missing, such as its caller. A shadow limit does not, and neither does one
+/// that is off.
+#[cold]
+pub(crate) fn rejects_without_value(limiter: &RateLimiter, policy: &Policy) -> bool {
+    let in_force = limiter.in_force(policy);
+    !in_force.is_off() && limiter.enforces(in_force.policy())
 }

@@ -1,7 +1,6 @@
 //! What of a limit's policy is computed for each request: `max`, and the day on which windows of a calendar begin.
 
 use ratelimit_core::Policy;
-use ratelimit_core::overrides::{Field, InForce, Origin};
 use ratelimit_core::policy::Calendar;
 
 /// What of a policy is computed for each request.
@@ -16,11 +15,6 @@ pub struct Computed {
 impl Computed {
     /// Nothing.
     pub(crate) const NONE: Self = Self { max: false, anchor: false };
-
-    /// Whether `max` of the numbers in force means something: overrides may replace a computed one.
-    pub(crate) fn has_max(self, in_force: &InForce<'_>) -> bool {
-        !self.max || in_force.origin_of(Field::Max) != Origin::Program
-    }
 
     /// The calendar of the policy as a phrase, such as `calendar month in Europe/Berlin from the 15th`.
     #[cfg_attr(

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use actix_web::dev::Payload;
 use actix_web::http::Method;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
-use ratelimit_core::InForce;
+use ratelimit_core::__private_0_1::help;
 #[cfg(feature = "calendar")]
 use ratelimit_core::policy::Calendar;
+use ratelimit_core::policy::MAX_UNITS;
+use ratelimit_core::{InForce, Policy, PolicyError};
 use smallvec::SmallVec;
 
 use super::by::By;
@@ -17,12 +19,15 @@ use super::request::{AdmittedRequest, admit_by};
 use super::request_fn::{self, RequestFn};
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
-use crate::decision::limit_source::{LimitSource, applied_limits};
-use crate::decision::{Admission, is_counted, rejects_without_value};
-use crate::overrides::LimitRows;
+use crate::decision::limit_source::{LimitSource, applied_limits, rejects_without_value};
+use crate::decision::{Admission, is_counted};
+use crate::overrides::has_max;
 use crate::overrides::plan::Plan;
 use crate::quotas::{AppliedLimit, Count, Partition, PolicyRef};
 use crate::request::nearest_limiter;
+
+/// A cost that no limit admits.
+const NEVER: u64 = MAX_UNITS + 1;
 
 /// The limits of a handler, with the values that are computed for one request so far.
 #[allow(
@@ -53,8 +58,9 @@ impl DynamicLimits {
         let limiter = nearest_limiter::nearest(&req);
         HandlerLimit::note_limiter(limits, limiter);
         let overrides = limiter.overrides_guard();
-        let is_off =
-            |limit: &HandlerLimit| overrides.limit(limit.policy()).is_some_and(LimitRows::is_off_for_all);
+        let is_off = |limit: &HandlerLimit| {
+            overrides.limit(limit.policy()).is_some_and(|overridden| overridden.is_off_for_all())
+        };
         let dynamic = |limit: &'static HandlerLimit| DynamicLimit {
             limit,
             skipped: skipped || is_off(limit),
@@ -99,9 +105,7 @@ impl DynamicLimits {
     /// shadow limit, which is skipped then.
     pub fn fail(&mut self, position: usize, response: HttpResponse) -> Option<HttpResponse> {
         let DynamicLimit { limit, skipped, .. } = &mut self.limits[position];
-        let limiter = nearest_limiter::nearest(&self.req);
-        let rows = limiter.overrides_guard();
-        *skipped = !rejects_without_value(limiter, limit.policy(), rows.limit(limit.policy()));
+        *skipped = !rejects_without_value(nearest_limiter::nearest(&self.req), limit.policy());
         (!*skipped).then_some(response)
     }
 
@@ -201,22 +205,88 @@ impl LimitSource for DynamicLimit {
     fn adjust(&self, applied: &mut AppliedLimit, row: Option<&InForce<'_>>, req: &HttpRequest) -> bool {
         let ComputedNumbers { max, calendar } = self.numbers;
         // Overrides may replace a computed `max`.
-        let is_replaced = row.is_some_and(|row| self.limit.computed().has_max(row));
+        let is_replaced = row.is_some_and(|row| has_max(self.limit.computed(), row));
         let numbers = ComputedNumbers { max: max.filter(|_| !is_replaced), calendar };
         if numbers.max.is_none() && calendar.is_none() {
             return true;
         }
-        if let Some(policy) = self.limit.policy_with(numbers, row) {
+        if let Some(policy) = self.policy_with(numbers, row) {
             applied.policy.replace(Arc::new(policy));
             return true;
         }
         // Such a `max` admits no request, and a shadow limit only reports that.
         let only_reports = !nearest_limiter::nearest(req).enforces(applied.policy.policy());
-        if only_reports && let Some(policy) = self.limit.smallest_policy(numbers, row) {
+        if only_reports && let Some(policy) = self.smallest_policy(numbers, row) {
             applied.policy.replace(Arc::new(policy));
-            applied.cost = HandlerLimit::NEVER;
+            applied.cost = NEVER;
         }
         only_reports
+    }
+}
+
+impl DynamicLimit {
+    /// The policy with the numbers of one request, and the other numbers of overrides. `None` if `max` admits no request, or is out
+    /// of its bounds, which is logged once.
+    fn policy_with(&self, numbers: ComputedNumbers, row: Option<&InForce<'_>>) -> Option<Policy> {
+        if numbers.max == Some(0) {
+            return None;
+        }
+        let policy = self.try_policy(numbers, row)?;
+        if let Err(error) = &policy
+            && self.limit.is_first("computed-max")
+        {
+            tracing::error!(
+                policy = self.limit.policy().name(),
+                max = numbers.max,
+                %error,
+                help = help("computed-max"),
+                "the `max` that was computed for a request is out of its bounds; such requests are denied"
+            );
+        }
+        policy.ok()
+    }
+
+    /// A policy under which a cost of [`NEVER`] stands for a `max` that admits no request.
+    fn smallest_policy(&self, numbers: ComputedNumbers, row: Option<&InForce<'_>>) -> Option<Policy> {
+        let smallest = ComputedNumbers { max: Some(1), ..numbers };
+        // A shadow limit may be one by overrides.
+        let overridden = self.try_policy(smallest, row)?.ok();
+        overridden.or_else(|| self.try_policy(smallest, None)?.ok())
+    }
+
+    /// The policy with numbers of one request, and those of a row over it. `None` if nothing is computed.
+    fn try_policy(
+        &self,
+        ComputedNumbers { max, calendar }: ComputedNumbers,
+        row: Option<&InForce<'_>>,
+    ) -> Option<Result<Policy, PolicyError>> {
+        let template = self.limit.template()?;
+        let template = max.map_or(template, |max| template.max(max));
+        #[cfg(feature = "calendar")]
+        let template = calendar.map_or(template, |calendar| template.calendar(self.clamped(calendar)));
+        #[cfg(not(feature = "calendar"))]
+        let None = calendar;
+        let policy = template.try_build();
+        Some(match row {
+            Some(row) => policy.and_then(|policy| row.apply(&policy)),
+            None => policy,
+        })
+    }
+
+    /// The calendar from the nearest day on which its windows can begin. Another day than the computed one is logged once.
+    #[cfg(feature = "calendar")]
+    fn clamped(&self, calendar: Calendar) -> Calendar {
+        let clamped = calendar.clamped();
+        if clamped != calendar && self.limit.is_first("computed-anchor") {
+            tracing::error!(
+                policy = self.limit.policy().name(),
+                computed = %calendar,
+                used = %clamped,
+                help = help("computed-anchor"),
+                "the `anchor` that was computed for a request is no day on which a window begins; the nearest one is used"
+            );
+        }
+        clamped
     }
 }
 

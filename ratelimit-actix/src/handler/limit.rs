@@ -2,13 +2,11 @@
 
 use actix_web::HttpRequest;
 use ratelimit_core::__private_0_1::{help, is_first};
-#[cfg(feature = "calendar")]
-use ratelimit_core::policy::Calendar;
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{InForce, Policy, PolicyBuilder, RateLimiter};
+use ratelimit_core::{Policy, PolicyBuilder, RateLimiter};
 
 use super::by::By;
-use super::computed::{Computed, ComputedNumbers};
+use super::computed::Computed;
 use super::sole_limiter::SoleLimiter;
 use super::source_text::SourceText;
 use crate::caller::{Caller, MissingCallerError, OnMissing};
@@ -162,6 +160,11 @@ impl HandlerLimit {
         self.policy.policy()
     }
 
+    /// The policy without what is computed for each request, if anything is.
+    pub(super) const fn template(&self) -> Option<PolicyBuilder> {
+        self.template
+    }
+
     /// What is computed for each request.
     pub(crate) const fn computed(&self) -> Computed {
         self.computed
@@ -198,70 +201,6 @@ impl HandlerLimit {
         self.on_missing.resolve(found.unwrap_or_else(|| self.by.caller(req, config)))
     }
 
-    /// The policy with the numbers of one request, and the other numbers of overrides. `None` if `max` admits no request, or is out
-    /// of its bounds, which is logged once.
-    pub(super) fn policy_with(&self, numbers: ComputedNumbers, row: Option<&InForce<'_>>) -> Option<Policy> {
-        if numbers.max == Some(0) {
-            return None;
-        }
-        let policy = self.template_with(numbers)?.try_build();
-        let policy =
-            policy.and_then(|policy| row.map_or_else(|| Ok(policy.clone()), |row| row.apply(&policy)));
-        if let Err(error) = &policy
-            && self.is_first("computed-max")
-        {
-            tracing::error!(
-                policy = self.policy().name(),
-                max = numbers.max,
-                %error,
-                help = help("computed-max"),
-                "the `max` that was computed for a request is out of its bounds; such requests are denied"
-            );
-        }
-        policy.ok()
-    }
-
-    /// A policy under which a cost of [`NEVER`](Self::NEVER) stands for a `max` that admits no request.
-    pub(super) fn smallest_policy(
-        &self,
-        numbers: ComputedNumbers,
-        row: Option<&InForce<'_>>,
-    ) -> Option<Policy> {
-        let smallest = ComputedNumbers { max: Some(1), ..numbers };
-        let policy = self.template_with(smallest)?.try_build().ok()?;
-        // A shadow limit may be one by overrides.
-        Some(row.and_then(|row| row.apply(&policy).ok()).unwrap_or(policy))
-    }
-
-    fn template_with(&self, ComputedNumbers { max, calendar }: ComputedNumbers) -> Option<PolicyBuilder> {
-        let template = self.template?;
-        let template = max.map_or(template, |max| template.max(max));
-        #[cfg(feature = "calendar")]
-        let template = calendar.map_or(template, |calendar| template.calendar(self.clamped(calendar)));
-        #[cfg(not(feature = "calendar"))]
-        let None = calendar;
-        Some(template)
-    }
-
-    /// The calendar from the nearest day on which its windows can begin. Another day than the computed one is logged once.
-    #[cfg(feature = "calendar")]
-    fn clamped(&self, calendar: Calendar) -> Calendar {
-        let clamped = calendar.clamped();
-        if clamped != calendar && self.is_first("computed-anchor") {
-            tracing::error!(
-                policy = self.policy().name(),
-                computed = %calendar,
-                used = %clamped,
-                help = help("computed-anchor"),
-                "the `anchor` that was computed for a request is no day on which a window begins; the nearest one is used"
-            );
-        }
-        clamped
-    }
-
-    /// A cost that no limit admits.
-    pub(super) const NEVER: u64 = MAX_UNITS + 1;
-
     /// Logs, once, a cost that is larger than any limit.
     pub(crate) fn warn_about_cost(&self, cost: u64) {
         if cost > MAX_UNITS && self.is_first("computed-cost") {
@@ -275,7 +214,7 @@ impl HandlerLimit {
     }
 
     /// Whether the line of a section has not been told of this limit, which is in a `static`.
-    fn is_first(&self, section: &'static str) -> bool {
+    pub(super) fn is_first(&self, section: &'static str) -> bool {
         is_first(section, std::ptr::from_ref(self))
     }
 }

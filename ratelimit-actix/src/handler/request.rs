@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
-use ratelimit_core::{RateLimiter, Slots};
+use ratelimit_core::RateLimiter;
 
 use super::bounds::Answer;
 use super::limit::HandlerLimit;
@@ -15,7 +15,7 @@ use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
 use crate::decision::{Admission, decide_by_store, is_counted, try_decide};
 use crate::quotas::{AppliedLimits, Count, Partition, PolicyRef, Quotas, has_uncounted};
 use crate::request::nearest_limiter;
-use crate::response::{Rejection, hold};
+use crate::response::{Held, Rejection, hold};
 
 /// A request that all limits of its handler admit.
 #[allow(
@@ -26,7 +26,7 @@ pub struct AdmittedRequest {
     req: HttpRequest,
     payload: Payload,
     /// Held until the response has been sent, or until this is dropped without one.
-    slots: Cell<Slots>,
+    held: Cell<Held>,
 }
 
 /// The admitted request, or the response to a rejected one.
@@ -62,7 +62,7 @@ pub(super) fn admit_by(
                 let (config, limiter) = (config.clone(), limiter.clone());
                 return Admission::Pending(Box::pin(async move {
                     match decide_by_store(&req, &config, &limiter, limits).await {
-                        Ok(slots) => Ok(AdmittedRequest { req, payload, slots: Cell::new(slots) }),
+                        Ok(held) => Ok(AdmittedRequest { req, payload, held: Cell::new(held) }),
                         Err(rejection) => Err(reject(&req, payload, rejection, &config).await),
                     }
                 }));
@@ -71,7 +71,7 @@ pub(super) fn admit_by(
         Err(rejection) => Err(rejection),
     };
     match result {
-        Ok(slots) => Admission::Ready(Some(Ok(AdmittedRequest { req, payload, slots: Cell::new(slots) }))),
+        Ok(held) => Admission::Ready(Some(Ok(AdmittedRequest { req, payload, held: Cell::new(held) }))),
         Err(rejection) => Admission::Pending(Box::pin(async move {
             Err(reject(&req, payload, rejection, RateLimitConfig::nearest(&req)).await)
         })),
@@ -129,9 +129,9 @@ impl AdmittedRequest {
         self.hold(self.with_quotas(returned.respond_to(&self.req)).map_into_boxed_body())
     }
 
-    /// The response holds the slots from now on.
+    /// The response holds it from now on.
     fn hold(&self, response: HttpResponse) -> HttpResponse {
-        hold(response, self.slots.take())
+        hold(response, self.held.take())
     }
 
     /// The configuration is looked up once before the handler and once here: the request moves in between, and a clone would

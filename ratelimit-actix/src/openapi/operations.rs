@@ -38,7 +38,7 @@ pub(super) struct Found<'d> {
 pub(super) fn find<'d>(document: &'d mut OpenApi, assigned: &[(String, String)]) -> Found<'d> {
     let limits = declared_limits();
     let (mut operations, mut unclear) = (Vec::new(), Vec::new());
-    let (mut seen, mut told) = (BTreeSet::new(), BTreeSet::new());
+    let (mut seen, mut known) = (BTreeSet::new(), BTreeSet::new());
     let twice = ids_of_several(document);
     for operation in document.paths.paths.values_mut().flat_map(operations_of) {
         let Some(id) = operation.operation_id.clone() else { continue };
@@ -49,7 +49,7 @@ pub(super) fn find<'d>(document: &'d mut OpenApi, assigned: &[(String, String)])
         };
         seen.insert(id.clone());
         if twice.contains(&id) {
-            if limits.iter().any(|limit| belongs(&limit)) && told.insert(id.clone()) {
+            if limits.iter().any(|limit| belongs(&limit)) && known.insert(id.clone()) {
                 unclear.push(format!(
                     "several operations have the id `{id}`, so it is not clear which of them is limited; give each an id of its own by `operation_id`"
                 ));

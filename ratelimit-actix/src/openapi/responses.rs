@@ -54,13 +54,13 @@ pub(super) fn add(operation: &mut Operation, limits: &[DeclaredLimit], config: &
 #[derive(Clone, Copy)]
 struct Kinds {
     rates: bool,
-    concurrency: bool,
+    at_a_time: bool,
 }
 
 impl Kinds {
     fn of(limits: &[&DeclaredLimit]) -> Self {
-        let concurrency = limits.iter().filter(|limit| limit.policy().is_concurrency()).count();
-        Self { rates: concurrency < limits.len(), concurrency: concurrency > 0 }
+        let rates = limits.iter().filter(|limit| limit.policy().rate_window().is_some()).count();
+        Self { rates: rates > 0, at_a_time: rates < limits.len() }
     }
 }
 
@@ -69,12 +69,12 @@ fn too_many_requests(style: &StyleSettings, kinds: Kinds) -> Response {
     if kinds.rates {
         let what = "Seconds after which the request passes, if no other request is charged meanwhile. Missing if the request \
                     costs more than the limit allows";
-        let busy = if kinds.concurrency {
+        let unknown = if kinds.at_a_time {
             ", or if it only waits until another request of the caller has ended"
         } else {
             ""
         };
-        response.headers.insert(RETRY_AFTER.to_string(), RefOr::T(retry_after(&format!("{what}{busy}."))));
+        response.headers.insert(RETRY_AFTER.to_string(), RefOr::T(retry_after(&format!("{what}{unknown}."))));
     }
     add_quota_fields(&mut response, style, kinds);
     response
@@ -124,8 +124,8 @@ fn schema(body: BodyStyle) -> ObjectBuilder {
 
 /// The fields that report a quota. Fields of these names that are described already stay.
 fn add_quota_fields(response: &mut Response, style: &StyleSettings, kinds: Kinds) {
-    let told = style.headers.iter().filter(|style| kinds.rates || style.tells_slots());
-    for &header_style in told {
+    let styles = style.headers.iter().filter(|style| kinds.rates || style.tells_slots());
+    for &header_style in styles {
         for name in field_names(header_style) {
             let known = response.headers.keys().any(|other| other.eq_ignore_ascii_case(name.as_str()));
             if !known {
@@ -170,10 +170,10 @@ fn numbers(limit: &DeclaredLimit) -> Value {
         "algorithm": policy.algorithm().as_str(),
     });
     let mut set = |name: &str, value: Value| numbers[name] = value;
-    match limit.computed().calendar_of(policy) {
-        _ if policy.is_concurrency() => {}
-        Some(calendar) => set("calendar", calendar.into()),
-        None => set("window", seconds(policy.window())),
+    match (limit.computed().calendar_of(policy), policy.rate_window()) {
+        (Some(calendar), _) => set("calendar", calendar.into()),
+        (None, Some(window)) => set("window", seconds(window)),
+        (None, None) => {}
     }
     if let Some(max) = limit.max() {
         set("max", max.into());

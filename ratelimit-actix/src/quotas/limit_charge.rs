@@ -178,7 +178,7 @@ impl LimitCharge {
         };
         let DecidedGroup { limiter, quotas } = decided;
         let quota = &mut quotas[place];
-        if quota.is_concurrency() {
+        if !quota.is_rate() {
             return Err(LimiterError::ConcurrencyLimit { limit: limit() }.into());
         }
         match quota.close(Closed::Settled) {

@@ -4,7 +4,7 @@ use std::iter;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
-use ratelimit_core::{Check, Outcome, Policy, Timestamp};
+use ratelimit_core::{Check, Decision, Outcome, Policy, Timestamp};
 use smallvec::SmallVec;
 
 use super::applied_limit::AppliedLimit;
@@ -75,9 +75,9 @@ impl Quota {
         self.decided.is_shadow()
     }
 
-    /// Whether the limit counts what runs at a time: then what is left are free slots.
-    pub(crate) fn is_concurrency(&self) -> bool {
-        self.policy().is_concurrency()
+    /// Whether units come back with time. Otherwise requests hold them until they end.
+    pub(crate) fn is_rate(&self) -> bool {
+        self.policy().rate_window().is_some()
     }
 
     /// The decision, and what is left of the quota.
@@ -152,13 +152,13 @@ impl Quota {
         Duration::from_micros(u64::try_from(micros.div_ceil(max)).unwrap_or(u64::MAX))
     }
 
-    /// Larger for the longer wait, of which that for a slot is unknown; without a wait, larger for fewer units left.
+    /// Larger for the longer wait, also if no process knows it; without a wait, larger for fewer units left.
     fn tightness(&self) -> (bool, bool, bool, u64, Timestamp) {
         let outcome = self.outcome();
-        let is_busy = outcome.is_busy();
-        let is_never = !outcome.is_allowed() && outcome.retry_after().is_none() && !is_busy;
+        let is_never = outcome.decision() == Decision::Denied { retry_after: None };
+        let is_unknown = !outcome.is_allowed() && outcome.retry_after().is_none();
         let left = if self.is_exhausted() { 0 } else { outcome.remaining() };
-        (is_never, is_busy, self.is_exhausted(), u64::MAX - left, self.available_at())
+        (is_never, is_unknown, self.is_exhausted(), u64::MAX - left, self.available_at())
     }
 }
 
@@ -181,8 +181,6 @@ pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
 
 #[cfg(test)]
 mod tests {
-    use ratelimit_core::Decision;
-
     use super::*;
 
     fn quota(policy: &Policy, caller: &str) -> Quota {

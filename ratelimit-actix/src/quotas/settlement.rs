@@ -9,23 +9,19 @@ use super::quota::Quota;
 #[derive(Debug)]
 pub(super) struct Settlement {
     limiter: RateLimiter,
-    quota: Quota,
+    /// The charges in their order, each with its units. A shadow limit that would deny was charged nothing.
+    charges: SmallVec<[(Reservation<'static>, u64); 1]>,
 }
 
 impl Settlement {
     /// For all charges of a limit.
     pub(super) fn new(limiter: &RateLimiter, quota: &Quota) -> Self {
-        Self { limiter: limiter.clone(), quota: quota.clone() }
-    }
-
-    /// The charges in their order, each with its units. A shadow limit that would deny was charged nothing.
-    fn charges(&self) -> SmallVec<[(Reservation<'_>, u64); 1]> {
         let charge = |outcome: &Outcome| {
             let cost = outcome.cost();
             let group = GroupOutcome::new(outcome.at(), [outcome.clone()]);
-            Some((group.reservation(&[self.quota.check().with_cost(cost)])?, cost))
+            Some((group.reservation(&[quota.check().with_cost(cost)])?.into_owned(), cost))
         };
-        self.quota.charges().filter_map(charge).collect()
+        Self { limiter: limiter.clone(), charges: quota.charges().filter_map(charge).collect() }
     }
 
     pub(super) fn limiter(&self) -> &RateLimiter {
@@ -34,14 +30,13 @@ impl Settlement {
 
     /// Corrects the sum of all charges to `actual` units, with `limiter`, which may have less time than the own one.
     pub(super) async fn settle(&self, limiter: &RateLimiter, actual: u64) -> Result<(), SettleError> {
-        let charges = self.charges();
-        let Some((first, cost)) = charges.first() else { return Ok(()) };
-        let sum = charges.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
+        let Some((first, cost)) = self.charges.first() else { return Ok(()) };
+        let sum = self.charges.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
         let Some(mut surplus) = sum.checked_sub(actual).filter(|surplus| *surplus > 0) else {
             return limiter.settle(first.clone(), cost + (actual - sum)).await;
         };
         // The latest charge counts for longest, so it is given back first.
-        for (reservation, cost) in charges.iter().rev() {
+        for (reservation, cost) in self.charges.iter().rev() {
             let units = surplus.min(*cost);
             if units > 0 {
                 limiter.settle(reservation.clone(), cost - units).await?;

@@ -31,8 +31,8 @@ pub(crate) fn write(styles: &[HeaderStyle], quotas: &[&Quota], headers: &mut Hea
         return;
     }
     let only_rates: SmallVec<[&Quota; 4]>;
-    let rates = if quotas.iter().any(|quota| quota.is_concurrency()) {
-        only_rates = quotas.iter().copied().filter(|quota| !quota.is_concurrency()).collect();
+    let rates = if quotas.iter().any(|quota| !quota.is_rate()) {
+        only_rates = quotas.iter().copied().filter(|quota| quota.is_rate()).collect();
         &only_rates
     } else {
         quotas

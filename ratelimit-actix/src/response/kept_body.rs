@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use actix_web::HttpResponse;
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::web::Bytes;
-use ratelimit_core::Slots;
+pub(crate) use ratelimit_core::Slots as Held;
 
 /// The body of a response, and what is dropped after it.
 struct KeptBody<T> {
@@ -19,10 +19,10 @@ pub(crate) fn keep<T: Unpin + 'static>(body: BoxBody, kept: T) -> BoxBody {
     BoxBody::new(KeptBody { body, _kept: kept })
 }
 
-/// Holds the slots of a request until its response has been sent or dropped. A response without slots stays as it is.
+/// Holds what a request holds until its response has been sent or dropped. A response for which nothing is held stays as it is.
 #[inline]
-pub(crate) fn hold(response: HttpResponse, slots: Slots) -> HttpResponse {
-    if slots.is_empty() { response } else { response.map_body(|_, body| keep(body, slots)) }
+pub(crate) fn hold(response: HttpResponse, held: Held) -> HttpResponse {
+    if held.is_empty() { response } else { response.map_body(|_, body| keep(body, held)) }
 }
 
 /// `try_into_bytes` stays the default, by which nothing takes the bytes out and drops what is kept before they are sent.

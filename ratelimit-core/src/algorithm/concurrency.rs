@@ -30,7 +30,7 @@
 mod entries;
 
 #[cfg(feature = "redis")]
-pub(crate) use self::entries::{Entries, HOLD_US, Told};
+pub(crate) use self::entries::{Entries, HOLD_US, OwnEntry};
 use super::reader::{Reader, Writer};
 use super::step::Step;
 use crate::outcome::Verdict;

@@ -113,11 +113,7 @@ pub(super) fn with_next_unit(
     let wait = match outcome.verdict() {
         // This wait is known already.
         Verdict::RetryAfterMicros(wait) if cost == 1 => Some(wait),
-        Verdict::RetryAfterMicros(_)
-        | Verdict::Allowed
-        | Verdict::AllowedAfterMicros(_)
-        | Verdict::Busy
-        | Verdict::Never => state.retry_after(policy, now, 1),
+        _ => state.retry_after(policy, now, 1),
     };
     match wait {
         Some(wait) => outcome.with_next_unit_after_us(wait),

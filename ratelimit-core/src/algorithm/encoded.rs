@@ -5,22 +5,17 @@ mod tests;
 
 use smallvec::SmallVec;
 
-use super::concurrency::{Entries, Told};
+use super::concurrency::{Entries, OwnEntry};
 use super::decide::Operation;
-use super::reader::{Encoded, Reader};
+use super::reader::{ABSENT, Encoded, Reader};
 use super::shadow::decide;
 use super::state::{Packed, State, Unpacked, each};
 use super::step::Step;
-use super::{
-    calendar_window, concurrency, fixed_window, sliding_window_counter, sliding_window_log, token_bucket,
-};
+use super::{calendar_window, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::GroupOutcome;
 use crate::policy::{Algorithm, Policy};
-
-/// Reply for a key that does not exist.
-const ABSENT: &[u8] = b".";
 
 /// First byte of a block, which is as long as an [`Effect`].
 const BLOCKED: u8 = b'b';
@@ -87,14 +82,9 @@ impl Effect {
     }
 }
 
-/// The entries of slots in a script's reply. `None` if the bytes are malformed.
-fn entries(bytes: &[u8]) -> Option<Entries> {
-    if bytes == ABSENT { Some(Entries::default()) } else { Entries::decode(bytes) }
-}
-
-/// The numbers of this process in a script's reply about slots, after what it told. `None` if the bytes are malformed.
-pub(crate) fn own_slots(bytes: &[u8], now: Timestamp, told: Told) -> Option<Told> {
-    Some(entries(bytes)?.tell(told, now.as_micros()))
+/// The entry of this process in a script's reply, after what it told. `None` if the bytes are malformed.
+pub(crate) fn own_entry(bytes: &[u8], now: Timestamp, told: OwnEntry) -> Option<OwnEntry> {
+    Some(Entries::found(bytes)?.tell(told, now.as_micros()))
 }
 
 /// The same as [`decide`], if a script told of the blocks that begin or are cut, and of no others.
@@ -121,11 +111,17 @@ pub(crate) fn decide_as_told(
 }
 
 impl State {
-    /// Decodes a state from a script's reply, with the effect of earlier requests of the same batch. `None` if the bytes
-    /// are malformed.
-    pub(crate) fn decode(policy: &Policy, bytes: &[u8], now: Timestamp, effect: Effect) -> Option<Self> {
+    /// Decodes a state from a script's reply, after what this process told of itself, with the effect of earlier requests of the same
+    /// batch. `None` if the bytes are malformed.
+    pub(crate) fn decode(
+        policy: &Policy,
+        bytes: &[u8],
+        now: Timestamp,
+        own: Option<&OwnEntry>,
+        effect: Effect,
+    ) -> Option<Self> {
         let (mut effects, mut bytes) = (Effect::Charged(0), bytes);
-        if bytes.first() == Some(&BLOCKED) {
+        if bytes.first() == Some(&BLOCKED) && own.is_none() {
             let block = Effect::decode(bytes.try_into().ok()?)?;
             // One that is over is as good as nothing.
             if matches!(block, Effect::Blocked(until) if until > now) {
@@ -134,26 +130,12 @@ impl State {
             bytes = ABSENT;
         }
         effects.add(effect);
-        Some(Self::after(Unpacked::decode(policy, bytes, now.as_micros())?, policy, now, effects))
-    }
-
-    /// The state of slots from a script's reply, after what this process told.
-    pub(crate) fn decode_slots(
-        policy: &Policy,
-        bytes: &[u8],
-        now: Timestamp,
-        told: Told,
-        effect: Effect,
-    ) -> Option<Self> {
-        let mut entries = entries(bytes)?;
-        entries.tell(told, now.as_micros());
-        let found = concurrency::State { since: now.as_micros(), held: entries.held() };
-        Some(Self::after(Unpacked::Concurrency(found), policy, now, effect))
-    }
-
-    fn after(mut unpacked: Unpacked, policy: &Policy, now: Timestamp, effect: Effect) -> Self {
+        let mut unpacked = match own {
+            Some(own) => Unpacked::Concurrency(Entries::found(bytes)?.state(*own, now.as_micros())),
+            None => Unpacked::decode(policy, bytes, now.as_micros())?,
+        };
         let mut state = Self::new(policy);
-        match effect {
+        match effects {
             Effect::Charged(units) => each!(unpacked, step => {
                 step.advance(policy, now.as_micros());
                 step.charge(policy, now.as_micros(), units);
@@ -165,7 +147,7 @@ impl State {
             }
             Effect::Blocked(until) => state.0 = Packed::Blocked { until: until.as_micros().into() },
         }
-        state
+        Some(state)
     }
 }
 

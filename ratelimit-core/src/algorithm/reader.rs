@@ -4,6 +4,10 @@ use crate::policy::MAX_UNITS;
 #[cfg(feature = "redis")]
 use crate::policy::{Algorithm, Policy};
 
+/// Reply for a key that does not exist.
+#[cfg(feature = "redis")]
+pub(super) const ABSENT: &[u8] = b".";
+
 /// A state that Redis holds: the tag of its algorithm, then little-endian integers, as the Lua file of the same name
 /// describes under "State".
 #[cfg(feature = "redis")]

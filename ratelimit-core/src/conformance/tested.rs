@@ -78,11 +78,9 @@ impl<'s, S: Store> Tested<'s, S> {
         self.handle().refund(reservation, Deadline::none()).await
     }
 
-    /// Frees the slots of a decision: those that the store holds itself by dropping them, and others by a refund.
-    pub(super) async fn free(&self, group: &[Check<'_>], mut outcome: GroupOutcome) {
-        if !outcome.slots().is_empty() {
-            drop(outcome.take_slots());
-        } else if let Some(charges) = outcome.slot_charges(group) {
+    /// Frees what a decision holds: what the store holds itself by dropping the outcome, and the rest by a refund.
+    pub(super) async fn free(&self, group: &[Check<'_>], outcome: GroupOutcome) {
+        if let Some(charges) = outcome.charges_to_free(group) {
             decided(self.refund(&charges).await);
         }
     }

@@ -20,8 +20,7 @@ use crate::observe::metrics::Stopwatch;
 use crate::observe::report::Report;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
-use crate::reservation::{OwnedReservation, Reservation};
-use crate::slots::Slots;
+use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
 use crate::store::{Deadline, Store};
 
@@ -253,8 +252,7 @@ pub(super) fn decide_group_in_memory(
     if !operation.charges() {
         return store.decide_group(group, operation);
     }
-    let outcome = measured(group, report, || store.decide_group(group, operation), GroupOutcome::outcomes);
-    report.hold(group, outcome)
+    measured(group, report, || store.decide_group(group, operation), GroupOutcome::outcomes)
 }
 
 /// Decides about one limit without awaiting, if the store can.
@@ -279,38 +277,6 @@ pub(super) fn measured<T>(
     stopwatch.decided();
     report.decided(group, outcomes(&decided));
     decided
-}
-
-/// Slots in a store that knows nothing of them. Dropping this refunds them.
-#[derive(Debug)]
-struct RefundOnDrop {
-    limiter: Arc<Inner>,
-    deadline: Duration,
-    charges: OwnedReservation,
-}
-
-impl Drop for RefundOnDrop {
-    fn drop(&mut self) {
-        self.limiter.begin_refund(&self.charges.as_reservation(), self.deadline);
-    }
-}
-
-/// Adds to a decision of a store the slots that the store does not hold itself, and counts all slots while they are held.
-pub(super) fn with_slots(
-    limiter: &Arc<Inner>,
-    deadline: Duration,
-    group: &[Check<'_>],
-    mut outcome: GroupOutcome,
-) -> GroupOutcome {
-    if outcome.is_allowed()
-        && outcome.slots().is_empty()
-        && !outcome.is_degraded()
-        && let Some(charges) = outcome.slot_charges(group)
-    {
-        let (limiter, charges) = (Arc::clone(limiter), charges.into_owned());
-        outcome = outcome.with_slots(Slots::new(RefundOnDrop { limiter, deadline, charges }));
-    }
-    limiter.report.hold(group, outcome)
 }
 
 /// The outcome of a group of one.

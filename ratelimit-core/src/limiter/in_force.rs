@@ -3,7 +3,6 @@
 use super::RateLimiter;
 use crate::overrides::InForce;
 use crate::overrides::current::OverridesGuard;
-use crate::overrides::table::LimitRows;
 use crate::policy::Policy;
 
 impl RateLimiter {
@@ -13,7 +12,10 @@ impl RateLimiter {
     /// Handlers and middleware of `ratelimit-actix` do this by themselves. [`check`](Self::check) and its relatives take the
     /// policy that they are given.
     pub fn in_force<'p>(&self, policy: &'p Policy) -> InForce<'p> {
-        self.look_up(policy, None, None)
+        match self.overrides_guard().limit(policy) {
+            Some(overridden) => overridden.into_owned(),
+            None => policy.into(),
+        }
     }
 
     /// The numbers of a policy that are in force for one caller: those of its row, otherwise those of its plan.
@@ -42,25 +44,7 @@ impl RateLimiter {
         plan: Option<&str>,
         partition: impl AsRef<[u8]>,
     ) -> InForce<'p> {
-        self.look_up(policy, plan, Some(partition.as_ref()))
-    }
-
-    fn look_up<'p>(&self, policy: &'p Policy, plan: Option<&str>, partition: Option<&[u8]>) -> InForce<'p> {
-        let overrides = self.overrides_guard();
-        match overrides.limit(policy) {
-            Some(rows) => rows.row(plan, partition).clone(),
-            None => policy.into(),
-        }
-    }
-
-    /// The rows of plans and callers that a policy has: the name of the plan or the text of the caller, and the numbers in force
-    /// for it. Plans first, each kind in the order of the names.
-    ///
-    /// For a page of an operator. The texts name callers, so do not log them.
-    pub fn override_rows(&self, policy: &Policy) -> Vec<(String, InForce<'static>)> {
-        let overrides = self.overrides_guard();
-        let rows = overrides.limit(policy).into_iter().flat_map(LimitRows::named_rows);
-        rows.map(|(name, row)| (name.to_owned(), row.clone())).collect()
+        self.in_force(policy).of_request(plan, partition.as_ref())
     }
 
     /// The overrides in force, for a group that is decided now. One relaxed load if there have not been any.

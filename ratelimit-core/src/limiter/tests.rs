@@ -322,7 +322,7 @@ fn an_overflow_count_is_not_settled() {
         let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
         for actual in [0, 9] {
             limiter.settle(reservation.clone(), actual).await.unwrap();
-            limiter.settle(reservation.clone().into_owned().as_reservation(), actual).await.unwrap();
+            limiter.settle(reservation.clone().into_owned(), actual).await.unwrap();
             assert_eq!(limiter.peek(&policy, "b").await.unwrap().remaining(), 8, "shared by other callers");
         }
     });

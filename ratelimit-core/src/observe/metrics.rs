@@ -224,26 +224,11 @@ pub(crate) fn degraded(group: &[Check<'_>], decided: Option<&[Outcome]>) {
     }
 }
 
-/// Counts slots while they are held.
-#[derive(Debug)]
-pub(crate) struct HeldSlots {
-    policy: SharedString,
-    slots: f64,
-}
-
-impl HeldSlots {
-    pub(crate) fn count(policy: &Policy, slots: u64) -> Self {
-        #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
-        let held = Self { policy: name(policy), slots: slots as f64 };
-        gauge!(SLOTS_HELD, "policy" => held.policy.clone()).increment(held.slots);
-        held
-    }
-}
-
-impl Drop for HeldSlots {
-    fn drop(&mut self) {
-        gauge!(SLOTS_HELD, "policy" => self.policy.clone()).decrement(self.slots);
-    }
+/// Records that units of a policy are held, or are no longer.
+pub(crate) fn held(policy: &Policy, units: u64, are_held: bool) {
+    #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
+    let (gauge, units) = (gauge!(SLOTS_HELD, "policy" => name(policy)), units as f64);
+    if are_held { gauge.increment(units) } else { gauge.decrement(units) }
 }
 
 /// The gauge of the callers counted in this process.

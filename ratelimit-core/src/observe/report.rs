@@ -10,8 +10,7 @@ use crate::observe::counted::Counted;
 use crate::observe::log::help;
 use crate::observe::metrics;
 use crate::observe::stats::Stats;
-use crate::outcome::{GroupOutcome, Outcome};
-use crate::slots::Slots;
+use crate::outcome::Outcome;
 
 /// Minimum time between two log lines about one shadow limit, in microseconds.
 const INTERVAL_US: u64 = 60_000_000;
@@ -60,25 +59,6 @@ impl Report {
             metrics::decided(check.policy(), counted, is_near_limit);
             self.stats.record(check, counted, is_near_limit);
         }
-    }
-
-    /// Counts the slots of an outcome while they are held.
-    #[inline]
-    pub(crate) fn hold(&self, group: &[Check<'_>], outcome: GroupOutcome) -> GroupOutcome {
-        if !cfg!(any(feature = "metrics", feature = "stats")) || outcome.slots().is_empty() {
-            return outcome;
-        }
-        self.count_held(group, outcome)
-    }
-
-    #[cold]
-    fn count_held(&self, group: &[Check<'_>], outcome: GroupOutcome) -> GroupOutcome {
-        let taken = outcome.slots_taken(group);
-        taken.into_iter().fold(outcome, |outcome, (index, slots)| {
-            let policy = group[index].policy();
-            let counted = (metrics::HeldSlots::count(policy, slots), self.stats.hold(policy, slots));
-            outcome.with_slots(Slots::new(counted))
-        })
     }
 
     /// Records a decision without the store; `None` if a limit of the group failed closed.

@@ -9,10 +9,11 @@ mod histogram;
 mod recent;
 mod table;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub(crate) use self::counts::HeldSlots;
+use self::counts::LimitCounts;
 use self::denied::DeniedCallers;
 pub use self::denied::{CallerDigest, DeniedCaller};
 #[cfg(feature = "redis")]
@@ -92,9 +93,9 @@ impl Stats {
         self.limits.with(policy, |limit| limit.record_degraded());
     }
 
-    /// Counts slots until what this returns is dropped.
-    pub(crate) fn hold(&self, policy: &Policy, slots: u64) -> HeldSlots {
-        self.limits.with(policy, |limit| HeldSlots::count(limit, slots))
+    /// The counts of a limit, to count what is held.
+    pub(crate) fn limit(&self, policy: &Policy) -> Arc<LimitCounts> {
+        self.limits.with(policy, Arc::clone)
     }
 
     /// Every limit that was decided so far, in the order of their names. Limits with one name are one, as in the metrics.

@@ -1,36 +1,21 @@
 //! What requests see of overrides without the feature `overrides`: none, and the compiler knows it.
 
-use super::table::LimitRows;
+use super::in_force::{InForce, OverridesStatus};
+use crate::absent::absent;
 use crate::policy::Policy;
 
-/// As with the feature.
-#[derive(Debug, Default)]
-pub(crate) struct Current;
-
-/// As with the feature.
-#[derive(Debug)]
-pub struct OverridesGuard;
-
-#[allow(clippy::unused_self, reason = "as with the feature")]
-impl OverridesGuard {
-    /// `None`.
-    #[inline]
-    pub const fn limit(&self, _: &Policy) -> Option<&LimitRows> {
-        None
+absent! {
+    pub(crate) struct Current {
+        pub(crate) fn guard(&self) -> OverridesGuard;
+        pub(crate) fn status(&self) -> Option<OverridesStatus>;
+        pub(crate) fn given_policies(&self) -> Vec<Policy>;
     }
 }
 
-#[allow(clippy::unused_self, reason = "as with the feature")]
-impl Current {
-    pub(crate) const fn guard(&self) -> OverridesGuard {
-        OverridesGuard
-    }
-
-    pub(crate) const fn status(&self) -> Option<super::in_force::OverridesStatus> {
-        None
-    }
-
-    pub(crate) const fn given_policies(&self) -> Vec<Policy> {
-        Vec::new()
+absent! {
+    /// As with the feature.
+    pub struct OverridesGuard {
+        /// `None`.
+        pub fn limit(&self, _: &Policy) -> Option<InForce<'_>>;
     }
 }

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::error::Problems;
-use super::in_force::{Field, InForce, Origin};
 use super::known::{KnownLimit, partition};
 use super::row::Override;
 use super::set::{LimitOverride, Overrides};
-use super::table::{LimitRows, OverrideTable, SharedPolicies};
+use super::table::{LimitRows, OverrideTable, Row, SharedPolicies};
 use crate::policy::suggest::nearest;
 
 /// The table for requests, or the mistakes.
@@ -81,8 +80,8 @@ impl Checker {
                     return;
                 }
                 let of = format!("plan `{plan}` of limit `{name}`");
-                match rows.add_plan(plan, *row, &mut policies) {
-                    Ok(effective) => self.fits(limit, effective, row, &of),
+                match rows.add(plan, None, *row, &mut policies) {
+                    Ok(row) => self.fits(limit, row, &given.row, &of),
                     Err(error) => self.problem(row, format!("{of}: {error}")),
                 }
             }
@@ -99,12 +98,13 @@ impl Checker {
                     }
                 };
                 if let Some(other) = rows.row_of_caller(&partition) {
-                    let place = other.row.line.map_or_else(String::new, |line| format!(", in line {line},"));
+                    let place =
+                        other.numbers.line.map_or_else(String::new, |line| format!(", in line {line},"));
                     self.problem(row, format!("{of}: another row{place} stands for the same caller"));
                     continue;
                 }
-                match rows.add_caller(caller, partition, *row, &mut policies) {
-                    Ok(effective) => self.fits(limit, effective, row, &of),
+                match rows.add(caller, Some(partition), *row, &mut policies) {
+                    Ok(row) => self.fits(limit, row, &given.row, &of),
                     Err(error) => self.problem(row, format!("{of}: {error}")),
                 }
             }
@@ -112,18 +112,19 @@ impl Checker {
         }
     }
 
-    /// Checks that a request can pass under a row.
-    fn fits(&mut self, limit: &KnownLimit, effective: &InForce<'_>, row: &Override, of: &str) {
-        let knows_max = !limit.computes_max || effective.origin_of(Field::Max) != Origin::Program;
-        let capacity = effective.policy().capacity();
+    /// Checks that a request can pass under a row over that for all callers.
+    fn fits(&mut self, limit: &KnownLimit, row: &Row, for_all: &Override, of: &str) {
+        let numbers = row.numbers.over(for_all);
+        let knows_max = !limit.computes_max || numbers.max.is_some();
+        let capacity = row.policy.capacity();
         if let Some(cost) = limit.cost
             && knows_max
-            && !effective.is_off()
+            && !numbers.is_off()
             && cost > capacity
         {
             let place = limit.place.as_ref().map_or_else(String::new, |place| format!(" of {place}"));
             self.problem(
-                row,
+                &row.numbers,
                 format!("{of}: a request{place} costs {cost} units, more than the {capacity} that can pass at once"),
             );
         }

@@ -9,10 +9,10 @@ use parking_lot::{Mutex, RwLock};
 
 use super::check::check;
 use super::error::OverridesError;
-use super::in_force::OverridesStatus;
+use super::in_force::{InForce, OverridesStatus};
 use super::known::{KnownLimit, known_limits};
 use super::set::Overrides;
-use super::table::{LimitRows, OverrideTable};
+use super::table::OverrideTable;
 use crate::observe::metrics;
 use crate::policy::Policy;
 
@@ -36,10 +36,10 @@ pub(crate) struct Current {
 pub struct OverridesGuard(Option<Guard<Option<Arc<OverrideTable>>>>);
 
 impl OverridesGuard {
-    /// The overrides of a policy of the program.
+    /// What overrides have in force for a policy of the program, for callers without a row of their own.
     #[inline]
-    pub fn limit(&self, policy: &Policy) -> Option<&LimitRows> {
-        self.0.as_ref()?.as_ref()?.limit(policy)
+    pub fn limit(&self, policy: &Policy) -> Option<InForce<'_>> {
+        self.0.as_ref()?.as_ref()?.limit(policy).map(InForce::from)
     }
 }
 

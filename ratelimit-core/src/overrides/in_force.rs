@@ -1,72 +1,11 @@
 //! What is in force for a limit, and where each number comes from.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::row::Override;
+use super::row::{Field, Origin};
+use super::table::{LimitRows, Row};
 use crate::policy::{Policy, PolicyError};
-
-/// Where numbers come from; of two that apply, the greater.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "stats", derive(serde::Serialize), serde(rename_all = "lowercase"))]
-#[non_exhaustive]
-pub enum Origin {
-    /// The program: an attribute or a policy.
-    Program,
-    /// The overrides of the limit, for all callers: `[limit.NAME]`.
-    Limit,
-    /// The row of a plan: `[limit.NAME.plans]`.
-    Plan,
-    /// The row of a caller: `[limit.NAME.callers]`.
-    Caller,
-}
-
-/// A number that overrides can replace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Field {
-    /// Units per window.
-    Max,
-    /// Length of the window.
-    Window,
-    /// Units that a full token bucket holds.
-    Burst,
-    /// Time for which the first denial blocks a caller.
-    Block,
-    /// Whether the limit denies, only reports, or is off.
-    Mode,
-    /// What the limit does during an outage of the store.
-    OnError,
-}
-
-impl Field {
-    /// All fields, in the order of the documentation.
-    pub const ALL: &'static [Self] =
-        &[Self::Max, Self::Window, Self::Burst, Self::Block, Self::Mode, Self::OnError];
-
-    /// Name of the field, as files spell it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Max => "max",
-            Self::Window => "window",
-            Self::Burst => "burst",
-            Self::Block => "block",
-            Self::Mode => "mode",
-            Self::OnError => "on_error",
-        }
-    }
-
-    /// Whether a row sets it.
-    pub(super) fn is_in(self, row: &Override) -> bool {
-        match self {
-            Self::Max => row.max.is_some(),
-            Self::Window => row.window.is_some(),
-            Self::Burst => row.burst.is_some(),
-            Self::Block => row.block.is_some(),
-            Self::Mode => row.mode.is_some(),
-            Self::OnError => row.on_error.is_some(),
-        }
-    }
-}
 
 /// The overrides of a limiter as a whole.
 #[derive(Clone, Debug)]
@@ -87,25 +26,27 @@ pub struct OverridesStatus {
 /// It keeps the numbers of the instant when it was made. Later overrides do not change it, so that a request is checked,
 /// settled and refunded under the same numbers.
 #[derive(Clone, Debug)]
-pub struct InForce<'p> {
-    pub(super) numbers: Numbers<'p>,
-    /// The row that applies.
-    pub(super) origin: Origin,
-    pub(super) row: Override,
-    /// The overrides of the limit, which its rows share. There may be 100,000 rows.
-    pub(super) limit: Option<Arc<Override>>,
-}
+pub struct InForce<'p>(Numbers<'p>);
 
 #[derive(Clone, Debug)]
-pub(super) enum Numbers<'p> {
+enum Numbers<'p> {
     Program(&'p Policy),
     Owned(Arc<Policy>),
+    /// The overrides of the limit, and the position of the row among them.
+    Row(Cow<'p, Arc<LimitRows>>, usize),
 }
 
 impl<'p> From<&'p Policy> for InForce<'p> {
     /// The numbers of the program, without overrides.
     fn from(policy: &'p Policy) -> Self {
-        Self { numbers: Numbers::Program(policy), origin: Origin::Program, row: Override::new(), limit: None }
+        Self(Numbers::Program(policy))
+    }
+}
+
+impl<'p> From<&'p Arc<LimitRows>> for InForce<'p> {
+    /// The numbers for callers without a row of their own.
+    fn from(rows: &'p Arc<LimitRows>) -> Self {
+        Self(Numbers::Row(Cow::Borrowed(rows), LimitRows::LIMIT))
     }
 }
 
@@ -113,15 +54,19 @@ impl InForce<'_> {
     /// The same numbers without a borrow.
     #[must_use]
     pub fn into_owned(self) -> InForce<'static> {
-        InForce { numbers: Numbers::Owned(self.shared_policy()), ..self }
+        InForce(match self.0 {
+            Numbers::Row(rows, row) => Numbers::Row(Cow::Owned(rows.into_owned()), row),
+            Numbers::Program(_) | Numbers::Owned(_) => Numbers::Owned(self.shared_policy()),
+        })
     }
 
     /// The policy to check by, for a limit that outlives these numbers.
     #[doc(hidden)]
     pub fn shared_policy(&self) -> Arc<Policy> {
-        match &self.numbers {
+        match &self.0 {
             Numbers::Program(policy) => Arc::new((*policy).clone()),
             Numbers::Owned(policy) => Arc::clone(policy),
+            Numbers::Row(rows, row) => Arc::clone(&rows.row(*row).policy),
         }
     }
 
@@ -132,12 +77,57 @@ impl InForce<'_> {
     /// If the numbers do not fit together.
     #[doc(hidden)]
     pub fn apply(&self, policy: &Policy) -> Result<Policy, PolicyError> {
-        self.replaced().apply(policy)
+        self.row().map_or_else(|| Ok(policy.clone()), |(rows, row)| rows.replaced(row).apply(policy))
     }
 
-    /// The row and the overrides of the limit together.
-    pub(super) fn replaced(&self) -> Override {
-        self.limit.as_ref().map_or(self.row, |limit| self.row.over(limit))
+    /// The numbers in force for a request: those of the caller's row, otherwise those of its plan.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_request(self, plan: Option<&str>, partition: &[u8]) -> Self {
+        match self.0 {
+            Numbers::Row(rows, _) => {
+                let row = rows.position(plan, partition);
+                Self(Numbers::Row(rows, row))
+            }
+            _ => self,
+        }
+    }
+
+    /// Whether plans have rows.
+    #[doc(hidden)]
+    pub fn has_plans(&self) -> bool {
+        self.row_counts().0 > 0
+    }
+
+    /// Whether the limit is off for all requests.
+    #[doc(hidden)]
+    pub fn is_off_for_all(&self) -> bool {
+        self.is_off() && self.row_counts() == (0, 0)
+    }
+
+    /// The number of rows of plans, and of callers.
+    #[doc(hidden)]
+    pub fn row_counts(&self) -> (usize, usize) {
+        self.row().map_or((0, 0), |(rows, _)| rows.counts())
+    }
+
+    /// The rows of plans and callers of the limit: the name of the plan or the text of the caller, and the numbers in force for it.
+    /// Plans first, each kind in the order of the names.
+    ///
+    /// For a page of an operator. The texts name callers, so do not log them.
+    pub fn rows(&self) -> impl Iterator<Item = (&str, InForce<'_>)> {
+        let rows = if let Numbers::Row(rows, _) = &self.0 { Some(rows) } else { None };
+        rows.into_iter().flat_map(|rows| {
+            let row = |(position, name)| (name, InForce(Numbers::Row(Cow::Borrowed(rows), position)));
+            rows.named().map(row)
+        })
+    }
+
+    fn row(&self) -> Option<(&LimitRows, &Row)> {
+        match &self.0 {
+            Numbers::Row(rows, row) => Some((rows, rows.row(*row))),
+            _ => None,
+        }
     }
 
     /// The policy to check by: that of the program with the numbers in force.
@@ -145,28 +135,29 @@ impl InForce<'_> {
     /// Its `max` means nothing for an attribute that computes `max` for each request, unless
     /// [the origin](Self::origin_of) of [`Field::Max`] is an override.
     pub fn policy(&self) -> &Policy {
-        match &self.numbers {
+        match &self.0 {
             Numbers::Program(policy) => policy,
             Numbers::Owned(policy) => policy,
+            Numbers::Row(rows, row) => &rows.row(*row).policy,
         }
     }
 
     /// Whether the limit is off. The caller then checks nothing.
     pub fn is_off(&self) -> bool {
-        self.replaced().is_off()
+        self.row().is_some_and(|(rows, row)| rows.replaced(row).is_off())
     }
 
     /// The row that applies: the most special one. What it does not set comes from [`Origin::Limit`], and what that does not set
     /// from the program.
-    pub const fn origin(&self) -> Origin {
-        self.origin
+    pub fn origin(&self) -> Origin {
+        self.row().map_or(Origin::Program, |(_, row)| row.origin)
     }
 
     /// Where this number comes from.
     pub fn origin_of(&self, field: Field) -> Origin {
-        let is_of_limit = self.limit.as_ref().is_some_and(|limit| field.is_in(limit));
-        match (field.is_in(&self.row), is_of_limit) {
-            (true, _) => self.origin,
+        let Some((rows, row)) = self.row() else { return Origin::Program };
+        match (field.is_in(&row.numbers), field.is_in(&rows.row(LimitRows::LIMIT).numbers)) {
+            (true, _) => row.origin,
             (false, true) => Origin::Limit,
             (false, false) => Origin::Program,
         }

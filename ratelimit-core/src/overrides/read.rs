@@ -9,9 +9,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::{OverridesError, Problems};
 use super::file;
-use super::in_force::Field;
 use super::lines::Lines;
-use super::row::{Override, Switch};
+use super::row::{Field, Override, Switch};
 use super::set::{LimitOverride, Overrides};
 use crate::policy::suggest::{list, nearest};
 use crate::policy::unknown_value::UnknownValueError;

@@ -4,6 +4,69 @@ use std::time::Duration;
 
 use crate::policy::{Mode, OnError, Policy, PolicyError};
 
+/// Where numbers come from; of two that apply, the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "stats", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+#[non_exhaustive]
+pub enum Origin {
+    /// The program: an attribute or a policy.
+    Program,
+    /// The overrides of the limit, for all callers: `[limit.NAME]`.
+    Limit,
+    /// The row of a plan: `[limit.NAME.plans]`.
+    Plan,
+    /// The row of a caller: `[limit.NAME.callers]`.
+    Caller,
+}
+
+/// A number that overrides can replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Field {
+    /// Units per window.
+    Max,
+    /// Length of the window.
+    Window,
+    /// Units that a full token bucket holds.
+    Burst,
+    /// Time for which the first denial blocks a caller.
+    Block,
+    /// Whether the limit denies, only reports, or is off.
+    Mode,
+    /// What the limit does during an outage of the store.
+    OnError,
+}
+
+impl Field {
+    /// All fields, in the order of the documentation.
+    pub const ALL: &'static [Self] =
+        &[Self::Max, Self::Window, Self::Burst, Self::Block, Self::Mode, Self::OnError];
+
+    /// Name of the field, as files spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Max => "max",
+            Self::Window => "window",
+            Self::Burst => "burst",
+            Self::Block => "block",
+            Self::Mode => "mode",
+            Self::OnError => "on_error",
+        }
+    }
+
+    /// Whether a row sets it.
+    pub(super) fn is_in(self, row: &Override) -> bool {
+        match self {
+            Self::Max => row.max.is_some(),
+            Self::Window => row.window.is_some(),
+            Self::Burst => row.burst.is_some(),
+            Self::Block => row.block.is_some(),
+            Self::Mode => row.mode.is_some(),
+            Self::OnError => row.on_error.is_some(),
+        }
+    }
+}
+
 /// Numbers that replace those of a limit, for all its callers, those of one plan, or one caller. What is not set stays as it is.
 ///
 /// # Examples

@@ -5,29 +5,39 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::in_force::{Field, InForce, Numbers, Origin};
-use super::row::Override;
+use super::row::{Field, Origin, Override};
 use crate::policy::{Policy, PolicyError};
 
 /// All overrides of one version.
 #[derive(Debug, Default)]
 pub(crate) struct OverrideTable {
     /// By the fingerprint of the program's policy, which that knows without hashing.
-    limits: HashTable<LimitRows>,
+    limits: HashTable<Arc<LimitRows>>,
     /// What messages call these overrides.
     pub(super) source: String,
 }
 
 /// The overrides of one policy of the program.
 #[derive(Debug)]
-pub struct LimitRows {
+pub(super) struct LimitRows {
     base: Policy,
-    limit: InForce<'static>,
-    plans: HashMap<Box<str>, InForce<'static>>,
+    /// That for all callers, those of plans in the order of their names, and those of callers.
+    rows: Vec<Row>,
+    plans: HashMap<Box<str>, usize>,
     /// By the bytes of the partition, in the keyed hash of the standard library: clients choose them.
     callers: HashMap<Box<[u8]>, usize>,
-    /// The rows of callers, as they were written.
-    caller_rows: Vec<(Box<str>, InForce<'static>)>,
+}
+
+/// One row: for all callers, for those of a plan, or for one.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) origin: Origin,
+    /// Of the plan or the caller, as it was written.
+    name: Box<str>,
+    /// What the row sets.
+    pub(super) numbers: Override,
+    /// The policy with these numbers over those for all callers.
+    pub(super) policy: Arc<Policy>,
 }
 
 /// The policies of the rows of one limit while its table is made.
@@ -38,111 +48,79 @@ pub(super) struct SharedPolicies<'p> {
 }
 
 impl LimitRows {
+    /// The position of the row for all callers.
+    pub(super) const LIMIT: usize = 0;
+
     /// The overrides of a policy without those of plans and callers.
-    pub(super) fn new(base: &Policy, row: Override, callers: usize) -> Result<Self, PolicyError> {
-        let policy = Arc::new(row.apply(base)?);
-        Ok(Self {
-            base: base.clone(),
-            limit: InForce {
-                numbers: Numbers::Owned(policy),
-                origin: Origin::Limit,
-                row,
-                limit: Some(Arc::new(row)),
-            },
-            plans: HashMap::new(),
-            callers: HashMap::with_capacity(callers),
-            caller_rows: Vec::with_capacity(callers),
-        })
+    pub(super) fn new(base: &Policy, numbers: Override, callers: usize) -> Result<Self, PolicyError> {
+        let policy = Arc::new(numbers.apply(base)?);
+        let limit = Row { origin: Origin::Limit, name: Box::default(), numbers, policy };
+        let (plans, callers) = (HashMap::new(), HashMap::with_capacity(callers));
+        Ok(Self { base: base.clone(), rows: vec![limit], plans, callers })
     }
 
-    pub(super) fn add_plan(
+    /// Adds the row of the caller with this partition, or that of a plan. All plans come before the callers, in the order of their
+    /// names.
+    pub(super) fn add(
         &mut self,
         name: &str,
-        row: Override,
+        partition: Option<Vec<u8>>,
+        numbers: Override,
         policies: &mut SharedPolicies<'_>,
-    ) -> Result<&InForce<'static>, PolicyError> {
-        let row = self.effective(Origin::Plan, row, policies)?;
-        Ok(self.plans.entry(name.into()).insert_entry(row).into_mut())
-    }
-
-    pub(super) fn add_caller(
-        &mut self,
-        text: &str,
-        partition: Vec<u8>,
-        row: Override,
-        policies: &mut SharedPolicies<'_>,
-    ) -> Result<&InForce<'static>, PolicyError> {
-        let row = self.effective(Origin::Caller, row, policies)?;
-        let position = self.caller_rows.len();
-        self.callers.insert(partition.into(), position);
-        self.caller_rows.push((text.into(), row));
-        Ok(&self.caller_rows[position].1)
-    }
-
-    fn effective(
-        &self,
-        origin: Origin,
-        row: Override,
-        policies: &mut SharedPolicies<'_>,
-    ) -> Result<InForce<'static>, PolicyError> {
-        let in_force = InForce { origin, row, ..self.limit.clone() };
-        Ok(InForce { numbers: Numbers::Owned(policies.with(in_force.replaced())?), ..in_force })
+    ) -> Result<&Row, PolicyError> {
+        let policy = policies.with(numbers.over(&self.limit().numbers))?;
+        let (name, position) = (Box::from(name), self.rows.len());
+        let origin = if partition.is_some() { Origin::Caller } else { Origin::Plan };
+        match partition {
+            Some(partition) => self.callers.insert(partition.into(), position),
+            None => self.plans.insert(Box::clone(&name), position),
+        };
+        self.rows.push(Row { origin, name, numbers, policy });
+        Ok(&self.rows[position])
     }
 
     /// The row of a caller.
-    pub(super) fn row_of_caller(&self, partition: &[u8]) -> Option<&InForce<'static>> {
-        let position = self.callers.get(partition)?;
-        self.caller_rows.get(*position).map(|(_, row)| row)
-    }
-
-    /// Whether plans have rows.
-    pub fn has_plans(&self) -> bool {
-        !self.plans.is_empty()
+    pub(super) fn row_of_caller(&self, partition: &[u8]) -> Option<&Row> {
+        self.callers.get(partition).map(|position| &self.rows[*position])
     }
 
     /// The row for all callers.
-    pub fn limit(&self) -> &InForce<'static> {
-        &self.limit
+    pub(super) fn limit(&self) -> &Row {
+        &self.rows[Self::LIMIT]
     }
 
-    /// The row that applies to a request: that of the caller, otherwise that of the plan, otherwise that for all callers.
-    pub fn row(&self, plan: Option<&str>, partition: Option<&[u8]>) -> &InForce<'static> {
-        let caller = || self.row_of_caller(partition?);
+    /// The row at a position.
+    pub(super) fn row(&self, position: usize) -> &Row {
+        &self.rows[position]
+    }
+
+    /// What replaces numbers of the program where a row applies: what it sets, and what is set for all callers.
+    pub(super) fn replaced(&self, row: &Row) -> Override {
+        row.numbers.over(&self.limit().numbers)
+    }
+
+    /// The position of the row that applies to a request: that of the caller, otherwise that of the plan, otherwise that for all
+    /// callers.
+    pub(super) fn position(&self, plan: Option<&str>, partition: &[u8]) -> usize {
+        let caller = if self.callers.is_empty() { None } else { self.callers.get(partition) };
         let plan = || self.plans.get(plan?);
-        if !self.callers.is_empty()
-            && let Some(row) = caller()
-        {
-            return row;
-        }
-        plan().unwrap_or(&self.limit)
+        caller.or_else(plan).copied().unwrap_or(Self::LIMIT)
     }
 
-    /// Whether the limit is off for all requests.
-    pub fn is_off_for_all(&self) -> bool {
-        self.limit.is_off() && self.plans.is_empty() && self.callers.is_empty()
-    }
-
-    /// The rows of plans in the order of their names.
-    pub fn plan_rows(&self) -> impl Iterator<Item = (&str, &InForce<'static>)> {
-        let mut plans: Vec<_> = self.plans.iter().map(|(name, row)| (&**name, row)).collect();
-        plans.sort_by_key(|(name, _)| *name);
-        plans.into_iter()
-    }
-
-    /// The rows of plans and callers, with their names: plans first.
-    pub fn named_rows(&self) -> impl Iterator<Item = (&str, &InForce<'static>)> {
-        self.plan_rows().chain(self.caller_rows.iter().map(|(name, row)| (&**name, row)))
+    /// The positions and names of the rows of plans and callers: plans first.
+    pub(super) fn named(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.rows.iter().map(|row| &*row.name).enumerate().skip(1)
     }
 
     /// The number of rows that were given.
     fn given(&self) -> usize {
-        let sets_any = Field::ALL.iter().any(|field| field.is_in(&self.limit.row));
-        usize::from(sets_any) + self.plans.len() + self.caller_rows.len()
+        let sets_any = Field::ALL.iter().any(|field| field.is_in(&self.limit().numbers));
+        usize::from(sets_any) + self.rows.len() - 1
     }
 
     /// The number of rows of plans, and of callers.
-    pub fn row_counts(&self) -> (usize, usize) {
-        (self.plans.len(), self.caller_rows.len())
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.plans.len(), self.callers.len())
     }
 }
 
@@ -171,7 +149,7 @@ impl<'p> SharedPolicies<'p> {
 impl OverrideTable {
     /// Adds the overrides of a policy. Those of an equal policy are replaced; they have the same numbers.
     pub(super) fn insert(&mut self, rows: LimitRows) {
-        let id = rows.base.state_id();
+        let (id, rows) = (rows.base.state_id(), Arc::new(rows));
         match self.limits.find_mut(id, |other| other.base == rows.base) {
             Some(found) => *found = rows,
             None => drop(self.limits.insert_unique(id, rows, |rows| rows.base.state_id())),
@@ -180,13 +158,8 @@ impl OverrideTable {
 
     /// The overrides of a policy of the program.
     #[inline]
-    pub(crate) fn limit(&self, policy: &Policy) -> Option<&LimitRows> {
+    pub(super) fn limit(&self, policy: &Policy) -> Option<&Arc<LimitRows>> {
         self.limits.find(policy.state_id(), |rows| rows.base == *policy)
-    }
-
-    /// All overrides.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &LimitRows> {
-        self.limits.iter()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -196,7 +169,7 @@ impl OverrideTable {
     /// The number of names with overrides, and of their rows. Policies of one name have the same rows.
     pub(crate) fn size(&self) -> (usize, usize) {
         let of_names: HashMap<&str, usize> =
-            self.iter().map(|rows| (rows.base.name(), rows.given())).collect();
+            self.limits.iter().map(|rows| (rows.base.name(), rows.given())).collect();
         (of_names.len(), of_names.values().sum())
     }
 }

@@ -164,6 +164,8 @@ pub(crate) struct Spec {
 pub(crate) enum LuaSource {
     /// A step over a state that is a string.
     Step(&'static str),
+    /// A step over a string with an entry for each process, which the call tells of.
+    Entries(&'static str),
     /// Functions about a state that is not a string.
     Log(&'static str),
 }
@@ -225,7 +227,7 @@ impl Algorithm {
                 #[cfg(feature = "redis")]
                 number: 5,
                 #[cfg(feature = "redis")]
-                lua: LuaSource::Step(include_str!("../../lua/concurrency.lua")),
+                lua: LuaSource::Entries(include_str!("../../lua/concurrency.lua")),
             },
         }
     }

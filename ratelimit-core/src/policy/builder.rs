@@ -93,7 +93,7 @@ impl Policy {
         PolicyBuilder {
             algorithm: self.algorithm,
             max: self.max,
-            window: if self.is_concurrency() { None } else { Some(self.window()) },
+            window: self.rate_window(),
             calendar: self.calendar,
             sub_windows: self.algorithm.has_sub_windows().then_some(self.sub_windows),
             burst: (self.burst != self.max).then_some(self.burst),

@@ -127,9 +127,7 @@ impl Serialize for Policy {
             key: self.key().to_owned(),
             name: self.name.as_deref().map(str::to_owned),
             max: Some(self.max()),
-            window: (!self.is_concurrency())
-                .then(|| self.window_field().map_err(S::Error::custom))
-                .transpose()?,
+            window: self.rate_window().map(|_| self.window_field().map_err(S::Error::custom)).transpose()?,
             #[cfg(feature = "calendar")]
             zone: self.calendar().map(|calendar| calendar.zone().to_owned()),
             #[cfg(feature = "calendar")]

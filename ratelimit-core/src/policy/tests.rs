@@ -211,6 +211,16 @@ fn policies_share_a_state_when_its_counts_mean_the_same() {
     assert_eq!(renamed.state_id(), id(Policy::builder("other")), "a key made at run time is a key");
 }
 
+/// A custom store may keep digests, of which the fingerprint is a part, for longer than a version of this crate.
+#[test]
+fn the_fingerprint_of_a_policy_stays_as_it_was() {
+    let counter = Policy::builder("k").window(Duration::from_secs(3600)).sub_windows(6).build();
+    assert_eq!(counter.state_id(), 0x27d9_a3e2_4d45_80f4);
+    let bucket =
+        Policy::builder("k").algorithm(Algorithm::TokenBucket).max(100).burst(150).mode(Mode::Shadow);
+    assert_eq!(bucket.build().state_id(), 0xa4b7_1e99_786f_3f6a);
+}
+
 #[test]
 fn every_error_names_what_is_expected() {
     for error in [

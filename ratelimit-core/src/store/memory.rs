@@ -1,6 +1,7 @@
 //! The in-process store: a sharded table of states by keyed digests.
 
 mod shard;
+mod slots;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +22,6 @@ use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
 use crate::reservation::Reservation;
-use crate::slots::Slots;
 
 /// Default number of callers that a [`MemoryStore`] holds.
 pub const DEFAULT_MAX_CALLERS: usize = 100_000;
@@ -154,12 +154,7 @@ impl MemoryStore {
         if !operation.charges() || !outcome.is_allowed() {
             return outcome;
         }
-        let taken = outcome.slots_taken(group).into_iter();
-        let held = taken.map(|(index, slots)| {
-            let (shards, shard, digest) = (Arc::clone(&self.shards), shard_of(index), places[index].1);
-            Slots::new(SlotsHere { shards, shard, digest, slots })
-        });
-        let held = held.fold(Slots::default(), Slots::and);
+        let held = slots::held_by(&self.shards, group, &outcome, |index| (shard_of(index), places[index].1));
         outcome.with_slots(held)
     }
 
@@ -178,7 +173,7 @@ impl MemoryStore {
             let digest = self.digest(&charge.check());
             let mut shard = self.shards[self.shard_of(digest)].lock();
             if let Some(entry) = shard.find(digest) {
-                entry.state.refund_charge(&charge, now);
+                entry.state.refund_charge(charge, now);
             }
         }
     }
@@ -217,26 +212,6 @@ impl MemoryStore {
             places.push((order.len() - 1, overflow_digest(check.policy())));
         }
         (LockedShards { shards, order }, places)
-    }
-}
-
-/// Slots that a request holds in this process. They are freed when this is dropped.
-struct SlotsHere {
-    shards: Arc<[Mutex<Shard>]>,
-    shard: usize,
-    digest: Digest,
-    slots: u64,
-}
-
-impl Drop for SlotsHere {
-    fn drop(&mut self) {
-        self.shards[self.shard].lock().free(self.digest, self.slots);
-    }
-}
-
-impl fmt::Debug for SlotsHere {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SlotsHere").field("slots", &self.slots).finish_non_exhaustive()
     }
 }
 

@@ -81,11 +81,11 @@ impl RedisStore {
     }
 
     async fn peek(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
-        if let Some((outcome, _)) = self.groups.leases.take(group, Operation::Peek) {
+        if let Some((outcome, _)) = self.groups.riders.leases.take(group, Operation::Peek) {
             return Ok(outcome);
         }
         let outcome = self.groups.decide(group, Operation::Peek, deadline).await?;
-        Ok(self.groups.leases.with_held(group, outcome, Operation::Peek))
+        Ok(self.groups.riders.leases.with_held(group, outcome, Operation::Peek))
     }
 
     async fn check_up_to(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
@@ -158,7 +158,7 @@ impl Store for RedisStore {
     }
 
     fn set_instances(&self, instances: NonZeroU32) {
-        self.groups.leases.set_instances(instances);
+        self.groups.riders.leases.set_instances(instances);
     }
 
     fn is_ready(&self) -> bool {
@@ -173,7 +173,7 @@ impl Store for RedisStore {
         let connection = super::ConnectionStatus {
             cached_denials: self.groups.denials.len(),
             denial_cache_hits: self.groups.denials.hits.get(),
-            leases: self.groups.leases.status(),
+            leases: self.groups.riders.leases.status(),
             ..self.groups.client.status()
         };
         super::StoreStatus { connection: Some(connection), ..super::StoreStatus::new() }

@@ -151,7 +151,7 @@ pub fn refund_with(
     for charge in reservation.charges() {
         let digest = charge.check().digest(digest_key);
         if let Some(mut state) = table.take(digest) {
-            if state.refund_charge(&charge, now) {
+            if state.refund_charge(charge, now) {
                 changed.push(digest);
             }
             table.put(digest, state);

@@ -70,10 +70,7 @@ fn count_text(count: &Responses) -> Option<String> {
 fn shared_policy(facade: Facade<'_>, kind: Kind, path: &ExprPath) -> TokenStream {
     let span = located_at_start(path);
     let private = facade.private(span);
-    let constructor = match kind {
-        Kind::Rate => Ident::new("shared", span),
-        Kind::Concurrency => Ident::new("shared_concurrency", span),
-    };
+    let constructor = Ident::new(kind.shared(), span);
     quote_spanned!(span=> #private::HandlerLimit::#constructor(const { &#path }))
 }
 
@@ -96,9 +93,9 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
         LimitWindow::Length(window) => duration("window", window),
         LimitWindow::Calendar(unit, span) => calendar(facade, *unit, *span, limit),
     });
-    let algorithm = match limit.kind {
-        Kind::Rate => choice(facade, value_of(limit.algorithm.as_ref()).copied()),
-        Kind::Concurrency => Some(variant_setter(facade, "algorithm", "Algorithm", "Concurrency")),
+    let algorithm = match limit.kind.only_algorithm() {
+        None => choice(facade, value_of(limit.algorithm.as_ref()).copied()),
+        Some(only) => Some(variant_setter(facade, "algorithm", "Algorithm", only)),
     };
     let sub_windows = setter("sub_windows", value_of(limit.sub_windows.as_ref()));
     let burst = setter("burst", value_of(limit.burst.as_ref()));

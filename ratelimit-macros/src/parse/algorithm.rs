@@ -3,6 +3,7 @@
 mod table;
 
 pub(crate) use self::table::{ALGORITHMS, Algorithm, DEFAULT, Parameter};
+use crate::kind::NO_ALGORITHM;
 use crate::parse::choice::{Choice, Related, Spelling};
 
 /// Names of several algorithms, or of what is none here.
@@ -17,11 +18,7 @@ const RELATED: [Related; 3] = [
         &["gcra", "genericcellrate"],
         "; the same limit is \"token_bucket\", which paces calls with `burst = 1`",
     ),
-    (
-        "concurrency",
-        &["concurrent", "inflight", "semaphore"],
-        "; a limit of what runs at a time is `#[concurrency_limit(max = 3)]`",
-    ),
+    NO_ALGORITHM,
 ];
 
 impl Choice for &'static Algorithm {

@@ -37,7 +37,7 @@ const CHANGES: &str = "changes the arguments of the function";
 const EXEMPTION: &str = "no_rate_limit";
 
 /// Our own attributes.
-pub(crate) const OURS: [&str; 3] = [Kind::Rate.name(), Kind::Concurrency.name(), EXEMPTION];
+pub(crate) const OURS: [&str; 3] = [Kind::ALL[0].name(), Kind::ALL[1].name(), EXEMPTION];
 
 /// The user's item without our own attributes.
 pub(crate) struct Item {

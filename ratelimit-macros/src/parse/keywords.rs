@@ -9,26 +9,13 @@ use crate::parse::args::table::{ARGUMENTS, arguments_of, place_of};
 use crate::parse::window::{arguments_of_rate, grammar};
 use crate::suggest::{list, nearest};
 
-/// Names in other libraries of the number of requests that run at a time.
-const AT_A_TIME: [&str; 9] = [
-    "concurrency",
-    "concurrent",
-    "maxconcurrency",
-    "maxconcurrent",
-    "inflight",
-    "maxinflight",
-    "parallel",
-    "maxparallel",
-    "slots",
-];
-
 /// The argument for which `word` is an alias or another spelling.
 pub(crate) fn resolve_alias(kind: Kind, word: &str) -> Option<&'static str> {
     let word = plain(word);
     let spelled = arguments_of(kind).find(|row| row.name.replace('_', "") == word);
     let other = || arguments_of(kind).find(|row| row.aliases.contains(&word.as_str()));
-    let at_a_time = || (kind == Kind::Concurrency && AT_A_TIME.contains(&word.as_str())).then_some("max");
-    spelled.or_else(other).map(|row| row.name).or_else(at_a_time)
+    let max = || kind.has_max_named(&word).then_some("max");
+    spelled.or_else(other).map(|row| row.name).or_else(max)
 }
 
 /// A word in lower case and without underscores.
@@ -43,16 +30,17 @@ pub(crate) fn unknown_message(kind: Kind, word: &str, value: Option<&Expr>) -> S
     if let Some(place) = place_of(&plain(word)) {
         return format!("unknown argument `{word}`: {place}\nexpected one of: {expected}");
     }
-    let meant = match resolve_alias(kind, word).or_else(|| nearest(word, names)) {
-        None if AT_A_TIME.contains(&plain(word).as_str()) => {
+    let other = Kind::ALL.into_iter().find(|other| other.has_max_named(&plain(word)));
+    let meant = match (resolve_alias(kind, word).or_else(|| nearest(word, names)), other) {
+        (None, Some(other)) => {
             let max = value.and_then(|value| spelled("max", value)).unwrap_or_else(|| "3".to_owned());
-            format!("; did you mean `#[concurrency_limit(max = {max})]`?")
+            format!("; did you mean `#[{}(max = {max})]`?", other.name())
         }
-        Some(name) => match value.and_then(|value| spelled(name, value)) {
+        (Some(name), _) => match value.and_then(|value| spelled(name, value)) {
             Some(spelled) => format!("; did you mean `{name} = {spelled}`?"),
             None => format!("; did you mean `{name}`?"),
         },
-        None => String::new(),
+        (None, None) => String::new(),
     };
     format!("unknown argument `{word}`{meant}\nexpected one of: {expected}")
 }

@@ -4,7 +4,6 @@ use syn::ExprPath;
 
 use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
 use crate::diagnostics::Diagnostics;
-use crate::kind::Kind;
 use crate::parse::algorithm::{self, Algorithm, Parameter};
 use crate::parse::args::{Args, Argument, Written, value_of};
 use crate::parse::by::By;
@@ -103,15 +102,10 @@ fn check_policy(policy: &Argument<ExprPath>, args: &Args, diagnostics: &mut Diag
     }
 }
 
-/// No number of requests at a time suits most handlers, so it has no default.
 fn check_max(args: &Args, attribute: &Written, diagnostics: &mut Diagnostics) {
     let is_given = args.max.is_some() || args.policy.is_some() || args.has_unknown;
-    if args.kind == Kind::Concurrency && !is_given {
-        diagnostics.error(
-            &attribute.at,
-            "`max` is missing, the number of requests of a caller that run at a time; write for example \
-             `#[concurrency_limit(max = 3)]`",
-        );
+    if let Some(message) = args.kind.missing_max().filter(|_| !is_given) {
+        diagnostics.error(&attribute.at, message);
     }
 }
 

@@ -37,10 +37,7 @@ pub(crate) fn check(group: &[Args], diagnostics: &mut Diagnostics) {
         let Some(first) = group[..index].iter().find(|first| charge_together(first, second)) else {
             continue;
         };
-        let (charged, other) = match second.kind {
-            Kind::Rate => ("is charged twice", "another key or window"),
-            Kind::Concurrency => ("holds two slots", "another key"),
-        };
+        let (charged, other) = second.kind.twice();
         if let (Some(first), Some(second)) = (&first.policy, &second.policy) {
             let path = second.value.as_ref().map(path_text).unwrap_or_default();
             let message = format!(

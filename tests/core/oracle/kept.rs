@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use ratelimit_core::{Algorithm, Check, OwnedReservation, Policy, Reservation};
+use ratelimit_core::{Algorithm, Check, Policy, Reservation};
 use tests::random::Random;
 use tests::strategies::cases;
 use tests::timed::{MIDNIGHT, Timed, report};
@@ -51,7 +51,7 @@ fn play(store: &Timed, random: &mut Random, caller: &str) -> Result<u32, String>
     let (mut now, mut gave_back) = (MIDNIGHT.as_micros(), 0);
     store.set(now);
     let mut kept = Kept { max, window, now: u128::from(now * max), charges: Vec::new() };
-    let mut open: VecDeque<(usize, OwnedReservation)> = VecDeque::new();
+    let mut open: VecDeque<(usize, Reservation<'static>)> = VecDeque::new();
     let mut told = Vec::new();
     let backlog = || store.peek(&policy, caller).reset_after();
     // A key that has expired would make old charges young again under a clock that goes back.
@@ -94,7 +94,7 @@ fn play(store: &Timed, random: &mut Random, caller: &str) -> Result<u32, String>
                 let (some, more) = (random.below(cost), cost + 1 + random.below(cost));
                 let used = random.pick(&[0, 0, some, more]);
                 let before = backlog();
-                store.run(store.limiter.settle(reservation.as_reservation(), used)).unwrap();
+                store.run(store.limiter.settle(reservation.clone(), used)).unwrap();
                 if used > cost {
                     kept.charge(used - cost);
                 } else {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::policy::MAX_WAIT;
 use ratelimit_core::store::toolkit::{Operation, State};
-use ratelimit_core::{Check, OwnedReservation, Policy, Reservation, Timestamp};
+use ratelimit_core::{Check, Policy, Reservation, Timestamp};
 use tests::strategies;
 use tests::timed::{MIDNIGHT, Timed};
 
@@ -101,7 +101,7 @@ fn play(store: &Timed, policy: &Policy, caller: &str, events: &[Event]) -> (usiz
     store.set(micros);
     // Every turn that is not given up, and starts of checks.
     let (mut turns, mut starts): (Vec<Turn<'_>>, Vec<(i128, u64)>) = (Vec::new(), Vec::new());
-    let mut reservations: Vec<OwnedReservation> = Vec::new();
+    let mut reservations: Vec<Reservation<'static>> = Vec::new();
     let (mut latest, mut given_up) = (0, 0);
     for event in events {
         let now = i128::from(micros) * model.max;
@@ -164,7 +164,7 @@ fn play(store: &Timed, policy: &Policy, caller: &str, events: &[Event]) -> (usiz
             Event::Refund(index) if !turns.is_empty() && !reservations.is_empty() => {
                 // Without effect, because turns were taken.
                 let reservation = reservations.remove(index.index(reservations.len()));
-                store.refund(reservation.as_reservation());
+                store.refund(reservation.clone());
             }
             Event::GiveUp(_) | Event::Crash(_) | Event::Refund(_) => {}
         }

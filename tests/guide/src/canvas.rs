@@ -62,15 +62,3 @@ pub(crate) fn steps(points: &[(u64, u64)]) -> Vec<(i32, i32)> {
     }
     corners
 }
-
-#[cfg(test)]
-mod tests {
-    use super::steps;
-
-    #[test]
-    fn a_curve_has_only_its_corners() {
-        let points = [(0, 3), (1, 3), (2, 3), (3, 1), (4, 1), (5, 1)];
-        assert_eq!(steps(&points), [(0, 3), (3, 3), (3, 1), (5, 1)]);
-        assert_eq!(steps(&[]), []);
-    }
-}

@@ -102,14 +102,10 @@ const BYTES: [(&str, u64); 3] =
 
 /// A number with commas.
 fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let parts: Vec<&str> = digits
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .map(|part| std::str::from_utf8(part).unwrap_or_default())
-        .collect();
-    parts.join(",")
+    match number / 1_000 {
+        0 => number.to_string(),
+        thousands => format!("{},{:03}", grouped(thousands), number % 1_000),
+    }
 }
 
 #[cfg(test)]

@@ -91,13 +91,3 @@ impl Course<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::lines;
-
-    #[test]
-    fn a_line_has_its_numbers_in_order() {
-        assert_eq!(lines("head\n25,1,2\n50,3,4\n"), [[25, 1, 2], [50, 3, 4]]);
-    }
-}

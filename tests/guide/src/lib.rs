@@ -17,7 +17,6 @@ mod lease;
 pub mod links;
 mod llms;
 pub mod messages;
-pub mod on_docs_rs;
 mod overview;
 mod page;
 mod run;
@@ -41,29 +40,33 @@ pub fn read(path: &str) -> String {
 pub fn pages() -> Vec<String> {
     const FOLDERS: [&str; 9] = [
         "",
-        "docs",
-        "examples",
-        "benches/report",
-        "ratelimit-actix",
-        "ratelimit-core",
-        "ratelimit-core/lua",
-        "ratelimit-macros",
-        "tests/mutants",
+        "docs/",
+        "examples/",
+        "benches/report/",
+        "ratelimit-actix/",
+        "ratelimit-core/",
+        "ratelimit-core/lua/",
+        "ratelimit-macros/",
+        "tests/mutants/",
     ];
     let mut pages = Vec::new();
     for folder in FOLDERS {
-        let files =
+        let found =
             fs::read_dir(repository().join(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
-        for file in files {
-            let name =
-                file.expect("a folder of the repository").file_name().into_string().expect("a name in ASCII");
-            if Path::new(&name).extension().is_some_and(|extension| extension == "md") {
-                pages.push(if folder.is_empty() { name } else { format!("{folder}/{name}") });
-            }
-        }
+        let names =
+            found.map(|file| file.expect("a file").file_name().into_string().expect("a name in ASCII"));
+        let is_page = |name: &String| Path::new(name).extension().is_some_and(|extension| extension == "md");
+        pages.extend(names.filter(is_page).map(|name| format!("{folder}{name}")));
     }
     pages.sort();
     pages
+}
+
+/// The pages that are modules of `ratelimit_actix::guide`, in its order.
+pub fn modules() -> Vec<String> {
+    let guide = read("ratelimit-actix/src/guide.rs");
+    let rows = guide.lines().filter_map(|line| line.trim().strip_suffix(".md\"")?.split_once(" \""));
+    rows.map(|(_, page)| format!("docs/{page}.md")).collect()
 }
 
 /// Every file of the repository that is made from the code, in whole or in part: its path in the repository, and its text as it has to be.

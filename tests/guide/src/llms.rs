@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::on_docs_rs::PAGES;
-use crate::read;
+use crate::{modules, read};
 
 /// Further pages of the repository.
 const OTHERS: [&str; 6] = [
@@ -21,8 +20,8 @@ pub(crate) fn text() -> String {
                     A minimal use: `#[rate_limit(max = 10, window = \"60s\")]` above `#[get(\"/\")]`, and one `RateLimiter` in \
                     `app_data`. Wrong arguments are compile errors with the corrected text.\n\n## Guide\n\n"
         .to_owned();
-    for page in PAGES {
-        add(&mut text, &format!("docs/{page}.md"));
+    for page in modules() {
+        add(&mut text, &page);
     }
     text += "\n## Project\n\n";
     for page in OTHERS {

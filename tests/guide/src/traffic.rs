@@ -6,22 +6,14 @@ pub(crate) const LENGTH: u64 = 360_000;
 /// The start of a minute in 2026, in microseconds since the Unix epoch. Fixed windows begin with a minute.
 pub(crate) const START: u64 = 1_790_000_040_000_000;
 
-/// One part of the traffic: so many requests at equal distances.
-struct Part {
-    from: u64,
-    every: u64,
-    requests: u64,
-}
-
-/// Twelve requests before the end of a minute and twelve after it, a steady rate of one in 4 s, a pause, and twenty in 5 s.
-const PARTS: [Part; 4] = [
-    Part { from: 46_000, every: 1_000, requests: 12 },
-    Part { from: 61_000, every: 1_000, requests: 12 },
-    Part { from: 122_000, every: 4_000, requests: 30 },
-    Part { from: 310_000, every: 250, requests: 20 },
-];
+/// Parts of the traffic: from when, one request in how many milliseconds, and how many. Twelve requests before the end of a minute and
+/// twelve after it, a steady rate of one in 4 s, a pause, and twenty in 5 s.
+const PARTS: [(u64, u64, u64); 4] =
+    [(46_000, 1_000, 12), (61_000, 1_000, 12), (122_000, 4_000, 30), (310_000, 250, 20)];
 
 /// The instants of the requests, in milliseconds after [`START`].
 pub(crate) fn requests() -> impl Iterator<Item = u64> {
-    PARTS.iter().flat_map(|part| (0..part.requests).map(|number| part.from + part.every * number))
+    PARTS
+        .into_iter()
+        .flat_map(|(from, every, requests)| (0..requests).map(move |number| from + every * number))
 }

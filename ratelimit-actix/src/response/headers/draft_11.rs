@@ -31,7 +31,7 @@ pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(HeaderName, HeaderV
         push_parameter(&mut limits, "r", outcome.remaining());
         push_name(&mut policies, &name);
         push_parameter(&mut policies, "q", outcome.limit());
-        if quota.is_concurrency() {
+        if !quota.is_rate() {
             policies.push_str(r#";qu="concurrent-requests""#);
             continue;
         }

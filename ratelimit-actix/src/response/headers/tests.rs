@@ -192,7 +192,7 @@ fn draft_11_is_canonical_and_complete() {
             assert_eq!(limit["r"].cast_unsigned(), quota.outcome().remaining(), "{case}");
             assert_eq!(policy["q"].cast_unsigned(), quota.policy().capacity(), "{case}");
             assert_ne!(policy.get("w"), Some(&0), "{case}");
-            if quota.is_concurrency() {
+            if !quota.is_rate() {
                 assert_eq!((limit.get("t"), policy.get("w")), (None, None), "{case}");
             }
             if let (Some(t), Some(retry_after)) = (limit.get("t"), retry_after) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_core::{Outcome, Timestamp};
+use ratelimit_core::{Decision, Outcome, Timestamp};
 
 use crate::quotas::Quota;
 
@@ -12,10 +12,10 @@ use crate::quotas::Quota;
 pub(crate) fn retry_after(quotas: &[&Quota]) -> Option<Duration> {
     let denied = || quotas.iter().map(|quota| quota.outcome()).filter(|outcome| !outcome.is_allowed());
     let denied_at = denied().map(Outcome::at).max()?.as_micros();
-    if denied().any(|outcome| outcome.retry_after().is_none() && !outcome.is_busy()) {
+    if denied().any(|outcome| outcome.decision() == Decision::Denied { retry_after: None }) {
         return None;
     }
-    let exhausted = quotas.iter().filter(|quota| quota.is_exhausted() && !quota.is_concurrency());
+    let exhausted = quotas.iter().filter(|quota| quota.is_exhausted() && quota.is_rate());
     let ends = exhausted.map(|quota| quota.available_at());
     Some(Duration::from_micros(ends.max()?.as_micros().saturating_sub(denied_at)))
 }

@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::algorithm::reader::Reader;
+use super::State;
+use crate::algorithm::reader::{ABSENT, Reader};
 use crate::policy::{Algorithm, HOLD};
 
 /// Time for which an entry counts after the last message of its process, in microseconds.
@@ -19,7 +20,7 @@ const KEPT: u64 = (1 << 48) - 1;
 
 /// What a process tells of itself. Both numbers only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Told {
+pub(crate) struct OwnEntry {
     /// Number of the process, random.
     pub(crate) process: u64,
     /// Slots that it knows to be granted to it.
@@ -28,7 +29,7 @@ pub(crate) struct Told {
     pub(crate) freed: u64,
 }
 
-impl Told {
+impl OwnEntry {
     /// What the server keeps of it.
     pub(crate) const fn kept(self) -> Self {
         Self { granted: self.granted & KEPT, freed: self.freed & KEPT, ..self }
@@ -46,7 +47,7 @@ struct Entry {
     /// First instant at which it does not count.
     till: u64,
     /// As the server keeps it.
-    told: Told,
+    told: OwnEntry,
 }
 
 impl Entry {
@@ -66,6 +67,17 @@ impl Entries {
         Some(HEAD + ENTRY * usize::try_from(count).ok()?)
     }
 
+    /// The entries in a script's reply; `None` if the bytes are malformed.
+    pub(crate) fn found(bytes: &[u8]) -> Option<Self> {
+        if bytes == ABSENT { Some(Self::default()) } else { Self::decode(bytes) }
+    }
+
+    /// The state after what a process tells.
+    pub(in crate::algorithm) fn state(mut self, told: OwnEntry, now: u64) -> State {
+        self.tell(told, now);
+        State { since: now, held: self.held() }
+    }
+
     /// Reads a stored state; `None` if the bytes are malformed.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.first() != Some(&Algorithm::Concurrency.spec().tag)
@@ -77,14 +89,14 @@ impl Entries {
             let mut reader = Reader::new(entry);
             let (till, process) = (reader.micros()?, reader.next(6)?);
             let (granted, freed) = (reader.next(6)?, reader.next(6)?);
-            let entry = Entry { till, told: Told { process, granted, freed } };
+            let entry = Entry { till, told: OwnEntry { process, granted, freed } };
             (entry.held() <= KEPT / 2).then_some(entry)
         });
         entries.collect::<Option<_>>().map(Self)
     }
 
     /// Merges what a process tells with its entry, and drops what no longer counts at `now`. Returns the numbers of the process.
-    pub(crate) fn tell(&mut self, told: Told, now: u64) -> Told {
+    pub(crate) fn tell(&mut self, told: OwnEntry, now: u64) -> OwnEntry {
         let mut own = told;
         self.0.retain(|entry| {
             if entry.told.process == told.process {
@@ -110,7 +122,7 @@ impl Entries {
 #[cfg(test)]
 impl Entries {
     /// The whole step: what is told, and `cost` more slots if they fit. Returns whether they do, and the numbers of the process.
-    pub(crate) fn step(&mut self, told: Told, cost: u64, max: u64, now: u64) -> (bool, Told) {
+    pub(crate) fn step(&mut self, told: OwnEntry, cost: u64, max: u64, now: u64) -> (bool, OwnEntry) {
         let mut own = self.tell(told, now);
         let fits = self.held() + cost <= max;
         if fits && cost > 0 {

@@ -57,7 +57,7 @@ fn an_empty_window_in_redis_starts_at_a_multiple_if_the_clock_goes_back() {
     let policy = policy(Algorithm::FixedWindow, 7, 1_003);
     let (start, earlier) = (START - START % 1_003, START - 5 * 1_003);
     let bytes = [b"f", &start.to_le_bytes()[..7], &[0; 5]].concat();
-    let mut state = State::decode(&policy, &bytes, at(earlier), Effect::Charged(1)).unwrap();
+    let mut state = State::decode(&policy, &bytes, at(earlier), None, Effect::Charged(1)).unwrap();
     let outcome = state.decide(&policy, 0, at(earlier), Operation::Peek);
     assert_eq!(report(&outcome), Model { policy: &policy, admitted: vec![(earlier, 1)] }.charged(earlier));
 }

@@ -45,7 +45,7 @@ impl Store for Custom {
     async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
         let (now, states, charges) =
             (self.clock.now(), Arc::clone(&self.states), reservation.clone().into_owned());
-        let refund = move || refund_with(&charges.as_reservation(), now, &KEY, &mut *states.lock());
+        let refund = move || refund_with(&charges, now, &KEY, &mut *states.lock());
         if self.is_remote {
             std::thread::spawn(refund);
             std::future::pending().await

@@ -2,56 +2,42 @@
 
 use std::time::Duration;
 
+use crate::absent::absent;
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::observe::counted::Counted;
 use crate::outcome::Outcome;
 use crate::policy::Policy;
 
-pub(crate) struct Stopwatch;
-
-#[allow(clippy::unused_self, reason = "as with the feature")]
-impl Stopwatch {
-    pub(crate) const fn start() -> Self {
-        Self
-    }
-
-    pub(crate) const fn decided(&self) {}
-}
-
-#[derive(Debug)]
-pub(crate) struct HeldSlots;
-
-impl HeldSlots {
-    pub(crate) const fn count(_: &Policy, _: u64) -> Self {
-        Self
+absent! {
+    pub(crate) struct Stopwatch {
+        pub(crate) fn start() -> Self;
+        pub(crate) fn decided(&self);
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct FallbackCallers;
-
-#[allow(clippy::unused_self, reason = "as with the feature")]
-impl FallbackCallers {
-    pub(crate) const fn new() -> Self {
-        Self
+absent! {
+    pub(crate) struct FallbackCallers {
+        pub(crate) fn new() -> Self;
+        pub(crate) fn record(&self, _: impl FnOnce() -> usize);
     }
-
-    pub(crate) fn record(&self, _: impl FnOnce() -> usize) {}
 }
 
-pub(crate) const fn decided(_: &Policy, _: Counted, _: bool) {}
-pub(crate) const fn waits(_: &Policy, _: Duration) {}
-pub(crate) const fn degraded(_: &[Check<'_>], _: Option<&[Outcome]>) {}
-pub(crate) const fn failed(_: &StoreError) {}
-pub(crate) const fn overrides_reloaded(_: bool) {}
-pub(crate) const fn overrides_current(_: bool) {}
-pub(crate) const fn denial_cache_hit() {}
-pub(crate) const fn connected() {}
-pub(crate) const fn disconnected() {}
-pub(crate) fn open_ranges(_: impl Iterator) {}
-pub(crate) const fn round_trip(_: Duration) {}
-pub(crate) const fn batch(_: usize) {}
-pub(crate) const fn leased(_: u64) {}
-pub(crate) const fn lease_units_ended(_: [u64; 3]) {}
-pub(crate) const fn lease_units_held(_: u64) {}
+absent! {
+    pub(crate) fn decided(_: &Policy, _: Counted, _: bool);
+    pub(crate) fn held(_: &Policy, _: u64, _: bool);
+    pub(crate) fn waits(_: &Policy, _: Duration);
+    pub(crate) fn degraded(_: &[Check<'_>], _: Option<&[Outcome]>);
+    pub(crate) fn failed(_: &StoreError);
+    pub(crate) fn overrides_reloaded(_: bool);
+    pub(crate) fn overrides_current(_: bool);
+    pub(crate) fn denial_cache_hit();
+    pub(crate) fn connected();
+    pub(crate) fn disconnected();
+    pub(crate) fn open_ranges(_: impl Iterator);
+    pub(crate) fn round_trip(_: Duration);
+    pub(crate) fn batch(_: usize);
+    pub(crate) fn leased(_: u64);
+    pub(crate) fn lease_units_ended(_: [u64; 3]);
+    pub(crate) fn lease_units_held(_: u64);
+}

@@ -1,50 +1,32 @@
 //! The same names without the feature `stats`: nothing is counted.
 
+use crate::absent::absent;
 use crate::check::Check;
 use crate::observe::counted::Counted;
 use crate::observe::status::Percentiles;
 use crate::policy::Policy;
 
-#[derive(Debug)]
-pub(crate) struct Stats;
-
-#[allow(clippy::unused_self, reason = "as with the feature")]
-impl Stats {
-    pub(crate) const fn new() -> Self {
-        Self
-    }
-
-    pub(crate) const fn record(&self, _: &Check<'_>, _: Counted, _: bool) {}
-
-    pub(crate) const fn record_degraded(&self, _: &Policy) {}
-
-    pub(crate) const fn hold(&self, _: &Policy, _: u64) {}
-}
-
-#[derive(Debug)]
-pub(crate) struct Histogram;
-
-#[allow(clippy::unused_self, reason = "as with the feature")]
-impl Histogram {
-    pub(crate) const fn new() -> Self {
-        Self
-    }
-
-    pub(crate) const fn record(&self, _: u64) {}
-
-    pub(crate) fn percentiles(&self) -> Percentiles {
-        Percentiles::default()
+absent! {
+    pub(crate) struct Stats {
+        pub(crate) fn new() -> Self;
+        pub(crate) fn record(&self, _: &Check<'_>, _: Counted, _: bool);
+        pub(crate) fn record_degraded(&self, _: &Policy);
+        pub(crate) fn limit(&self, _: &Policy) -> Self;
+        pub(crate) fn hold(&self, _: u64, _: bool);
     }
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Tally();
+absent! {
+    pub(crate) struct Histogram {
+        pub(crate) fn new() -> Self;
+        pub(crate) fn record(&self, _: u64);
+        pub(crate) fn percentiles(&self) -> Percentiles;
+    }
+}
 
-#[allow(clippy::unused_self, reason = "as with the feature")]
-impl Tally {
-    pub(crate) const fn add(&self, _: u64) {}
-
-    pub(crate) const fn get(&self) -> u64 {
-        0
+absent! {
+    pub(crate) struct Tally {
+        pub(crate) fn add(&self, _: u64);
+        pub(crate) fn get(&self) -> u64;
     }
 }

@@ -84,7 +84,13 @@ impl LimitCounts {
         self.degraded.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Slots that are held.
+    /// Counts units that are held, or are no longer.
+    pub(crate) fn hold(&self, units: u64, are_held: bool) {
+        let change = if are_held { AtomicU64::fetch_add } else { AtomicU64::fetch_sub };
+        change(&self.held, units, Ordering::Relaxed);
+    }
+
+    /// Units that are held.
     pub(super) fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
@@ -109,24 +115,5 @@ impl LimitCounts {
     /// The bars so far, with the present one.
     pub(super) fn recent(&self, bar: u64) -> Vec<Bar> {
         self.recent.lock().bars(bar, self.totals())
-    }
-}
-/// Slots of a limit, which are counted while they are held.
-#[derive(Debug)]
-pub(crate) struct HeldSlots {
-    limit: Arc<LimitCounts>,
-    slots: u64,
-}
-
-impl HeldSlots {
-    pub(super) fn count(limit: &Arc<LimitCounts>, slots: u64) -> Self {
-        limit.held.fetch_add(slots, Ordering::Relaxed);
-        Self { limit: Arc::clone(limit), slots }
-    }
-}
-
-impl Drop for HeldSlots {
-    fn drop(&mut self) {
-        self.limit.held.fetch_sub(self.slots, Ordering::Relaxed);
     }
 }

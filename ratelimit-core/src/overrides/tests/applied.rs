@@ -48,9 +48,10 @@ fn every_number_tells_where_it_comes_from() {
         ]
     );
     assert_eq!(found.policy().on_error(), OnError::Deny);
-    let names: Vec<_> = limiter.override_rows(&SHOP).into_iter().map(|(name, _)| name).collect();
+    let in_force = limiter.in_force(&SHOP);
+    let names: Vec<_> = in_force.rows().map(|(name, _)| name).collect();
     assert_eq!(names, ["pro", "partition acct-42", "partition acct-43"]);
-    assert!(limiter.override_rows(&LOGIN).is_empty());
+    assert_eq!(limiter.in_force(&LOGIN).rows().count(), 0);
 }
 
 #[test]
@@ -78,10 +79,9 @@ fn each_number_of_a_row_beats_that_of_the_limit() {
 #[test]
 fn rows_with_equal_numbers_share_their_policy() {
     let text = "[limit.shop.callers]\n'partition a' = { max = 5 }\n'partition b' = { max = 6 }\n'partition c' = { max = 5 }";
-    let overrides = limiter(text).unwrap().overrides_guard();
-    let rows = overrides.limit(&SHOP).unwrap();
-    let of = |caller: &str| rows.row(None, Some(caller.as_bytes())).policy();
-    assert!(std::ptr::eq(of("a"), of("c")) && !std::ptr::eq(of("a"), of("b")));
+    let in_force = limiter(text).unwrap().in_force(&SHOP);
+    let of = |caller: &str| in_force.clone().of_request(None, caller.as_bytes()).shared_policy();
+    assert!(Arc::ptr_eq(&of("a"), &of("c")) && !Arc::ptr_eq(&of("a"), &of("b")));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn what_a_group_holds_stays_as_it_was() {
     let (held, overrides) = (limiter.in_force(&SHOP).into_owned(), limiter.overrides_guard());
     limiter.replace_overrides(parsed("[limit.shop]\nmax = 3")).unwrap();
     assert_eq!(held.policy().max(), 20);
-    assert_eq!(overrides.limit(&SHOP).unwrap().limit().policy().max(), 20);
+    assert_eq!(overrides.limit(&SHOP).unwrap().policy().max(), 20);
     assert_eq!(limiter.in_force(&SHOP).policy().max(), 3);
 }
 

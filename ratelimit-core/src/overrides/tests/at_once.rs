@@ -62,7 +62,7 @@ fn at_gate<T: Send>(
 }
 
 fn max_in_force(current: &Current) -> u64 {
-    current.guard().limit(&SHOP).map_or(SHOP.max(), |rows| rows.limit().policy().max())
+    current.guard().limit(&SHOP).map_or(SHOP.max(), |limit| limit.policy().max())
 }
 
 #[test]

@@ -219,7 +219,7 @@ fn a_name_stands_for_every_limit_that_has_it() {
     let known = [declared(&SHOP), declared(&smaller)];
     let table = check(&parsed("[limit.shop]\nwindow = '2m'"), &known).unwrap();
     for policy in [&SHOP, &smaller] {
-        let found = table.limit(policy).unwrap().limit().policy().clone();
+        let found = table.limit(policy).unwrap().limit().policy.clone();
         assert_eq!((found.max(), found.window()), (policy.max(), Duration::from_secs(120)));
     }
     assert_eq!(problems("[limit.shop]\nburst = 5", &known).len(), 1, "told once");

@@ -36,7 +36,7 @@ impl Watched {
         for _ in 0..reads {
             self.watcher.poll(&self.current);
         }
-        self.current.guard().limit(&SHOP).map_or(SHOP.max(), |rows| rows.limit().policy().max())
+        self.current.guard().limit(&SHOP).map_or(SHOP.max(), |limit| limit.policy().max())
     }
 
     fn rejected(&self) -> String {

@@ -1,7 +1,7 @@
 //! A shard: entries under one lock, and the sweep that drops expired ones.
 
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry as Slot;
+use hashbrown::hash_table::Entry;
 
 use crate::algorithm::{Operation, State, decide_one};
 use crate::check::Check;
@@ -109,9 +109,9 @@ impl Shard {
     /// Stores a state.
     pub(super) fn put(&mut self, digest: Digest, state: State) {
         match self.table.entry(hash(digest), |entry| entry.digest == digest, |entry| hash(entry.digest)) {
-            Slot::Occupied(slot) => slot.into_mut().state = state,
-            Slot::Vacant(slot) => {
-                slot.insert(StoredState { digest, state });
+            Entry::Occupied(known) => known.into_mut().state = state,
+            Entry::Vacant(room) => {
+                room.insert(StoredState { digest, state });
             }
         }
     }
@@ -122,14 +122,6 @@ impl Shard {
             && !known.get().state.holds_slots()
         {
             known.remove();
-        }
-    }
-
-    /// Frees slots.
-    pub(super) fn free(&mut self, digest: Digest, slots: u64) {
-        if let Some(entry) = self.find(digest) {
-            entry.state.free(slots);
-            self.remove(digest);
         }
     }
 }

@@ -12,10 +12,9 @@ use super::denial_cache::DenialCache;
 use super::error::RedisConfigError;
 use super::group_client::GroupClient;
 use super::key::KeyFormat;
-use super::lease::Leases;
 use super::protocol::Encoder;
+use super::riders::Riders;
 use super::server_clock::ServerClock;
-use super::slots::SlotTable;
 use super::timeouts::Timeouts;
 use super::topology::{self, TlsRoots, Topology};
 use crate::clock::{Clock, SuspendClock, SystemClock};
@@ -220,28 +219,22 @@ impl RedisStoreBuilder {
             })?,
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let lease_clock: Arc<dyn Clock> = Arc::new(SuspendClock::new());
+        let rider_clock: Arc<dyn Clock> = Arc::new(SuspendClock::new());
         let now: Box<dyn Fn() -> Option<u64> + Send + Sync> = Box::new(|| None);
         #[cfg(feature = "test-util")]
-        let (clock, lease_clock, now) = match self.clock {
+        let (clock, rider_clock, now) = match self.clock {
             Some(fake) => {
                 let clock: Arc<dyn Clock> = Arc::new(fake.clone());
                 (Arc::clone(&clock), clock, Box::new(move || Some(fake.now().as_micros())) as _)
             }
-            None => (clock, lease_clock, now),
+            None => (clock, rider_clock, now),
         };
         let encoder = Arc::new(Encoder { key_format, now, server_clock: Arc::new(ServerClock::new()) });
         let denials = Arc::new(DenialCache::new(clock, self.denial_cache_ttl));
         let is_cluster = topology.is_cluster();
-        let leases = Arc::new(Leases::new(
-            Arc::clone(&lease_clock),
-            default_lease_us.into(),
-            is_cluster,
-            Arc::clone(&denials),
-        ));
-        let slots = Arc::new(SlotTable::new(lease_clock));
-        let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &leases, &slots)?;
-        Ok(RedisStore { groups: GroupClient::new(client, encoder, denials, leases, slots) })
+        let riders = Riders::new(&rider_clock, default_lease_us.into(), is_cluster, &denials);
+        let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &riders)?;
+        Ok(RedisStore { groups: GroupClient::new(client, encoder, denials, riders) })
     }
 }
 

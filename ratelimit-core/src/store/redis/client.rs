@@ -14,7 +14,6 @@ use super::link::Link;
 use super::protocol::Encoder;
 use super::queue::{Queues, Shared};
 use super::riders::Riders;
-use super::slots::{self, SlotTable};
 use super::timeouts::Timeouts;
 use super::topology::{SLOT_RANGES, Topology, key_in_each_range};
 use crate::store::ConnectionStatus;
@@ -34,30 +33,27 @@ impl Client {
         timeouts: Timeouts,
         breaker: Breaker,
         encoder: &Arc<Encoder>,
-        leases: &Arc<Leases>,
-        slots: &Arc<SlotTable>,
+        riders: &Riders,
     ) -> Result<Self, RedisConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(RedisConfigError::Thread)?;
         let probe_key = |number| encoder.key_format.probe_key(number);
-        let nodes = topology.nodes(timeouts, &leases.lanes, runtime.handle());
+        let nodes = topology.nodes(timeouts, &riders.leases.lanes, runtime.handle());
         let probe_keys = if nodes.is_some() { key_in_each_range(probe_key) } else { vec![probe_key(0)] };
-        let (lanes, server_clock) = (Arc::clone(&leases.lanes), Arc::clone(&encoder.server_clock));
+        let (lanes, server_clock) = (Arc::clone(&riders.leases.lanes), Arc::clone(&encoder.server_clock));
         let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys, lanes, server_clock));
         let (stop, stopped) = oneshot::channel();
         let queues = Arc::new(Queues::start(Shared {
             link: Arc::clone(&link),
             runtime: runtime.handle().clone(),
             encoder: Arc::clone(encoder),
-            riders: Riders { leases: Arc::clone(leases), slots: Arc::clone(slots) },
+            riders: riders.clone(),
             is_direct: topology.is_plain(),
         }));
         // Weak, because the queues have the table.
         let messages = Arc::downgrade(&queues);
-        slots.set_sender(Box::new(move |message| {
-            messages.upgrade().is_some_and(|queues| queues.tell(message))
-        }));
-        runtime.spawn(slots::sweep_forever(Arc::clone(slots)));
-        runtime.spawn(sweep_forever(Arc::clone(leases), Arc::clone(&queues)));
+        let send = move |message| messages.upgrade().is_some_and(|queues| queues.tell(message));
+        riders.start(&runtime, Box::new(send));
+        runtime.spawn(sweep_forever(Arc::clone(&riders.leases), Arc::clone(&queues)));
         let connected = Arc::clone(&queues);
         runtime.spawn(Arc::clone(&link).supervise_forever(topology, move || connected.note_connected()));
         // When this handle is dropped, the thread ends, and all tasks on it.

@@ -32,7 +32,7 @@ use smallvec::SmallVec;
 use crate::check::{Check, group_digest, random_key};
 use crate::clock::{Clock, Timestamp};
 use crate::observe::calls::CacheHits;
-use crate::outcome::GroupOutcome;
+use crate::outcome::{Decision, GroupOutcome};
 
 /// Number of locks over which the entries are spread.
 const SHARDS: usize = 16;
@@ -220,7 +220,7 @@ impl DenialCache {
         }
         let violated = || group.iter().zip(outcome.outcomes()).filter(|(_, outcome)| !outcome.is_allowed());
         let Some((check, _)) = violated().next() else { return };
-        if violated().any(|(_, outcome)| outcome.is_busy()) {
+        if violated().any(|(_, outcome)| !matches!(outcome.decision(), Decision::Denied { .. })) {
             return;
         }
         let state = check.digest(&self.key);

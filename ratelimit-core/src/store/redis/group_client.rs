@@ -7,12 +7,10 @@ use smallvec::{SmallVec, smallvec};
 use super::client::Client;
 use super::command::{Command, GuardedCommand};
 use super::denial_cache::DenialCache;
-use super::lease::Leases;
 use super::protocol::{Encoder, LimitArg, Request};
 use super::queue::PendingReply;
 use super::refunds::{UnclaimedTurn, refund_command};
-use super::riders::Rider;
-use super::slots::SlotTable;
+use super::riders::{Rider, Riders};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::Timestamp;
@@ -58,8 +56,7 @@ pub(super) struct GroupClient {
     pub(super) client: Client,
     encoder: Arc<Encoder>,
     pub(super) denials: Arc<DenialCache>,
-    pub(super) leases: Arc<Leases>,
-    slots: Arc<SlotTable>,
+    pub(super) riders: Riders,
     /// For refunds of denied groups that fail.
     refund_log: LogLimit,
 }
@@ -69,10 +66,9 @@ impl GroupClient {
         client: Client,
         encoder: Arc<Encoder>,
         denials: Arc<DenialCache>,
-        leases: Arc<Leases>,
-        slots: Arc<SlotTable>,
+        riders: Riders,
     ) -> Self {
-        Self { client, encoder, denials, leases, slots, refund_log: LogLimit::new() }
+        Self { client, encoder, denials, riders, refund_log: LogLimit::new() }
     }
 
     fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {
@@ -88,7 +84,7 @@ impl GroupClient {
         for check in group {
             self.client.link.durability.warn_about(check.policy());
         }
-        let targets = self.leases.targets(group, operation);
+        let targets = self.riders.leases.targets(group, operation);
         let rider = match (group, operation) {
             ([check], Operation::Wait { .. }) if check.has_turns() => {
                 let (encoder, denials) = (Arc::clone(&self.encoder), Arc::clone(&self.denials));
@@ -102,7 +98,7 @@ impl GroupClient {
 
     /// Admits a request by held units, if all of its limits have leases with enough of them.
     pub(super) fn try_leases(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        let (outcome, wanted) = self.leases.take(group, Operation::Check)?;
+        let (outcome, wanted) = self.riders.leases.take(group, Operation::Check)?;
         for index in wanted {
             self.prefetch(&group[index]);
         }
@@ -113,7 +109,7 @@ impl GroupClient {
     #[cold]
     fn prefetch(&self, check: &Check<'_>) {
         let group = std::slice::from_ref(check);
-        let rider = Rider::Leases(self.leases.targets(group, Operation::Check));
+        let rider = Rider::Leases(self.riders.leases.targets(group, Operation::Check));
         let deadline = Deadline::after(self.client.link.deadline());
         self.client.queues.submit_unawaited(self.request(group, Operation::Check), rider, deadline);
     }
@@ -127,12 +123,12 @@ impl GroupClient {
     ) -> Result<GroupOutcome, StoreError> {
         self.make_way(group, operation);
         let outcome = self.decide(group, operation, deadline).await?;
-        Ok(self.leases.with_held(group, outcome, operation))
+        Ok(self.riders.leases.with_held(group, outcome, operation))
     }
 
     /// Sends what is held of the limits back, as far as it is in the way, before the request that follows.
     fn make_way(&self, group: &[Check<'_>], operation: Operation) {
-        if self.leases.make_way(group, operation) {
+        if self.riders.leases.make_way(group, operation) {
             drop(self.client.queues.send_rider_commands());
         }
     }
@@ -252,7 +248,7 @@ impl GroupClient {
             let reservation = outcome.reservation(&caller.checks)?;
             let refunded = reservation.charges().map(|charge| {
                 let has_turns = charge.check().has_turns();
-                charge.as_turn_if(has_turns)
+                charge.clone().turn_if(has_turns)
             });
             Some(self.send_refunds(refunded, deadline))
         });
@@ -275,18 +271,18 @@ impl GroupClient {
         deadline: Deadline,
     ) -> Result<(), StoreError> {
         // Units of leases go back to them.
-        let left = reservation.charges().filter(|charge| !self.leases.put_back(charge));
+        let left = reservation.charges().filter(|charge| !self.riders.leases.put_back(charge)).cloned();
         wait_for_all(self.send_refunds(left, deadline)).await
     }
 
-    /// Sends one refund per caller of the charges. Slots are freed when their outcome is dropped, and not refunded.
+    /// Sends one refund per caller of the charges that count for some time. What is held is not refunded: it is freed when its outcome is dropped.
     fn send_refunds<'a>(
         &self,
         charges: impl Iterator<Item = Charge<'a>>,
         deadline: Deadline,
     ) -> SmallVec<[PendingReply; 2]> {
         let charges: SmallVec<[Charge<'_>; 2]> =
-            charges.filter(|charge| !charge.check().policy().is_concurrency()).collect();
+            charges.filter(|charge| charge.at() < charge.until()).collect();
         charges
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
             .map(|caller| refund_command(caller, &self.encoder, &self.denials))
@@ -311,10 +307,8 @@ impl GroupClient {
                 let checks = caller.checks.iter();
                 let keys = checks.map(|check| key_format.redis_key(&key_format.key(check))).collect();
                 let guard = (
-                    self.leases.reset_on_drop(&caller.checks),
+                    self.riders.reset_on_drop(&caller.checks, key_format),
                     self.denials.invalidate_on_drop(&caller.checks),
-                    self.slots
-                        .tell_again_on_drop(caller.checks.iter().map(|check| (check, key_format.key(check)))),
                 );
                 self.send(Command::Delete(keys), guard, deadline)
             })

@@ -17,7 +17,7 @@ use std::fmt::Write;
 use smallvec::SmallVec;
 
 use crate::check::Check;
-use crate::policy::{Algorithm, Calendar, Mode, Parameter, Policy};
+use crate::policy::{Mode, StateKind};
 
 /// Version of the keys and of the states under them; another layout gets another number.
 const LAYOUT: char = '1';
@@ -49,7 +49,7 @@ impl KeyFormat {
         let mut caller = [0; 16];
         let digest = blake3::keyed_hash(&self.digest_key, check.partition());
         caller.copy_from_slice(&digest.as_bytes()[..16]);
-        StateKey { caller, policy: check.policy().shared_key(), kind: StateKind::new(check.policy()) }
+        StateKey { caller, policy: check.policy().shared_key(), kind: check.policy().state_kind() }
     }
 
     /// The key as it is sent.
@@ -58,7 +58,7 @@ impl KeyFormat {
         name.push_str(&self.prefix);
         name.push_str(&key.policy);
         name.push(':');
-        key.kind.push(&mut name);
+        push_kind(key.kind, &mut name);
         name.push_str(":{");
         base64(&key.caller, |letter| name.push(char::from(letter)));
         name.push('}');
@@ -96,59 +96,34 @@ impl StateKey {
     }
 }
 
-/// Numbers that distinguish a policy's states from those of another policy with the same key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct StateKind {
-    algorithm: Algorithm,
-    /// 0 for a calendar.
-    window_us: u64,
-    /// The letter of a calendar, whose zone and anchor may change.
-    calendar: Option<u8>,
-    /// Sub-windows, or `max` and burst; 0 where they do not matter to the state.
-    more: [u64; 2],
-    mode: Mode,
-}
-
-impl StateKind {
-    fn new(policy: &Policy) -> Self {
-        let more = match policy.algorithm().spec().parameter {
-            Parameter::SubWindows if policy.sub_windows() > 1 => [policy.sub_windows(), 0],
-            Parameter::Burst => [policy.max(), policy.capacity()],
-            Parameter::SubWindows | Parameter::None => [0, 0],
-        };
-        let calendar = policy.calendar().map(Calendar::letter);
-        let window_us = if calendar.is_some() { 0 } else { policy.window_us() };
-        Self { algorithm: policy.algorithm(), window_us, calendar, more, mode: policy.mode() }
+/// Appends the algorithm's tag, the window, further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`, `f1m.shadow`; for a calendar
+/// `fd`, `fw`, `fM` and `fy`, for slots `n`.
+fn push_kind(kind: StateKind, name: &mut String) {
+    name.push(char::from(kind.algorithm.spec().tag));
+    let units = [
+        (86_400_000_000, "d"),
+        (3_600_000_000, "h"),
+        (60_000_000, "m"),
+        (1_000_000, "s"),
+        (1000, "ms"),
+        (1, "us"),
+    ];
+    // Slots have none.
+    let window = if kind.algorithm.holds_slots() { 0 } else { kind.window_us };
+    if let Some(letter) = kind.calendar {
+        name.push(char::from(letter));
+    } else if let Some((unit, suffix)) =
+        units.into_iter().find(|(unit, _)| window > 0 && window.is_multiple_of(*unit))
+    {
+        // Writing to a string does not fail.
+        let _ = write!(name, "{}{suffix}", window / unit);
     }
-
-    /// Appends the algorithm's tag, the window, the further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`, `f1m.shadow`; for
-    /// a calendar `fd`, `fw`, `fM` and `fy`, for slots `n`.
-    fn push(&self, name: &mut String) {
-        name.push(char::from(self.algorithm.spec().tag));
-        let units = [
-            (86_400_000_000, "d"),
-            (3_600_000_000, "h"),
-            (60_000_000, "m"),
-            (1_000_000, "s"),
-            (1000, "ms"),
-            (1, "us"),
-        ];
-        // Slots have none.
-        let window = if self.algorithm.holds_slots() { 0 } else { self.window_us };
-        if let Some(letter) = self.calendar {
-            name.push(char::from(letter));
-        } else if let Some((unit, suffix)) =
-            units.into_iter().find(|(unit, _)| window > 0 && window.is_multiple_of(*unit))
-        {
-            // Writing to a string does not fail.
-            let _ = write!(name, "{}{suffix}", window / unit);
-        }
-        for number in self.more.into_iter().filter(|number| *number > 0) {
-            let _ = write!(name, ".{number}");
-        }
-        if self.mode == Mode::Shadow {
-            name.push_str(".shadow");
-        }
+    let sub_windows = Some(kind.sub_windows).filter(|number| *number > 1);
+    for number in kind.bucket.into_iter().flatten().chain(sub_windows) {
+        let _ = write!(name, ".{number}");
+    }
+    if kind.mode == Mode::Shadow {
+        name.push_str(".shadow");
     }
 }
 

@@ -10,9 +10,8 @@ use super::denial_cache::DenialCache;
 use super::protocol::{Encoder, RefundArgs, Reply, Unclaimed};
 use super::queue::Queues;
 use super::script;
-use crate::check::Check;
+use crate::check::{Check, OwnedCheck};
 use crate::outcome::{GroupOutcome, Outcome};
-use crate::policy::Policy;
 use crate::reservation::Charge;
 
 /// The command that refunds these charges of one caller. When it has ended, the caller's denials are void.
@@ -37,9 +36,7 @@ pub(super) fn refund_command(
 /// A turn that goes back if nothing waits for its reply: the future was dropped while the call was in flight, or its deadline has
 /// passed.
 pub(super) struct UnclaimedTurn {
-    policy: Policy,
-    partition: Box<[u8]>,
-    cost: u64,
+    check: OwnedCheck,
     encoder: Arc<Encoder>,
     denials: Arc<DenialCache>,
     /// Weak, because a queue has its requests.
@@ -53,14 +50,13 @@ impl UnclaimedTurn {
         denials: Arc<DenialCache>,
         queues: &Arc<Queues>,
     ) -> Self {
-        let (policy, partition) = (check.policy().clone(), check.partition().into());
-        Self { policy, partition, cost: check.cost(), encoder, denials, queues: Arc::downgrade(queues) }
+        Self { check: OwnedCheck::new(check), encoder, denials, queues: Arc::downgrade(queues) }
     }
 }
 
 impl Unclaimed for UnclaimedTurn {
     fn give_back(&self, reply: &Reply) {
-        let check = Check::new(&self.policy, &self.partition).with_cost(self.cost);
+        let check = self.check.check();
         let outcome = reply.outcome(slice::from_ref(&check)).ok().and_then(GroupOutcome::into_only);
         if let (Some(outcome), Some(queues)) = (outcome.filter(Outcome::is_allowed), self.queues.upgrade()) {
             let charge = Charge::turn(check, &outcome);

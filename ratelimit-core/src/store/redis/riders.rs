@@ -3,13 +3,18 @@
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
+use tokio::runtime::Runtime;
 
 use super::command::GuardedCommand;
+use super::denial_cache::DenialCache;
+use super::key::KeyFormat;
 use super::lease::{CallLeases, LeaseTarget, Leases};
 use super::protocol::{Encoder, LimitArg, Replies, Request, Unclaimed};
-use super::slots::{CallSlots, SlotTable};
+use super::slots::{CallSlots, Sender, SlotTable, sweep_forever};
 use super::topology::NodeId;
 use crate::algorithm::Operation;
+use crate::check::Check;
+use crate::clock::Clock;
 
 /// What a request has of riders.
 pub(super) enum Rider {
@@ -24,12 +29,35 @@ pub(super) enum Rider {
 }
 
 /// The leases and slots of a store.
+#[derive(Clone)]
 pub(super) struct Riders {
     pub(super) leases: Arc<Leases>,
     pub(super) slots: Arc<SlotTable>,
 }
 
 impl Riders {
+    /// `clock` counts while the machine is suspended.
+    pub(super) fn new(
+        clock: &Arc<dyn Clock>,
+        default_lease_us: u64,
+        is_cluster: bool,
+        denials: &Arc<DenialCache>,
+    ) -> Self {
+        let leases = Leases::new(Arc::clone(clock), default_lease_us, is_cluster, Arc::clone(denials));
+        Self { leases: Arc::new(leases), slots: Arc::new(SlotTable::new(Arc::clone(clock))) }
+    }
+
+    /// Lets riders send messages of their own.
+    pub(super) fn start(&self, runtime: &Runtime, sender: Sender) {
+        self.slots.set_sender(sender);
+        runtime.spawn(sweep_forever(Arc::clone(&self.slots)));
+    }
+
+    /// A guard for a command that is about to remove the states of these checks.
+    pub(super) fn reset_on_drop(&self, checks: &[Check<'_>], keys: &KeyFormat) -> impl Send + use<> {
+        (self.leases.reset_on_drop(checks), self.slots.tell_again_on_drop(checks, keys))
+    }
+
     /// Takes the commands that wait to be sent, such as those that give units back.
     pub(super) fn take_commands(&self, encoder: &Encoder, is_cluster: bool) -> Vec<GuardedCommand> {
         self.leases.take_give_backs(encoder, is_cluster)

@@ -87,7 +87,7 @@ fn set_of(algorithms: impl Iterator<Item = Algorithm>) -> usize {
 fn steps_of(set: usize) -> impl Iterator<Item = (u8, &'static str)> {
     let members = Algorithm::EVERY.iter().filter(move |algorithm| set & bit(**algorithm) != 0);
     members.filter_map(|algorithm| match algorithm.spec().lua {
-        LuaSource::Step(text) => Some((algorithm.spec().number, text)),
+        LuaSource::Step(text) | LuaSource::Entries(text) => Some((algorithm.spec().number, text)),
         LuaSource::Log(_) => None,
     })
 }
@@ -97,7 +97,7 @@ fn log_of(set: usize) -> Option<&'static str> {
     let mut members = Algorithm::EVERY.iter().filter(|algorithm| set & bit(**algorithm) != 0);
     members.find_map(|algorithm| match algorithm.spec().lua {
         LuaSource::Log(text) => Some(text),
-        LuaSource::Step(_) => None,
+        LuaSource::Step(_) | LuaSource::Entries(_) => None,
     })
 }
 
@@ -178,7 +178,7 @@ mod tests {
             );
             for algorithm in Algorithm::EVERY {
                 let spec = algorithm.spec();
-                let (LuaSource::Step(file) | LuaSource::Log(file)) = spec.lua;
+                let (LuaSource::Step(file) | LuaSource::Entries(file) | LuaSource::Log(file)) = spec.lua;
                 let first = file.lines().next().expect("a file has a first line");
                 let is_inline = steps_of(set).count() == 1 && log_of(set).is_none();
                 let expected = match (set & bit(*algorithm) != 0, is_inline) {
@@ -190,7 +190,7 @@ mod tests {
                 assert_eq!(refund.matches(first).count(), expected.min(1), "{algorithm} in {set}");
                 assert_eq!(file.matches(REFUND_PART).count(), 1, "{algorithm}");
                 let is_named = file.contains(&format!("\nrefunds[{}] = ", spec.number));
-                assert_eq!(is_named, matches!(spec.lua, LuaSource::Step(_)), "the number of {algorithm}");
+                assert_eq!(is_named, !matches!(spec.lua, LuaSource::Log(_)), "the number of {algorithm}");
             }
         }
     }

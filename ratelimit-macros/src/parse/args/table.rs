@@ -215,9 +215,9 @@ pub(crate) fn place_of(word: &str) -> Option<&'static str> {
 }
 
 /// Stores an argument, or reports it if one of the same name is stored.
-fn store<T>(slot: &mut Option<Argument<T>>, argument: Argument<T>, diagnostics: &mut Diagnostics) {
-    let Some(first) = slot else {
-        *slot = Some(argument);
+fn store<T>(given: &mut Option<Argument<T>>, argument: Argument<T>, diagnostics: &mut Diagnostics) {
+    let Some(first) = given else {
+        *given = Some(argument);
         return;
     };
     let keyword = argument.keyword;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::policy::{Algorithm, Policy};
 
 fn redis_key(policy: &Policy, partition: &str) -> String {
     let key_format = KeyFormat::new("rl", "").unwrap();
@@ -26,7 +27,7 @@ fn kinds_tell_states_apart() {
     };
     let kind = |policy: &Policy| {
         let mut kind = String::new();
-        StateKind::new(policy).push(&mut kind);
+        push_kind(policy.state_kind(), &mut kind);
         kind
     };
     assert_eq!(kind(&policy(Algorithm::FixedWindow, 86_400_000_000)), "f1d");

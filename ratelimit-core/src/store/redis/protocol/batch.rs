@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::algorithm::concurrency::Told;
-use crate::algorithm::{Operation, encoded};
+use crate::algorithm::{Operation, OwnEntry, encoded};
 use crate::check::Check;
 use crate::policy::{Algorithm, Calendar, KnownCalendar, LuaSource, MAX_UNITS, Parameter, Policy};
 use crate::store::redis::key::StateKey;
@@ -43,12 +42,11 @@ impl PolicyArg {
     }
 
     /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few bytes. A log
-    /// takes up to 60 µs where its script searches a tree twice, for expired entries and for the wait; slots take that if 190
-    /// processes hold some of one caller, once a call, and up to 25 µs for each further request about the caller.
+    /// takes up to 60 µs where its script searches a tree twice, for expired entries and for the wait; entries take that if 190
+    /// processes have one of the caller, once a call, and up to 25 µs for each further request about the caller.
     pub(in crate::store::redis) const fn weight(&self) -> usize {
         match self.algorithm.spec().lua {
-            LuaSource::Log(_) => 8,
-            LuaSource::Step(_) if self.algorithm.holds_slots() => 8,
+            LuaSource::Log(_) | LuaSource::Entries(_) => 8,
             LuaSource::Step(_) => 1,
         }
     }
@@ -74,20 +72,20 @@ pub(in crate::store::redis) struct LimitArg {
     pub(super) shadow: bool,
     /// For an overdraft, or a wait, the policy of the largest limit.
     pub(super) largest: Option<PolicyArg>,
-    /// What the call tells of slots of the caller. Set as the call is written.
-    pub(in crate::store::redis) told: Option<Box<Told>>,
+    /// What the process tells of itself, of a state with an entry for each process. Set as the call is written.
+    pub(in crate::store::redis) own: Option<Box<OwnEntry>>,
 }
 
 impl LimitArg {
     pub(in crate::store::redis) fn new(key: StateKey, check: &Check<'_>) -> Self {
         // All costs above the largest limit are decided the same.
         let (policy, cost) = (PolicyArg::new(check.policy()), check.cost().min(MAX_UNITS + 1));
-        Self { key, policy, cost, shadow: check.is_shadow(), largest: None, told: None }
+        Self { key, policy, cost, shadow: check.is_shadow(), largest: None, own: None }
     }
 
-    /// A message that only tells of slots.
+    /// A message that only tells.
     pub(in crate::store::redis) const fn tell(key: StateKey, policy: PolicyArg) -> Self {
-        Self { key, policy, cost: 0, shadow: false, largest: None, told: None }
+        Self { key, policy, cost: 0, shadow: false, largest: None, own: None }
     }
 
     pub(in crate::store::redis) const fn cost(&self) -> u64 {
@@ -102,7 +100,7 @@ impl LimitArg {
     /// A lease of units of the same count. Its denial is no denial of a request: it begins no block.
     pub(in crate::store::redis) fn lease(&self, units: u64) -> Self {
         let policy = PolicyArg { block_us: 0, ..self.policy };
-        Self { key: self.key.clone(), policy, cost: units, shadow: false, largest: None, told: None }
+        Self { key: self.key.clone(), policy, cost: units, shadow: false, largest: None, own: None }
     }
 }
 
@@ -164,6 +162,6 @@ pub(super) struct KeyEntry {
     pub(super) total: u64,
     /// Whether every request for the key is a check of this limit alone, so that the script may charge the sum at once.
     pub(super) is_plain: bool,
-    /// What the call tells of slots of the caller.
-    pub(super) told: Option<Box<Told>>,
+    /// What the process tells of itself.
+    pub(super) own: Option<Box<OwnEntry>>,
 }

@@ -8,9 +8,8 @@ use redis::Value;
 use smallvec::SmallVec;
 
 use super::batch::{Batch, RequestEntry};
-use crate::algorithm::concurrency::Told;
 use crate::algorithm::encoded::{self, Effect};
-use crate::algorithm::{Operation, State};
+use crate::algorithm::{Operation, OwnEntry, State};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -43,10 +42,8 @@ impl Batch {
         let verdicts = rest.to_vec();
         let mut verdicts = &verdicts[..];
         let all_pass = verdicts.is_empty();
-        let told = self.keys.iter().any(|key| key.told.is_some());
-        let told = told.then(|| self.keys.iter().map(|key| key.told.as_deref().copied().unwrap_or_default()));
-        let told = told.into_iter().flatten().collect();
-        let states = Arc::new(FoundStates { at, bytes, ranges, told });
+        let own = self.keys.iter().map(|key| key.own.clone()).collect();
+        let states = Arc::new(FoundStates { at, bytes, ranges, own });
         let mut effects = vec![Effect::Charged(0); self.keys.len()];
         let replies = self.requests.iter().map(|request| {
             let (verdict, details) = if all_pass {
@@ -124,13 +121,13 @@ impl Replies {
         }
     }
 
-    /// The slots that the server counts as granted to this process after the call. `None` if the state is corrupt.
+    /// What the server counts as granted to this process after the call. `None` if the state is corrupt.
     pub(in crate::store::redis) fn granted_there(&self, request: usize, limit: usize) -> Option<u64> {
         let reply = self.replies.get(request)?;
         let &(key, _) = reply.limits.get(limit)?;
         let states = &reply.states;
-        let told = *states.told.get(usize::from(key))?;
-        let own = encoded::own_slots(states.bytes_of(key), states.at, told)?;
+        let own = states.own[usize::from(key)].as_deref()?;
+        let own = encoded::own_entry(states.bytes_of(key), states.at, *own)?;
         Some(own.granted + self.effects.get(usize::from(key))?.charged()?)
     }
 
@@ -217,8 +214,8 @@ struct FoundStates {
     bytes: Vec<u8>,
     /// Ranges of the bytes: the state of each key.
     ranges: Vec<Range<usize>>,
-    /// What the call told of slots at each key; empty if it told nothing.
-    told: Vec<Told>,
+    /// What the process told of itself at each key.
+    own: Vec<Option<Box<OwnEntry>>>,
 }
 
 impl FoundStates {
@@ -335,10 +332,8 @@ impl Reply {
     /// The state as it was when this request was decided.
     fn state(&self, policy: &Policy, (key, effect): (u16, Effect)) -> Result<State, StoreError> {
         let (bytes, at) = (self.states.bytes_of(key), self.states.at);
-        let state = match self.states.told.get(usize::from(key)) {
-            Some(told) if policy.is_concurrency() => State::decode_slots(policy, bytes, at, *told, effect),
-            _ => State::decode(policy, bytes, at, effect),
-        };
-        state.ok_or_else(|| StoreError::CorruptState { policy: policy.key().to_owned() })
+        let own = self.states.own[usize::from(key)].as_deref();
+        State::decode(policy, bytes, at, own, effect)
+            .ok_or_else(|| StoreError::CorruptState { policy: policy.key().to_owned() })
     }
 }

@@ -109,18 +109,18 @@ impl Encoder {
                 limits.len() == 1 && matches!(operation, Operation::Check | Operation::Wait { .. });
             // A shadow limit alone is decided like an enforced one; the process takes its denial for what it is.
             let marks_shadows = limits.len() > 1 || operation == Operation::UpTo;
-            let limits = limits.into_iter().map(|LimitArg { key, policy, cost, shadow, largest, told }| {
-                // The step of slots writes on denial as well, so requests are judged one by one.
-                let is_plain = is_alone && !policy.algorithm.holds_slots();
+            let limits = limits.into_iter().map(|LimitArg { key, policy, cost, shadow, largest, own }| {
+                // What is told is written on denial as well, so requests are judged one by one.
+                let is_plain = is_alone && own.is_none();
                 let mut number_of = |policy| number(&mut policies, policy);
                 let (policy, largest) = (number_of(policy), largest.map(number_of));
                 let (hash, next) = (key.hash(), short(keys.len()));
-                let slot =
+                let known =
                     indices.entry(hash, |&i| keys[usize::from(i)] == key, |&i| keys[usize::from(i)].hash());
-                let index = *slot.or_insert(next).get();
+                let index = *known.or_insert(next).get();
                 if index == next {
                     keys.push(key);
-                    entries.push(KeyEntry { policy, total: cost, is_plain, told });
+                    entries.push(KeyEntry { policy, total: cost, is_plain, own });
                 } else {
                     let entry = &mut entries[usize::from(index)];
                     entry.is_plain &= is_plain && entry.policy == policy;
@@ -163,14 +163,14 @@ impl Encoder {
         let script = script::check(policies.iter().map(|policy| policy.algorithm));
         let keys: Keys = keys.iter().map(|key| self.key_format.redis_key(key)).collect();
         let mut arguments: SmallVec<_> = smallvec![head, body];
-        let has_slots = policies.iter().any(|policy| policy.algorithm.holds_slots());
-        if has_slots || policies.iter().any(|policy| policy.block_us > 0) {
+        let tells = entries.iter().any(|entry| entry.own.is_some());
+        if tells || policies.iter().any(|policy| policy.block_us > 0) {
             let mut blocks = Vec::with_capacity(8 * policies.len());
             policies.iter().for_each(|policy| push(&mut blocks, policy.block_us));
             arguments.push(blocks);
         }
-        if has_slots {
-            arguments.push(told_of(&entries));
+        if tells {
+            arguments.push(own_entries(&entries));
         }
         if has_calendar {
             // Empty arguments are absent ones.
@@ -182,15 +182,15 @@ impl Encoder {
     }
 }
 
-/// What the call tells of slots: the number of this process; and for each key the granted and the freed ones.
-fn told_of(keys: &[KeyEntry]) -> Vec<u8> {
-    let process = keys.iter().find_map(|key| key.told.as_ref()).map_or(0, |told| told.process);
+/// What the process tells of itself: its number, and both numbers of each key.
+fn own_entries(keys: &[KeyEntry]) -> Vec<u8> {
+    let process = keys.iter().find_map(|key| key.own.as_ref()).map_or(0, |own| own.process);
     let mut bytes = Vec::with_capacity(8 + 16 * keys.len());
     push(&mut bytes, process);
     for key in keys {
-        let told = key.told.as_deref().copied().unwrap_or_default().kept();
-        push(&mut bytes, told.granted);
-        push(&mut bytes, told.freed);
+        let own = key.own.as_deref().copied().unwrap_or_default().kept();
+        push(&mut bytes, own.granted);
+        push(&mut bytes, own.freed);
     }
     bytes
 }

@@ -8,7 +8,7 @@ use redis::Value;
 use super::batch::PolicyArg;
 use super::*;
 use crate::algorithm::Operation;
-use crate::algorithm::concurrency::Told;
+use crate::algorithm::concurrency::OwnEntry;
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -117,7 +117,7 @@ fn a_log_weighs_more_than_a_state_of_a_few_bytes() {
         let expected = if algorithm == Algorithm::SlidingWindowLog { 8 } else { 1 };
         assert_eq!(weight(algorithm), expected, "{algorithm}");
     }
-    assert_eq!(PolicyArg::new(&Policy::concurrency("k", 1)).weight(), 8, "an entry for each process");
+    assert_eq!(weight(Algorithm::Concurrency), 8, "an entry for each process");
 }
 
 /// What `concurrency.lua` reads, and that `check.lua` does not judge slots itself.
@@ -128,8 +128,8 @@ fn what_is_told_of_slots_is_a_fourth_argument_and_their_keys_have_no_sum() {
         vec![request(&[(&slots, "a", 1)], Operation::Check), request(&[(&rate, "a", 1)], Operation::Check)];
     // The server keeps 48 bits of told numbers.
     let many = 1 << 50;
-    let told = Told { process: 7, granted: many + 5, freed: many + 4 };
-    requests[0].limits[0].told = Some(Box::new(told));
+    let told = OwnEntry { process: 7, granted: many + 5, freed: many + 4 };
+    requests[0].limits[0].own = Some(Box::new(told));
     let (call, batch) = encoder(7).encode(requests);
     assert_eq!(doubles(&call.arguments[0])[10..], [1.0, -1.0, 2.0, 1.0]);
     assert_eq!(doubles(&call.arguments[2]), [0.0, 0.0], "blocks");

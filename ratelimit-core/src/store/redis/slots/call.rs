@@ -53,7 +53,7 @@ impl CallSlots {
             let (first, limit, _) = places[0];
             let told = table.ask(key, requests[first].limits[limit].policy, *asked, *tells);
             for &(request, limit, _) in places {
-                requests[request].limits[limit].told = Some(Box::new(told));
+                requests[request].limits[limit].own = Some(Box::new(told));
             }
         }
         (!callers.is_empty()).then(|| Box::new(Self { table: Arc::clone(table), callers }))

@@ -12,11 +12,11 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::count::Count;
-use crate::algorithm::concurrency::Told;
+use crate::algorithm::concurrency::OwnEntry;
 use crate::check::{Check, random_key};
 use crate::clock::Clock;
 use crate::slots::Slots;
-use crate::store::redis::key::StateKey;
+use crate::store::redis::key::{KeyFormat, StateKey};
 use crate::store::redis::protocol::{LimitArg, PolicyArg};
 
 /// Number of locks over which the callers are spread.
@@ -132,7 +132,7 @@ impl SlotTable {
 
     /// Writes a message about a caller, which asks for `asked` slots. Returns what it tells. Unless it `tells`, the server does not store
     /// that, so that the caller is still to be told of.
-    pub(super) fn ask(&self, key: &StateKey, policy: PolicyArg, asked: u64, tells: bool) -> Told {
+    pub(super) fn ask(&self, key: &StateKey, policy: PolicyArg, asked: u64, tells: bool) -> OwnEntry {
         let now = self.now();
         let mut shard = self.lock_shard(key);
         if asked > 0 && shard.find(key.hash(), |entry| entry.key == *key).is_none() {
@@ -148,7 +148,7 @@ impl SlotTable {
             }
             None => [self.running.load(Ordering::Relaxed); 2].into(),
         };
-        Told { process: self.process, granted, freed }
+        OwnEntry { process: self.process, granted, freed }
     }
 
     /// Takes a queued message that only tells. Returns whether there is still something to tell: another message may have done it
@@ -181,9 +181,10 @@ impl SlotTable {
         });
     }
 
-    /// Slots of a caller that a request holds from now on.
+    /// Slots of a caller that a request holds from now on. The server is told when they are freed.
     pub(super) fn hold(self: &Arc<Self>, key: &StateKey, slots: u64) -> Slots {
-        Slots::new(SlotsInRedis { table: Arc::clone(self), key: key.clone(), slots })
+        let (table, key) = (Arc::clone(self), key.clone());
+        Slots::freed_by(move || table.change_and_tell(&key, |count| count.free(slots)))
     }
 
     /// Changes the numbers of a caller, and queues a message if one is due.
@@ -253,38 +254,19 @@ impl SlotTable {
     }
 
     /// A guard that tells of callers again when it is dropped, for a command that is about to remove their states.
-    pub(in crate::store::redis) fn tell_again_on_drop<'c, 'a: 'c>(
+    pub(in crate::store::redis) fn tell_again_on_drop(
         self: &Arc<Self>,
-        checks: impl Iterator<Item = (&'c Check<'a>, StateKey)>,
+        checks: &[Check<'_>],
+        keys: &KeyFormat,
     ) -> TellAgain {
-        let keys = checks.filter(|(check, _)| check.policy().is_concurrency()).map(|(_, key)| key);
-        TellAgain { table: Arc::clone(self), keys: keys.collect() }
+        let checks = checks.iter().filter(|check| check.policy().is_concurrency());
+        TellAgain { table: Arc::clone(self), keys: checks.map(|check| keys.key(check)).collect() }
     }
 }
 
 impl fmt::Debug for SlotTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SlotTable").finish_non_exhaustive()
-    }
-}
-
-/// Slots that a request holds. They are freed when this is dropped, which the server is told.
-struct SlotsInRedis {
-    table: Arc<SlotTable>,
-    key: StateKey,
-    slots: u64,
-}
-
-impl Drop for SlotsInRedis {
-    fn drop(&mut self) {
-        self.table.change_and_tell(&self.key, |count| count.free(self.slots));
-    }
-}
-
-impl fmt::Debug for SlotsInRedis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the key, which has the caller's digest.
-        f.debug_struct("SlotsInRedis").field("slots", &self.slots).finish_non_exhaustive()
     }
 }
 

@@ -3,20 +3,11 @@
 use std::sync::Arc;
 
 use super::reply_sink::{CallId, ReplySink};
+use crate::absent::absent;
 
-pub(super) enum Socket {}
-
-impl Socket {
-    pub(super) fn give_up(&self) {
-        match *self {}
-    }
-
-    pub(super) fn send_calls(
-        &self,
-        _: &[u8],
-        _: impl IntoIterator<Item = CallId>,
-        _: &Arc<dyn ReplySink>,
-    ) -> bool {
-        match *self {}
+absent! {
+    pub(super) enum Socket {
+        pub(super) fn give_up(&self);
+        pub(super) fn send_calls(&self, _: &[u8], _: impl IntoIterator<Item = CallId>, _: &Arc<dyn ReplySink>) -> bool;
     }
 }

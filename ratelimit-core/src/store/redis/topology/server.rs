@@ -6,7 +6,6 @@ use std::io;
 use std::sync::Arc;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::io::tcp::TcpSettings;
 use redis::{Client, Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
@@ -81,12 +80,12 @@ impl ServerConnection {
     }
 
     async fn connect(client: &Client, timeouts: Timeouts) -> RedisResult<Self> {
-        let (info, config) = (client.get_connection_info(), connection_config(timeouts));
+        let config = connection_config(timeouts);
         #[cfg(unix)]
-        if let Some(fd) = plain::connect(info.addr(), info.tcp_settings()).await? {
+        if let Some(fd) = plain::connect(client.get_connection_info()).await? {
             let socket = Socket::start(fd, Handle::current())?;
             let stream = ClientStream::new(Arc::clone(&socket));
-            let settings = info.redis_settings();
+            let settings = client.get_connection_info().redis_settings();
             let (client, moves) = MultiplexedConnection::new_with_config(settings, stream, config).await?;
             let mut driver = JoinSet::new();
             driver.spawn(moves);
@@ -150,18 +149,16 @@ mod plain {
 
     use std::os::fd::OwnedFd;
 
-    use redis::ConnectionAddr;
     use redis::io::tcp::socket2::SockRef;
+    use redis::{ConnectionAddr, ConnectionInfo};
     use tokio::net::{TcpStream, UnixStream, lookup_host};
 
-    use super::{JoinSet, TcpSettings, io};
+    use super::{JoinSet, io};
 
-    /// Connects to an address; `None` for one with TLS. The socket blocks.
-    pub(super) async fn connect(
-        addr: &ConnectionAddr,
-        settings: &TcpSettings,
-    ) -> io::Result<Option<OwnedFd>> {
-        Ok(Some(match addr {
+    /// Connects to a server; `None` for one with TLS. The socket blocks.
+    pub(super) async fn connect(info: &ConnectionInfo) -> io::Result<Option<OwnedFd>> {
+        let settings = info.tcp_settings();
+        Ok(Some(match info.addr() {
             ConnectionAddr::Tcp(host, port) => {
                 let stream = connect_tcp(host, *port).await?.into_std()?;
                 stream.set_nodelay(settings.nodelay())?;

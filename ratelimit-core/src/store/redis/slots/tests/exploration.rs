@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::super::count::Count;
-use crate::algorithm::concurrency::{Entries, Told};
+use crate::algorithm::concurrency::{Entries, OwnEntry};
 
 /// The instant at which everything happens.
 const NOW: u64 = 1;
@@ -47,7 +47,7 @@ const CASE: Case = Case {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Message {
     asks: bool,
-    told: Told,
+    told: OwnEntry,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +77,7 @@ impl Process {
     /// What a message tells. Not by `tell`, which also notes when: that would tell more states apart.
     fn message(&self, process: usize, asks: bool) -> Message {
         let (granted, freed) = self.count.numbers();
-        Message { asks, told: Told { process: process as u64, granted, freed } }
+        Message { asks, told: OwnEntry { process: process as u64, granted, freed } }
     }
 
     fn hear(&mut self, answer: Answer) {

@@ -9,7 +9,7 @@ use proptest::sample::Index;
 use proptest::test_runner::Config;
 
 use super::super::table::SlotTable;
-use crate::algorithm::concurrency::{Entries, Told};
+use crate::algorithm::concurrency::{Entries, OwnEntry};
 use crate::check::Check;
 use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::policy::Policy;
@@ -41,7 +41,7 @@ enum Event {
 struct Message {
     process: usize,
     asked: u64,
-    told: Told,
+    told: OwnEntry,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -226,7 +226,7 @@ impl World {
 
     /// Another process, which holds nothing, sends a message.
     fn drop_expired(&mut self) {
-        self.entries.tell(Told { process: 1, granted: 0, freed: 0 }, self.now);
+        self.entries.tell(OwnEntry { process: 1, granted: 0, freed: 0 }, self.now);
     }
 }
 
@@ -295,7 +295,7 @@ proptest! {
         world.hear(reply);
         for (after, held) in [(HOLD - 1, slots), (HOLD, 0)] {
             let mut entries = world.entries.clone();
-            entries.tell(Told { process: 1, granted: 0, freed: 0 }, world.now + after);
+            entries.tell(OwnEntry { process: 1, granted: 0, freed: 0 }, world.now + after);
             prop_assert_eq!(entries.held(), held);
         }
     }
@@ -303,9 +303,9 @@ proptest! {
 
 #[test]
 fn entries_from_the_future_end_ten_seconds_after_the_clock_went_back() {
-    let [other, asks] = [5, 1].map(|process| Told { process, granted: 0, freed: 0 });
+    let [other, asks] = [5, 1].map(|process| OwnEntry { process, granted: 0, freed: 0 });
     let mut entries = Entries::default();
-    entries.tell(Told { granted: 2, ..other }, 3_600 * SECOND);
+    entries.tell(OwnEntry { granted: 2, ..other }, 3_600 * SECOND);
     entries.tell(asks, SECOND);
     for (now, held) in [(SECOND + HOLD - 1, 2), (SECOND + HOLD, 0)] {
         entries.tell(asks, now);
