@@ -177,14 +177,18 @@ async fn a_calendar_count_of_an_earlier_version_is_kept_until_its_window_ends() 
     assert_eq!((state.len(), state[0]), (20, b'k'));
     // Such a state had no end, and the tag of any fixed window.
     let earlier = [b"f", &state[1..13]].concat();
-    let () = raw.set(&keys[0], &earlier).await.unwrap();
+    let lives_ms = 40 * 86_400_000;
+    let () = raw.pset_ex(&keys[0], &earlier, lives_ms).await.unwrap();
     assert_eq!(limiter.peek(&early, "a").await.unwrap().remaining(), 2);
     limiter.refund(charged.clone()).await.unwrap();
     assert_eq!(limiter.peek(&early, "a").await.unwrap().remaining(), 3);
+    let left: u64 = raw.pttl(&keys[0]).await.unwrap();
+    assert!(left > lives_ms - 86_400_000, "{left} ms: as long as before, because no state tells its end");
     let () = raw.set(&keys[0], &earlier).await.unwrap();
     let since = Instant::now();
     let kept = limiter.check(&late, "a").await.unwrap();
     assert_eq!((kept.remaining(), kept.reset_after()), (1, Duration::from_secs(31 * 86_400)));
+    assert_eq!(limiter.peek(&late, "a").await.unwrap().remaining(), 1);
     expect_lives(&server, kept.reset_after(), &kept, since, "until 20 February").await;
     let written: Vec<u8> = raw.get(&keys[0]).await.unwrap();
     assert_eq!((written.len(), written[0]), (20, b'k'));

@@ -93,6 +93,29 @@ async fn a_bucket_that_is_empty_once_the_clock_goes_back_is_stored_without_its_s
     assert_eq!(raw.get::<_, Vec<u8>>(&key).await.unwrap().len(), 13, "time has paid it");
 }
 
+/// A key lives for a full refill at most, so its charges may be later than the bucket that follows.
+#[tokio::test]
+async fn a_charge_gives_nothing_back_to_the_bucket_after_a_full_refill() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.uncached_limiter_at(&clock);
+    let bucket = policy(Algorithm::TokenBucket, 10, Duration::from_secs(1));
+    let charge = async |cost| {
+        let group = [Check::new(&bucket, "a").with_cost(cost)];
+        limiter.check_all(&group).await.unwrap().reservation(&group).expect("passes").into_owned()
+    };
+    let first = charge(5).await;
+    let second = charge(5).await;
+    limiter.refund(first).await.unwrap();
+    let third = charge(5).await;
+    limiter.refund(second).await.unwrap();
+    clock.advance(Duration::from_secs(1));
+    let _: () = server.raw().await.del(only_key(&server).await).await.unwrap();
+    let _ = charge(10).await;
+    limiter.refund(third).await.unwrap();
+    assert_eq!(limiter.peek(&bucket, "a").await.unwrap().remaining(), 0);
+}
+
 #[tokio::test]
 async fn a_malformed_bucket_in_debt_is_an_error_for_its_caller_only() {
     let Some(server) = server() else { return };
