@@ -275,14 +275,14 @@ impl GroupClient {
         wait_for_all(self.send_refunds(left, deadline)).await
     }
 
-    /// Sends one refund per caller of the charges that count for some time. What is held is not refunded: it is freed when its outcome is dropped.
+    /// Sends one refund per caller of the charges under rates. What is held is not refunded: it is freed when its outcome is dropped.
     fn send_refunds<'a>(
         &self,
         charges: impl Iterator<Item = Charge<'a>>,
         deadline: Deadline,
     ) -> SmallVec<[PendingReply; 2]> {
         let charges: SmallVec<[Charge<'_>; 2]> =
-            charges.filter(|charge| charge.at() < charge.until()).collect();
+            charges.filter(|charge| charge.check().policy().rate_window().is_some()).collect();
         charges
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
             .map(|caller| refund_command(caller, &self.encoder, &self.denials))

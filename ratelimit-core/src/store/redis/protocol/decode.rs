@@ -295,6 +295,8 @@ impl Reply {
     /// The outcome for the group of the request.
     pub(in crate::store::redis) fn outcome(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         const PROTOCOL: StoreError = StoreError::Protocol { expected: EXPECTED };
+        // Of a shadow limit alone the script decides as if it were enforced.
+        let is_alone = group.len() == 1 && self.operation.takes_whole_cost();
         let mut states: SmallVec<[State; 2]> = SmallVec::new();
         let mut places: SmallVec<[usize; 2]> = SmallVec::new();
         for (limit, (check, found)) in group.iter().zip(&self.limits).enumerate() {
@@ -303,9 +305,9 @@ impl Reply {
                 places[same]
             } else {
                 states.push(match self.state(check.policy(), *found) {
-                    // The script decided all the same: a shadow limit denies nothing.
+                    // The script decided all the same, unless it was asked about a shadow limit alone.
                     Err(StoreError::CorruptState { .. })
-                        if check.is_shadow() && self.verdict != Verdict::Corrupt =>
+                        if check.is_shadow() && !is_alone && self.verdict != Verdict::Corrupt =>
                     {
                         State::new(check.policy())
                     }
@@ -318,8 +320,7 @@ impl Reply {
         let outcome = encoded::decide_as_told(group, &places, &mut states, at, self.operation, told);
         let outcome = outcome.ok_or(PROTOCOL)?;
         let fits = match outcome.outcomes() {
-            // The script decides about a shadow limit alone as if it were enforced.
-            [only] if self.operation.takes_whole_cost() => only.fits(),
+            [only] if is_alone => only.fits(),
             _ => outcome.is_allowed(),
         };
         match self.verdict {

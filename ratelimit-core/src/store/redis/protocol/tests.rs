@@ -13,7 +13,7 @@ use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
-use crate::policy::{Algorithm, Policy};
+use crate::policy::{Algorithm, Mode, Policy};
 use crate::store::redis::key::KeyFormat;
 use crate::store::redis::server_clock::ServerClock;
 
@@ -306,6 +306,23 @@ fn the_error_of_a_corrupt_state_names_the_policy() {
             assert!(matches!(error, StoreError::CorruptState { policy } if policy == "user-api"));
         }
     }
+}
+
+/// In a group a shadow limit whose state is corrupt is as good as new.
+#[test]
+fn a_corrupt_state_of_a_shadow_limit_alone_is_an_error() {
+    let policy = Policy::builder("shadow").max(10).window(MINUTE).mode(Mode::Shadow).build();
+    let decoded = |limits: &[(&Policy, &str, u64)]| {
+        let checks: Vec<_> =
+            limits.iter().map(|&(policy, caller, cost)| Check::new(policy, caller).with_cost(cost)).collect();
+        let (_, batch) = encoder(0).encode(vec![request(limits, Operation::Check)]);
+        let found = vec![&b"!"[..]; batch.keys.len()];
+        let replies = batch.decode(reply(&found, 1.0, "")).unwrap();
+        replies.replies.into_iter().next().unwrap().into_outcome(&checks)
+    };
+    let alone = decoded(&[(&policy, "a", 1)]).unwrap_err();
+    assert!(matches!(alone, StoreError::CorruptState { .. }), "{alone}");
+    assert!(decoded(&[(&policy, "a", 1), (&policy, "b", 1)]).unwrap().is_allowed());
 }
 
 /// What `check.lua` relies on to recognise a call in which the numbers of the first key stand for all, and one in which
