@@ -58,7 +58,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     report.section("Leases: hot callers below their limit");
     report
         .text("A limit with `lease = \"100ms\"`, whose callers have been seen before, at 0.8 of the limit.");
-    for (callers, least) in [(1000, 15.0), (1, 20.0)] {
+    for (callers, least) in [(1000, 15.0), (1, 12.0)] {
         duel(bench, servers, callers, least, report);
     }
     warm(bench, servers, report);
