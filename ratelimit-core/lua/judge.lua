@@ -1,4 +1,4 @@
--- judge.lua: judges one request, a group of limits. Twin of src/algorithm/group.rs
+-- judge.lua: judges one request, a group of limits. Twin of src/algorithm/group.rs, shadow.rs and block.rs
 -- Finds the largest number of units, at most `most`, of which each enforced limit from `first` to `last` admits as many for
 -- each limit of its key. 1 if none fits: that is denied.
 local function largest_fit(first, last, sums, most)

@@ -114,16 +114,13 @@ async fn a_turn_of_a_future_that_is_dropped_in_flight_goes_back() {
             assert!(limiter.check(&policy, caller).await.unwrap().is_allowed());
         }
         let full = limiter.peek(&policy, caller).await.unwrap().reset_after();
-        let before = script_calls(&server).await;
         let _: () =
             redis::cmd("CLIENT").arg("PAUSE").arg(50).query_async(&mut server.raw().await).await.unwrap();
         let wait = limiter.wait(&policy, caller, 1, 100 * SECOND);
         assert!(wait.now_or_never().is_none(), "in flight");
-        // The wait, and its refund.
-        while script_calls(&server).await < before + 2 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(limiter.peek(&policy, caller).await.unwrap().reset_after(), full, "{caller}");
+        // A peek comes behind the wait. The refund may take two calls, because the server does not know its script.
+        let gone_back = async { while limiter.peek(&policy, caller).await.unwrap().reset_after() != full {} };
+        tokio::time::timeout(10 * SECOND, gone_back).await.expect(caller);
     }
 }
 

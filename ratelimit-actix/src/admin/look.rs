@@ -4,7 +4,7 @@ use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
 use ratelimit_core::__private_0_1::help;
 use ratelimit_core::overrides::Origin;
-use ratelimit_core::{Check, MAX_GROUP, Outcome, Policy, RateLimiter, StoreError, Timestamp};
+use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Outcome, Policy, RateLimiter, StoreError, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::view::{Numbers, micros};
@@ -326,23 +326,36 @@ impl Asked<'_> {
     }
 }
 
-/// Asks the store about counts, in one call for each group. A group with a day that each request tells takes two, since only the
-/// clock of the store tells which window began first.
+/// Asks the store about counts, in one call for each group. Where the store does not answer about one of them, each is asked alone.
 async fn peek(limiter: &RateLimiter, asked: &[Asked<'_>]) -> Result<Vec<Outcome>, StoreError> {
     let mut outcomes = Vec::with_capacity(asked.len());
     // In a group one calendar decides about the windows of a count.
     let calendar = |asked: &Asked<'_>| asked.policy.calendar().copied();
     let groups = asked.chunk_by(|one, next| calendar(next).is_none() || calendar(one) == calendar(next));
     for group in groups.flat_map(|group| group.chunks(MAX_GROUP)) {
-        let mut answer = limiter.peek_all(&checks(group)).await?;
-        if group.iter().any(|asked| asked.has_own_anchor) {
-            let earliest: Vec<_> =
-                group.iter().map(|asked| asked.with_earliest_window(answer.at())).collect();
-            answer = limiter.peek_all(&checks(&earliest)).await?;
+        match peek_group(limiter, group).await {
+            Ok(answer) if !answer.is_degraded() || group.len() == 1 => {
+                outcomes.extend_from_slice(answer.outcomes());
+            }
+            Err(error) if group.len() == 1 => return Err(error),
+            _ => {
+                for one in group.chunks(1) {
+                    outcomes.extend_from_slice(peek_group(limiter, one).await?.outcomes());
+                }
+            }
         }
-        outcomes.extend_from_slice(answer.outcomes());
     }
     Ok(outcomes)
+}
+
+/// Takes two calls where each request tells a day, since only the clock of the store tells which window began first.
+async fn peek_group(limiter: &RateLimiter, group: &[Asked<'_>]) -> Result<GroupOutcome, StoreError> {
+    let answer = limiter.peek_all(&checks(group)).await?;
+    if !group.iter().any(|asked| asked.has_own_anchor) {
+        return Ok(answer);
+    }
+    let earliest: Vec<_> = group.iter().map(|asked| asked.with_earliest_window(answer.at())).collect();
+    limiter.peek_all(&checks(&earliest)).await
 }
 
 /// Checks of a cost of 0, so that those that share a count are not judged by their sum.
@@ -364,7 +377,7 @@ fn is_whole(outcome: &Outcome) -> bool {
 impl CountedView {
     fn new(outcome: &Outcome, numbers: &Numbers, computed: Computed) -> Self {
         let has_max = numbers.max.is_some();
-        // Of a cost of 0 only a block is the reason.
+        // Under the largest `max`, which a peek takes where none is known, only a block denies a cost of 0.
         let is_blocked = !outcome.fits();
         let passes = (has_max || is_blocked).then_some(!is_blocked && outcome.remaining() > 0);
         Self {

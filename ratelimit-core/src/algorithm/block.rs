@@ -16,7 +16,7 @@
 //! the clock, which went back, or another policy over the same counts made longer. Under a policy without a block of its own,
 //! which obeys that of another policy, it ends at the latest after the longest window.
 //!
-//! Twin: `lua/open.lua`, with the state in 8 bytes: `b`, `until` (7 bytes).
+//! Twin: `lua/open.lua` and, where a block begins, `lua/judge.lua`, with the state in 8 bytes: `b`, `until` (7 bytes).
 
 use smallvec::SmallVec;
 
@@ -83,7 +83,9 @@ pub(super) fn decide(
     }
     let outcome = group::decide(members, states, now, operation);
     let may_begin = matches!(operation, Operation::Check | Operation::Judge | Operation::UpTo);
-    if may_begin && members.iter().any(|member| member.policy.block_us() > 0) {
+    let begins =
+        |(member, outcome): (&Member<'_>, &Outcome)| member.policy.block_us() > 0 && passes_later(outcome);
+    if may_begin && members.iter().zip(outcome.outcomes()).any(begins) {
         return begin_blocks(members, states, &outcome);
     }
     outcome

@@ -44,7 +44,7 @@ impl Operation {
         matches!(self, Self::Overdraw | Self::Wait { .. })
     }
 
-    /// Whether the units are those of the check. Then one limit is decided by [`decide_one`].
+    /// Whether the units are those of the check. Then a limit that is alone is decided by [`decide_one`].
     pub(crate) const fn takes_whole_cost(self) -> bool {
         matches!(self, Self::Check | Self::Peek | Self::Judge)
     }

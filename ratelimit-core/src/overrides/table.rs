@@ -1,6 +1,7 @@
 //! Checked overrides, as requests look them up: one table for each version.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -18,7 +19,6 @@ pub(crate) struct OverrideTable {
 }
 
 /// The overrides of one policy of the program.
-#[derive(Debug)]
 pub(super) struct LimitRows {
     base: Policy,
     /// That for all callers, those of plans in the order of their names, and those of callers.
@@ -28,8 +28,15 @@ pub(super) struct LimitRows {
     callers: HashMap<Box<[u8]>, usize>,
 }
 
+/// Tells no names: of callers none is shown.
+impl fmt::Debug for LimitRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("LimitRows");
+        shown.field("policy", &self.base.key()).field("rows", &self.rows.len()).finish_non_exhaustive()
+    }
+}
+
 /// One row: for all callers, for those of a plan, or for one.
-#[derive(Debug)]
 pub(super) struct Row {
     pub(super) origin: Origin,
     /// Of the plan or the caller, as it was written.

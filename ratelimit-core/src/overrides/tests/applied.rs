@@ -217,3 +217,12 @@ fn a_concurrency_limit_may_have_another_maximum_and_no_window() {
         );
     }
 }
+
+#[test]
+fn what_is_in_force_shows_no_caller_when_it_is_debugged() {
+    let limiter = limiter(FILE).unwrap();
+    let in_force = limiter.in_force_for(&SHOP, None, "acct-42");
+    for text in [format!("{in_force:?}"), format!("{:?}", in_force.clone().into_owned())] {
+        assert!(!text.contains("acct") && text.contains("rows: 4"), "{text}");
+    }
+}

@@ -42,7 +42,8 @@ impl Batch {
         let verdicts = rest.to_vec();
         let mut verdicts = &verdicts[..];
         let all_pass = verdicts.is_empty();
-        let own = self.keys.iter().map(|key| key.own.clone()).collect();
+        let has_own = self.keys.iter().any(|key| key.own.is_some());
+        let own = self.keys.iter().filter(|_| has_own).map(|key| key.own.clone()).collect();
         let states = Arc::new(FoundStates { at, bytes, ranges, own });
         let mut effects = vec![Effect::Charged(0); self.keys.len()];
         let replies = self.requests.iter().map(|request| {
@@ -126,7 +127,7 @@ impl Replies {
         let reply = self.replies.get(request)?;
         let &(key, _) = reply.limits.get(limit)?;
         let states = &reply.states;
-        let own = states.own[usize::from(key)].as_deref()?;
+        let own = states.own.get(usize::from(key))?.as_deref()?;
         let own = encoded::own_entry(states.bytes_of(key), states.at, *own)?;
         Some(own.granted + self.effects.get(usize::from(key))?.charged()?)
     }
@@ -214,7 +215,7 @@ struct FoundStates {
     bytes: Vec<u8>,
     /// Ranges of the bytes: the state of each key.
     ranges: Vec<Range<usize>>,
-    /// What the process told of itself at each key.
+    /// What the process told of itself at each key; empty if it told nothing.
     own: Vec<Option<Box<OwnEntry>>>,
 }
 
@@ -333,7 +334,7 @@ impl Reply {
     /// The state as it was when this request was decided.
     fn state(&self, policy: &Policy, (key, effect): (u16, Effect)) -> Result<State, StoreError> {
         let (bytes, at) = (self.states.bytes_of(key), self.states.at);
-        let own = self.states.own[usize::from(key)].as_deref();
+        let own = self.states.own.get(usize::from(key)).and_then(Option::as_deref);
         State::decode(policy, bytes, at, own, effect)
             .ok_or_else(|| StoreError::CorruptState { policy: policy.key().to_owned() })
     }
