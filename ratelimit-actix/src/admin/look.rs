@@ -333,16 +333,13 @@ async fn peek(limiter: &RateLimiter, asked: &[Asked<'_>]) -> Result<Vec<Outcome>
     let calendar = |asked: &Asked<'_>| asked.policy.calendar().copied();
     let groups = asked.chunk_by(|one, next| calendar(next).is_none() || calendar(one) == calendar(next));
     for group in groups.flat_map(|group| group.chunks(MAX_GROUP)) {
-        match peek_group(limiter, group).await {
-            Ok(answer) if !answer.is_degraded() || group.len() == 1 => {
-                outcomes.extend_from_slice(answer.outcomes());
-            }
-            Err(error) if group.len() == 1 => return Err(error),
-            _ => {
-                for one in group.chunks(1) {
-                    outcomes.extend_from_slice(peek_group(limiter, one).await?.outcomes());
-                }
-            }
+        let answer = peek_group(limiter, group).await;
+        if group.len() == 1 || answer.as_ref().is_ok_and(|answer| !answer.is_degraded()) {
+            outcomes.extend_from_slice(answer?.outcomes());
+            continue;
+        }
+        for one in group.chunks(1) {
+            outcomes.extend_from_slice(peek_group(limiter, one).await?.outcomes());
         }
     }
     Ok(outcomes)

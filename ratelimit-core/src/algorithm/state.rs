@@ -227,7 +227,10 @@ impl State {
                 (Unpacked::Concurrency(concurrency::State { since, held }), false)
             }
             // The block, which is over, stays until something is charged, in case that the clock goes back.
-            Packed::Blocked { .. } => (Unpacked::new(policy, now), false),
+            Packed::Blocked { until } => {
+                debug_assert!(u64::from(*until) <= now, "`block` decides while a block holds");
+                (Unpacked::new(policy, now), false)
+            }
         }
     }
 

@@ -4,17 +4,15 @@ use smallvec::SmallVec;
 
 use crate::check::Check;
 use crate::clock::Timestamp;
-use crate::outcome::{GroupOutcome, Outcome};
+use crate::outcome::GroupOutcome;
 use crate::reservation::{Charge, Reservation};
 
 impl GroupOutcome {
     /// The slots that an admitted group took: for each count the index of its first check, and their number.
     pub(crate) fn slots_taken(&self, checks: &[Check<'_>]) -> SmallVec<[(usize, u64); 1]> {
         let mut taken: SmallVec<[(usize, u64); 1]> = SmallVec::new();
-        let any_denies = self.outcomes().iter().any(Outcome::would_deny);
         for (index, (check, outcome)) in checks.iter().zip(self.outcomes()).enumerate() {
-            let is_spared = any_denies && self.was_spared(check, checks);
-            if !check.policy().is_concurrency() || is_spared || outcome.cost() == 0 {
+            if !check.policy().is_concurrency() || outcome.cost() == 0 || self.was_spared(check, checks) {
                 continue;
             }
             match taken.iter_mut().find(|(first, _)| checks[*first].shares_count_with(check)) {

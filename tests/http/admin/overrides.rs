@@ -240,6 +240,31 @@ async fn a_look_asks_the_store_once() {
 }
 
 #[actix_web::test]
+async fn a_corrupt_count_leaves_the_others_of_a_look_to_the_store() {
+    let Some(server) = redis::server() else { return };
+    let text = "[limit.'!over-plans'.plans]\nday = { window = '1d' }";
+    let limiter = RateLimiter::builder(server.store_at(&clock_at_start()));
+    let limiter = limiter.overrides(text.parse().unwrap()).unwrap().build();
+    let app = app!(limiter, false);
+    let plain = || answer::get("/plans").insert_header(("x-account", "a"));
+    assert_eq!(send(&app, plain()).await.status, 200);
+    let mut raw = server.raw().await;
+    let keys: Vec<String> = raw.keys("*").await.unwrap();
+    let _: () = raw.set(&keys[0], "not ours").await.unwrap();
+    assert_eq!(send(&app, plain().insert_header(("x-plan", "day"))).await.status, 200);
+    let looked = looked(&app, "!over-plans", "a").await;
+    let is_degraded = |plan: Value| {
+        let count = looked.iter().find(|count| count["plan"] == plan).unwrap();
+        count["counted"]["is_degraded"].clone()
+    };
+    assert_eq!(
+        (is_degraded(Value::Null), is_degraded("day".into())),
+        (true.into(), false.into()),
+        "{looked:?}"
+    );
+}
+
+#[actix_web::test]
 async fn a_reset_with_many_plans_takes_groups() {
     let mut text = String::from("[limit.'!over-plans'.plans]\n");
     for window in 1..=900 {

@@ -8,7 +8,7 @@ use redis::Value;
 use super::batch::PolicyArg;
 use super::*;
 use crate::algorithm::Operation;
-use crate::algorithm::concurrency::OwnEntry;
+use crate::algorithm::OwnEntry;
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::count::Count;
-use crate::algorithm::concurrency::OwnEntry;
+use crate::algorithm::OwnEntry;
 use crate::check::{Check, random_key};
 use crate::clock::Clock;
 use crate::slots::Slots;
