@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::{Operation, State, decide};
+use super::shadow::is_one_step;
+use super::{Operation, State, decide, decide_one};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Outcome};
@@ -77,6 +78,9 @@ impl State {
     /// ```
     pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, operation: Operation) -> Outcome {
         let check = Check::new(policy, "").with_cost(cost);
+        if is_one_step(&check, operation) {
+            return decide_one(&check, self, now, operation);
+        }
         decide(&[check], &[0], std::slice::from_mut(self), now, operation).outcomes()[0].clone()
     }
 }

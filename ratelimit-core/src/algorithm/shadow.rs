@@ -16,7 +16,7 @@ use crate::outcome::{GroupOutcome, Outcome};
 /// Places of limits in their group.
 type Indices = SmallVec<[usize; 2]>;
 
-/// Decides about one limit: the same as [`decide`] about a group of one, in less time. Slots are not taken: no request holds them.
+/// Decides about one limit, in less time than [`decide`]. Slots are not taken: no request holds them.
 #[inline]
 pub(crate) fn decide_one(
     check: &Check<'_>,
@@ -26,6 +26,12 @@ pub(crate) fn decide_one(
 ) -> Outcome {
     let outcome = block::decide_one(check.policy(), check.cost(), state, now, operation);
     outcome.in_shadow_if(check.is_shadow())
+}
+
+/// Whether [`decide_one`] is the same as [`decide`] about the check alone.
+#[inline]
+pub(super) fn is_one_step(check: &Check<'_>, operation: Operation) -> bool {
+    operation.takes_whole_cost() && check.policy().rate_window().is_some()
 }
 
 /// Decides about a group of limits at one instant: all are charged, or none is. `places` has the index of the state of each.
@@ -43,6 +49,11 @@ pub(crate) fn decide(
     now: Timestamp,
     operation: Operation,
 ) -> GroupOutcome {
+    if let ([check], [state]) = (group, &mut *states)
+        && is_one_step(check, operation)
+    {
+        return GroupOutcome::from_one(decide_one(check, state, now, operation));
+    }
     let operation = match operation {
         Operation::Wait { .. } if !matches!(group, [check] if check.has_turns()) => Operation::Check,
         operation => operation,
