@@ -358,16 +358,26 @@ tests::on_both_stores! {
     fn requests_of_one_batch_with_other_windows_are_decided_one_after_the_other(store: &Timed) {
         let policies = ["Europe/Berlin", "Europe/London"].map(|zone| policy(Calendar::day().in_zone(zone), 4));
         let reference = reference();
-        for (caller, order) in [("a", [0, 1, 0, 1, 1, 0]), ("b", [1, 0, 0, 1, 0, 1]), ("c", [1, 1, 0, 0, 0, 0])] {
+        // So many that most share a call, also where several calls go at once.
+        let callers: Vec<String> = (0..40).map(|caller| caller.to_string()).collect();
+        for (name, order) in [("a", [0, 1, 0, 1]), ("b", [1, 0, 0, 1]), ("c", [1, 1, 0, 0])] {
             for time in ["2026-01-10T23:30:00Z", "2026-01-11T00:30:00Z"] {
                 store.set_with_expiry(micros(time));
                 reference.set(micros(time));
                 // Tells this process the server's time: a call with windows of another time is sent again, behind the others.
                 let _ = store.check_all(&[Check::new(&policies[0], "first")]);
-                let asked = order.map(|place| store.limiter.check(&policies[place], caller));
-                let outcomes = store.run(futures_util::future::join_all(asked));
-                for (place, outcome) in order.into_iter().zip(outcomes) {
-                    let expected = reference.run(reference.limiter.check(&policies[place], caller)).unwrap();
+                let requests: Vec<_> = (callers.iter())
+                    .flat_map(|caller| order.map(|place| (&policies[place], format!("{name} {caller}"))))
+                    .collect();
+                let asked = requests.iter().map(|(policy, caller)| store.limiter.check(policy, caller));
+                let outcomes = store.run(async {
+                    match store.server() {
+                        Some(server) => server.join_in_batches(asked).await,
+                        None => futures_util::future::join_all(asked).await,
+                    }
+                });
+                for ((policy, caller), outcome) in requests.iter().zip(outcomes) {
+                    let expected = reference.run(reference.limiter.check(policy, caller)).unwrap();
                     assert_eq!(outcome.unwrap(), expected, "{caller} at {time}");
                 }
             }
