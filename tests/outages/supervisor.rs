@@ -95,25 +95,24 @@ fn counting(keeps: bool) -> (String, Arc<AtomicUsize>) {
 fn connection_attempts_keep_the_configured_pauses() {
     let (url, count) = counting(false);
     let pause = Duration::from_millis(300);
+    let began = Instant::now();
     let _limiter = RateLimiter::new(RedisStore::builder(&url).backoff(pause..=pause).build().unwrap());
-    std::thread::sleep(3 * SECOND);
-    let attempts = count.load(Ordering::SeqCst);
-    println!("{attempts} attempts in 3 s with pauses of 300 to 600 ms");
-    // One at once, then one after each pause, which jitter at most doubles.
-    assert!((3..=11).contains(&attempts), "{attempts}");
+    assert!(within(20 * SECOND, || count.load(Ordering::SeqCst) >= 4), "four attempts at least");
+    // One at once, then one after each pause.
+    assert!(began.elapsed() >= 3 * pause, "{:?}", began.elapsed());
 }
 
 #[test]
 fn a_connection_attempt_ends_at_the_configured_timeout() {
     let shortest = Duration::from_millis(1);
-    for (timeout_ms, bounds) in [(50, 10..=60), (1500, 1..=2)] {
+    // With the default, 60 attempts take 30 s.
+    for (timeout, attempts) in [(Duration::from_millis(50), 60), (Duration::from_millis(1_500), 2)] {
         let (url, count) = counting(true);
-        let builder = RedisStore::builder(&url).connect_timeout(Duration::from_millis(timeout_ms));
-        let _limiter = RateLimiter::new(builder.backoff(shortest..=shortest).build().unwrap());
-        std::thread::sleep(3 * SECOND);
-        let attempts = count.load(Ordering::SeqCst);
-        println!("{attempts} attempts in 3 s that may take {timeout_ms} ms");
-        assert!(bounds.contains(&attempts), "{attempts} of {timeout_ms} ms");
+        let began = Instant::now();
+        let builder = RedisStore::builder(&url).connect_timeout(timeout).backoff(shortest..=shortest);
+        let _limiter = RateLimiter::new(builder.build().unwrap());
+        assert!(within(20 * SECOND, || count.load(Ordering::SeqCst) >= attempts), "{timeout:?}");
+        assert!(began.elapsed() >= (u32::try_from(attempts).unwrap() - 1) * timeout, "{:?}", began.elapsed());
     }
 }
 
@@ -125,18 +124,17 @@ fn an_idle_connection_is_probed_at_the_configured_interval() {
         let limiter = connected(RedisStore::builder(&proxy.url()).ping_interval(interval).build().unwrap());
         proxy.swallow_present();
         // No check is sent meanwhile.
-        let found = within(2 * SECOND, || proxy.accepted() > 1);
-        assert_eq!(found, replaced, "{interval:?}");
-        if replaced {
-            assert!(within(2 * SECOND, || limiter.is_ready()));
-        }
+        let patience = if replaced { 20 * SECOND } else { SECOND };
+        assert_eq!(within(patience, || proxy.accepted() > 1), replaced, "{interval:?}");
+        assert!(!replaced || within(20 * SECOND, || limiter.is_ready()));
     }
 }
 
 /// The number of requests, of twenty, that wait for the deadline when the server hangs.
 fn waits_in_vain(builder: ratelimit_core::RedisStoreBuilder, server: &tests::redis::Server) -> usize {
     let deadline = Duration::from_millis(50);
-    let limiter = connected(builder.deadline(deadline).build().unwrap());
+    // A ping would be one more command that is late.
+    let limiter = connected(builder.deadline(deadline).ping_interval(3600 * SECOND).build().unwrap());
     server.signal("STOP");
     let waits = (0..20).filter(|_| {
         let error = block_on(limiter.check(&PROBE, "a")).unwrap_err();
@@ -157,9 +155,7 @@ fn the_circuit_breaker_opens_after_the_configured_number_of_timeouts() {
         builder().breaker(Breaker::new().timeouts(7).errors(5)),
     ]
     .map(|builder| waits_in_vain(builder, &server));
-    println!("{waits:?} of 20 waited in vain");
-    // On a busy machine the ping may be late as well, and count.
-    assert!(waits[0] == 1 && (2..=3).contains(&waits[1]) && (5..=7).contains(&waits[2]), "{waits:?}");
+    assert_eq!(waits, [1, 3, 7]);
 }
 
 // ---- What is an outage, and what is not -------------------------------------------------------------------------
@@ -170,12 +166,12 @@ fn a_server_with_every_other_reply_late_is_an_outage() {
     let proxy = Proxy::before(server.port());
     // A ping would be one more command.
     let builder = RedisStore::builder(&proxy.url()).ping_interval(3600 * SECOND);
-    let limiter = connected(builder.build().unwrap());
+    let limiter = connected(builder.deadline(SECOND / 2).build().unwrap());
     let connections = proxy.accepted();
     // Little longer than the deadline, since the reply behind a late one waits for it.
-    proxy.set(Mode::DelayEveryOther(Duration::from_millis(120)));
+    proxy.set(Mode::DelayEveryOther(Duration::from_millis(600)));
     let (mut in_time, mut late) = (0, 0);
-    let end = Instant::now() + 20 * SECOND;
+    let end = Instant::now() + 60 * SECOND;
     // Never enough of them in a row.
     while proxy.accepted() == connections {
         match block_on(limiter.check(&PROBE, "a")) {
@@ -188,7 +184,7 @@ fn a_server_with_every_other_reply_late_is_an_outage() {
     println!("noticed after {in_time} answers in time and {late} late");
     assert!(in_time >= 2 && late >= 3 && in_time + late <= 60, "{in_time} in time, {late} late");
     proxy.set(Mode::Pass);
-    assert!(within(2 * SECOND, || decides(&limiter)));
+    assert!(within(20 * SECOND, || decides(&limiter)));
 }
 
 #[test]
@@ -250,7 +246,7 @@ fn a_server_that_hangs_is_not_ready() {
     assert!(within(10 * SECOND, || !limiter.is_ready()), "ready without a server");
     println!("not ready {:?} after it hung", hung.elapsed());
     server.signal("CONT");
-    assert!(within(2 * SECOND, || limiter.is_ready()), "not ready again");
+    assert!(within(20 * SECOND, || limiter.is_ready()), "not ready again");
 }
 
 #[test]
@@ -263,7 +259,7 @@ fn a_log_that_panics_does_not_end_the_connection() {
         assert!(within(10 * SECOND, || panics.load(Ordering::SeqCst) == 1), "the log was not written to");
         assert!(block_on(limiter.check(&PROBE, "a")).is_err());
         server.restart();
-        assert!(within(2 * SECOND, || decides(&limiter)), "the connection is not made again");
+        assert!(within(20 * SECOND, || decides(&limiter)), "the connection is not made again");
     });
 }
 

@@ -7,6 +7,7 @@ use futures_util::poll;
 use ratelimit_core::{
     Algorithm, Check, OnError, Policy, RateLimiter, RedisConfigError, RedisStore, StoreError,
 };
+use tests::noise::Noise;
 use tests::outage::SLACK;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
@@ -99,14 +100,12 @@ async fn each_queued_request_has_its_own_deadline() {
 #[tokio::test]
 async fn a_limiter_is_built_at_once_and_answers_in_time_without_a_server() {
     let Some(mut server) = server() else { return };
-    let url = server.url();
     server.kill();
-    let started = Instant::now();
-    let limiter = RateLimiter::redis(&url).unwrap();
+    let limiter = server.limiter();
+    // Long before its deadline, which would be a `Timeout`.
     let error = limiter.check(&MINUTE, "a").await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
     assert!(error.is_transient());
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     server.restart();
     assert!(decides(&limiter).await, "connects by itself once there is a server");
 }
@@ -165,7 +164,9 @@ async fn a_user_with_few_permissions_is_enough() {
     let Some(server) = server() else { return };
     server.make_documented_user(None);
     let url = format!("redis://limiter:s3cret@127.0.0.1:{}/", server.port());
-    let limiter = RateLimiter::redis(&url).unwrap();
+    // So long that a busy machine fails no request.
+    let builder = || RedisStore::builder(&url).deadline(Duration::from_secs(20));
+    let limiter = RateLimiter::new(builder().build().unwrap());
     assert!(decides(&limiter).await);
     for &algorithm in Algorithm::ALL {
         let policy = policy(algorithm, 2, Duration::from_secs(60));
@@ -176,9 +177,8 @@ async fn a_user_with_few_permissions_is_enough() {
         limiter.refund(outcome.reservation(&group).unwrap()).await.unwrap();
         limiter.reset(&policy, "a").await.unwrap();
     }
-    let elsewhere = RedisStore::builder(&url).prefix("elsewhere").build().unwrap();
-    let elsewhere = RateLimiter::new(elsewhere);
-    let end = Instant::now() + Duration::from_secs(5);
+    let elsewhere = RateLimiter::new(builder().prefix("elsewhere").build().unwrap());
+    let end = Instant::now() + Duration::from_secs(20);
     let reason = loop {
         // Without a reason while the first attempt is under way.
         let error = elsewhere.check(&MINUTE, "a").await.unwrap_err();
@@ -197,9 +197,13 @@ async fn a_host_without_an_address_is_reported_by_the_connection() {
         "redis-sentinel://:s3cret@no-such-host.invalid:1,no-other-host.invalid:2/main",
         "redis-cluster://:s3cret@no-such-host.invalid:1,no-other-host.invalid:2",
     ] {
-        let started = Instant::now();
+        let (started, noise) = (Instant::now(), Noise::watch());
         let limiter = RateLimiter::redis(url).unwrap();
-        assert!(started.elapsed() < Duration::from_millis(500), "DNS kept the constructor waiting");
+        let built_after = started.elapsed();
+        assert!(
+            built_after < SLACK / 2 + noise.worst(),
+            "DNS kept the constructor waiting for {built_after:?}"
+        );
         assert!(!limiter.is_ready());
         let end = started + Duration::from_secs(20);
         let reason = loop {

@@ -61,6 +61,7 @@ async fn held_units_of_leases_are_told() {
 async fn a_hung_server_shows_as_an_open_circuit_breaker() {
     let Some(server) = server() else { return };
     let limiter = RateLimiter::redis(&server.url()).unwrap();
+    // By `peek`, which no figure of the limit counts.
     assert!(decides(&limiter).await);
     server.signal("STOP");
     for _ in 0..4 {

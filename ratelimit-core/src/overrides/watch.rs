@@ -17,7 +17,7 @@ use crate::observe::log::help;
 use crate::observe::metrics;
 
 /// Pause between two reads.
-const PAUSE: Duration = Duration::from_millis(250);
+pub(super) const PAUSE: Duration = Duration::from_millis(250);
 
 /// What a read finds: the text, or why there is none.
 type Contents = Result<String, String>;

@@ -22,8 +22,8 @@ use tests::timed::report;
 use super::HOLDER;
 use crate::failover::wait_until;
 
-/// What a crashed process held is free after so long, with some time to look.
-const FREE_WITHIN: Duration = Duration::from_millis(10_500);
+/// What a crashed process held is free after so long; a busy machine may look later.
+const FREE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Processes over one server, and what ran in them.
 struct Run {
@@ -37,6 +37,7 @@ struct Run {
     /// Looks what is held; connected from the start, as the processes are.
     observer: RateLimiter,
     random: Random,
+    noise: Noise,
 }
 
 /// A run that is over.
@@ -53,7 +54,8 @@ impl Run {
         let (folder, url) = (TempDir::new().unwrap(), url.to_owned());
         let (holders, marks) = (Vec::new(), Vec::new());
         let observer = RateLimiter::new(RedisStore::builder(&url).build().unwrap());
-        let mut run = Self { url, folder, work, holders, started: 0, marks, observer, random: Random(42) };
+        let (random, noise) = (Random(42), Noise::watch());
+        let mut run = Self { url, folder, work, holders, started: 0, marks, observer, random, noise };
         (0..processes).for_each(|_| run.start_one());
         run
     }
@@ -78,7 +80,7 @@ impl Run {
         self.holders[place].signal("CONT");
     }
 
-    /// Kills all processes, and waits until all slots are free.
+    /// Kills all processes, and waits until all slots are free: soon enough.
     async fn end(mut self) -> Ran {
         for holder in self.holders.drain(..) {
             self.marks.extend(holder.kill());
@@ -97,6 +99,7 @@ impl Run {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
+        assert!(free_after < FREE_WITHIN + self.noise.slack(), "{free_after:?}, {unanswered:?}");
         Ran { marks: self.marks, free_after, unanswered }
     }
 }
@@ -131,7 +134,6 @@ async fn killed_and_stopped_processes_and_cut_connections_never_exceed_the_limit
     ));
     assert!(requests > 100);
     assert_eq!(most, 6, "never more, and the limit is reached");
-    assert!(free_after < FREE_WITHIN, "{free_after:?}");
 }
 
 /// A master fails while slots are held. Returns when, and when a replica had taken over.
@@ -170,7 +172,6 @@ async fn lose_a_master(name: &str, fail: impl FnOnce(&mut Sentinels), recover: i
     ));
     assert_eq!((before, after), (6, 6), "{name}: never more, and the limit is reached");
     assert!(meanwhile <= 12, "{name}: {meanwhile}");
-    assert!(ran.free_after < FREE_WITHIN, "{name}: {:?}", ran.free_after);
 }
 
 #[tokio::test]
@@ -218,7 +219,6 @@ async fn streams_of_many_processes_never_exceed_the_limit() {
          all slots free {free_after:.1?} after the last process was killed"
     ));
     assert_eq!(most, 3, "never more, and the limit is reached");
-    assert!(free_after < FREE_WITHIN, "{free_after:?}");
 }
 
 /// Faults after which as many more may run. After each, the longest stream ends before the next one.
@@ -250,6 +250,5 @@ async fn streams_of_many_processes_exceed_the_limit_by_no_more_than_what_is_told
         ));
         assert_eq!(calm, 3);
         assert!([stopped, lost, failed_over].iter().all(|most| (3..=6).contains(most)));
-        assert!(ran.free_after < FREE_WITHIN, "{:?}", ran.free_after);
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::*;
-use crate::overrides::watch::Watcher;
+use crate::overrides::watch::{PAUSE, Watcher};
 
 /// A watch of a file, which the test polls.
 struct Watched {
@@ -177,7 +177,7 @@ fn a_watch_whose_overrides_are_refused_leaves_those_before_and_their_watch() {
     assert_eq!(watched.max_after(2), 30, "the watch before goes on");
 }
 
-/// With the real thread: waits for it, with a deadline.
+/// With the real thread. Two of its reads have to agree, so a change is in force after two pauses at most, within a second.
 #[test]
 fn a_watched_file_is_in_force_within_a_second_and_its_thread_ends_with_the_limiter() {
     let folder = tempfile::tempdir().unwrap();
@@ -189,15 +189,16 @@ fn a_watched_file_is_in_force_within_a_second_and_its_thread_ends_with_the_limit
     let current = Arc::downgrade(limiter.overrides_cell());
     fs::write(&path, max(30)).unwrap();
     assert!(wait_for(|| limiter.in_force(&SHOP).policy().max() == 30));
+    const { assert!(2 * PAUSE.as_millis() < 1_000) };
     drop(limiter);
     assert!(wait_for(|| current.strong_count() == 0));
 }
 
-/// Whether a condition holds within a second.
+/// Whether a condition comes true; the deadline is one for a thread on a busy machine.
 #[allow(clippy::disallowed_methods, reason = "the time that a real thread takes")]
 fn wait_for(holds: impl Fn() -> bool) -> bool {
     let start = std::time::Instant::now();
-    while start.elapsed() < Duration::from_secs(1) {
+    while start.elapsed() < Duration::from_secs(20) {
         if holds() {
             return true;
         }
