@@ -109,17 +109,6 @@ async fn a_limiter_is_built_at_once_and_answers_in_time_without_a_server() {
     assert!(decides(&limiter).await, "connects by itself once there is a server");
 }
 
-#[tokio::test]
-async fn a_cut_connection_is_replaced() {
-    let Some(server) = server() else { return };
-    let limiter = server.limiter();
-    for _ in 0..4 {
-        assert!(decides(&limiter).await);
-        server.kill_clients();
-    }
-    assert!(decides(&limiter).await);
-}
-
 #[test]
 fn a_limiter_works_from_any_runtime_and_ends_with_its_last_handle() {
     let Some(server) = server() else { return };

@@ -117,6 +117,23 @@ async fn a_denial_of_any_cost_is_cached() {
 }
 
 #[tokio::test]
+async fn an_allowed_check_of_this_process_ends_the_cached_denial_of_a_larger_cost() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.limiter_at(&clock);
+    let log = policy(Algorithm::SlidingWindowLog, 3, 60_000);
+    assert!(limiter.check_n(&log, "a", 2).await.unwrap().is_allowed());
+    clock.advance(Duration::from_secs(10));
+    let wait = async || limiter.check_n(&log, "a", 3).await.unwrap().retry_after();
+    let before = script_calls(&server).await;
+    assert_eq!(wait().await, Some(Duration::from_secs(50) + MICRO));
+    assert!(limiter.check(&log, "a").await.unwrap().is_allowed());
+    // The new unit has to leave as well.
+    assert_eq!(wait().await, Some(Duration::from_secs(60) + MICRO));
+    assert_eq!(script_calls(&server).await, before + 3);
+}
+
+#[tokio::test]
 async fn own_refunds_are_seen_at_once_and_those_of_others_within_a_second() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();

@@ -115,6 +115,26 @@ async fn a_charge_gives_nothing_back_to_the_bucket_after_a_full_refill() {
     assert_eq!(limiter.peek(&bucket, "a").await.unwrap().remaining(), 0);
 }
 
+/// What is malformed in other ways, `tampered.rs` tries at random.
+#[tokio::test]
+async fn a_debt_of_more_than_a_year_is_no_state() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.uncached_limiter_at(&clock);
+    let bucket = policy(Algorithm::TokenBucket, 3, MINUTE);
+    let (now, year) = (clock.now().as_micros(), 366 * 86_400_000_000);
+    let _ = limiter.check(&bucket, "a").await.unwrap();
+    let key = only_key(&server).await;
+    for (tat, thirds, is_state) in [(now + year, 0, true), (now + year, 1, false), (now + year + 1, 0, false)]
+    {
+        let numbers = [&tat.to_le_bytes()[..7], &u64::to_le_bytes(thirds)[..5], &now.to_le_bytes()[..7]];
+        let _: () = server.raw().await.set(&key, [&b"d"[..], &numbers.concat()].concat()).await.unwrap();
+        let answer = limiter.check(&bucket, "a").await;
+        let is_corrupt = matches!(answer, Err(StoreError::CorruptState { .. }));
+        assert_eq!(is_corrupt, !is_state, "{tat} and {thirds} thirds: {answer:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_corrupt_state_cannot_be_settled() {
     let Some(server) = server() else { return };
@@ -131,5 +151,24 @@ async fn a_corrupt_state_cannot_be_settled() {
             "{algorithm}: {error:?}"
         );
         let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_settlement_ends_a_cached_denial() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let limiter = server.limiter_at(&clock);
+    for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingWindowCounter] {
+        let policy = policy(algorithm, 1, MINUTE);
+        let group = [Check::new(&policy, "a")];
+        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        let before = limiter.check(&policy, "a").await.unwrap().retry_after();
+        assert!(limiter.try_check(&policy, "a").unwrap().is_some(), "{algorithm}: cached");
+        limiter.settle(reservation, 3).await.unwrap();
+        assert!(limiter.try_check(&policy, "a").unwrap().is_none(), "{algorithm}: decided by the server");
+        let after = limiter.check(&policy, "a").await.unwrap().retry_after();
+        assert!(before < after, "{algorithm}: {before:?} {after:?}");
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
     }
 }
