@@ -25,6 +25,5 @@ mod oracle;
 mod overrides;
 mod reservations;
 mod shadow;
-mod stories;
 mod vectors;
 mod waits;
