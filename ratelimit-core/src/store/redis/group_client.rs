@@ -74,42 +74,38 @@ impl GroupClient {
     fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {
         let new = if operation.overdraws() { LimitArg::overdrawn } else { LimitArg::new };
         let limit = |check| new(self.encoder.key_format.key(check), check);
-        let mut request = Request { operation, limits: group.iter().map(limit).collect() };
-        request.share_windows();
-        request
+        Request::new(operation, group.iter().map(limit).collect())
     }
 
-    /// Queues a group whose keys are on one node. Its answer is also of use for the leases of these counts.
+    /// Queues a group whose keys are on one node, with its rider.
     fn submit(&self, group: &[Check<'_>], operation: Operation, deadline: Deadline) -> PendingReply {
         for check in group {
             self.client.link.durability.warn_about(check.policy());
         }
-        let targets = self.riders.leases.targets(group, operation);
         let rider = match (group, operation) {
             ([check], Operation::Wait { .. }) if check.has_turns() => {
                 let (encoder, denials) = (Arc::clone(&self.encoder), Arc::clone(&self.denials));
                 Rider::Turn(Box::new(UnclaimedTurn::new(check, encoder, denials, &self.client.queues)))
             }
-            _ if targets.is_empty() => Rider::None,
-            _ => Rider::Leases(targets),
+            _ => self.riders.rider(group, operation),
         };
         self.client.queues.submit(self.request(group, operation), rider, deadline)
     }
 
-    /// Admits a request by held units, if all of its limits have leases with enough of them.
-    pub(super) fn try_leases(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        let (outcome, wanted) = self.riders.leases.take(group, Operation::Check)?;
+    /// Admits a request by held units, if there are enough for all of its limits.
+    pub(super) fn try_held(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        let (outcome, wanted) = self.riders.held.take(group, Operation::Check)?;
         for index in wanted {
             self.prefetch(&group[index]);
         }
         Some(outcome)
     }
 
-    /// Fetches the next lease of a limit in the background.
+    /// Fetches more units of a limit in the background.
     #[cold]
     fn prefetch(&self, check: &Check<'_>) {
         let group = std::slice::from_ref(check);
-        let rider = Rider::Leases(self.riders.leases.targets(group, Operation::Check));
+        let rider = self.riders.rider(group, Operation::Check);
         let deadline = Deadline::after(self.client.link.deadline());
         self.client.queues.submit_unawaited(self.request(group, Operation::Check), rider, deadline);
     }
@@ -123,12 +119,12 @@ impl GroupClient {
     ) -> Result<GroupOutcome, StoreError> {
         self.make_way(group, operation);
         let outcome = self.decide(group, operation, deadline).await?;
-        Ok(self.riders.leases.with_held(group, outcome, operation))
+        Ok(self.riders.held.with_held(group, outcome, operation))
     }
 
     /// Sends what is held of the limits back, as far as it is in the way, before the request that follows.
     fn make_way(&self, group: &[Check<'_>], operation: Operation) {
-        if self.riders.leases.make_way(group, operation) {
+        if self.riders.held.make_way(group, operation) {
             drop(self.client.queues.send_rider_commands());
         }
     }
@@ -136,10 +132,10 @@ impl GroupClient {
     /// Charges one limit although it may not fit, and ends the caller's denials. Held units pay, if there are enough.
     pub(super) async fn overdraw(&self, check: &Check<'_>, deadline: Deadline) -> Result<(), StoreError> {
         let group = std::slice::from_ref(check);
-        if self.try_leases(group).is_some() {
+        if self.try_held(group).is_some() {
             return Ok(());
         }
-        // The answer ends the leases that were on their way, which would be used beside the debt.
+        // The answer ends the units that were on their way, which would be used beside the debt.
         self.make_way(group, Operation::Overdraw);
         let guard = self.denials.invalidate_on_drop(group);
         let reply = self.submit(group, Operation::Overdraw, deadline).reply().await;
@@ -270,8 +266,8 @@ impl GroupClient {
         reservation: &Reservation<'_>,
         deadline: Deadline,
     ) -> Result<(), StoreError> {
-        // Units of leases go back to them.
-        let left = reservation.charges().filter(|charge| !self.riders.leases.put_back(charge)).cloned();
+        // Units that were held may be held again.
+        let left = reservation.charges().filter(|charge| !self.riders.held.put_back(charge)).cloned();
         wait_for_all(self.send_refunds(left, deadline)).await
     }
 

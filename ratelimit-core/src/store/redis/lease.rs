@@ -40,7 +40,6 @@ mod table;
 mod units;
 
 pub(super) use self::call::CallLeases;
-pub(super) use self::lanes::Lanes;
 pub(super) use self::table::{LeaseTarget, Leases};
 
 #[cfg(test)]

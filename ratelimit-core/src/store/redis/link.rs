@@ -18,9 +18,7 @@ use tokio::time::{Instant, sleep};
 use super::breaker::Breaker;
 use super::command::Command;
 use super::error::{CallError, ConnectionImpact};
-use super::lease::Lanes;
 use super::server_check::Durability;
-use super::server_clock::ServerClock;
 use super::timeouts::Timeouts;
 use super::topology::{Connection, ConnectionId, NodeId, Nodes, RedisConnection, SLOT_RANGES, slot_of_key};
 use crate::observe::calls::Calls;
@@ -41,11 +39,8 @@ pub(super) struct Link {
     pub(super) probe_keys: Vec<String>,
     /// The masters of a cluster.
     pub(super) nodes: Option<Arc<Nodes>>,
-    /// The connections from which leases come.
-    pub(super) lanes: Arc<Lanes>,
     pub(super) calls: Calls,
     pub(super) durability: Durability,
-    pub(super) server_clock: Arc<ServerClock>,
 }
 
 /// State of the connection.
@@ -83,8 +78,6 @@ impl Link {
         timeouts: Timeouts,
         breaker: Breaker,
         probe_keys: Vec<String>,
-        lanes: Arc<Lanes>,
-        server_clock: Arc<ServerClock>,
     ) -> Self {
         let (state, _) = watch::channel(ConnectionState::Connecting);
         Self {
@@ -96,10 +89,8 @@ impl Link {
             generation: AtomicU64::new(0),
             probe_keys,
             nodes,
-            lanes,
             calls: Calls::new(),
             durability: Durability::default(),
-            server_clock,
         }
     }
 

@@ -44,8 +44,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    pub(super) fn start(shared: Shared) -> Self {
-        let shared = Arc::new(shared);
+    pub(super) fn start(shared: Arc<Shared>) -> Self {
         let size = if shared.link.is_cluster() { SLOT_RANGES } else { 1 };
         let queues = (0..size).map(|_| Queue::start(Arc::clone(&shared)));
         Self { queues: queues.collect(), shared }
@@ -95,7 +94,7 @@ impl Queues {
         PendingReply(receiver)
     }
 
-    /// Sends what leases give back.
+    /// Sends the commands of riders.
     pub(super) fn send_rider_commands(&self) -> Vec<PendingReply> {
         let Shared { link, riders, encoder, .. } = &*self.shared;
         let commands = riders.take_commands(encoder, link.is_cluster());
@@ -105,11 +104,6 @@ impl Queues {
     /// The store's deadline, from now on.
     pub(super) fn deadline(&self) -> Deadline {
         Deadline::after(self.shared.link.deadline())
-    }
-
-    /// A connection has been made.
-    pub(super) fn note_connected(&self) {
-        self.shared.riders.note_connected();
     }
 
     /// Tells the server what the process no longer holds, when the store is dropped. Waits no longer than one deadline.

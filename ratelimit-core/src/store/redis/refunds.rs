@@ -55,7 +55,7 @@ impl UnclaimedTurn {
 }
 
 impl Unclaimed for UnclaimedTurn {
-    fn give_back(&self, reply: &Reply) {
+    fn refund(&self, reply: &Reply) {
         let check = self.check.check();
         let outcome = reply.outcome(slice::from_ref(&check)).ok().and_then(GroupOutcome::into_only);
         if let (Some(outcome), Some(queues)) = (outcome.filter(Outcome::is_allowed), self.queues.upgrade()) {

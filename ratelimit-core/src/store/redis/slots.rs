@@ -24,4 +24,4 @@ mod table;
 mod tests;
 
 pub(super) use self::call::CallSlots;
-pub(super) use self::table::{Sender, SlotTable, sweep_forever};
+pub(super) use self::table::{Sender, SlotTable};

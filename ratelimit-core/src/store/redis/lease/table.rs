@@ -51,7 +51,7 @@ pub(in crate::store::redis) struct Leases {
     shards: Box<[Mutex<Shard>]>,
     /// Number of counts of which something is held, or may be soon.
     counts: AtomicUsize,
-    pub(in crate::store::redis) lanes: Arc<Lanes>,
+    pub(in crate::store::redis) lanes: Lanes,
     pub(super) give_backs: GiveBacks,
     /// Wakes the sweeper when there is a count to sweep.
     pub(in crate::store::redis) has_count: Notify,
@@ -144,7 +144,7 @@ impl Leases {
             instances: AtomicU64::new(1),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             counts: AtomicUsize::new(0),
-            lanes: Arc::new(Lanes::new(is_cluster)),
+            lanes: Lanes::new(is_cluster),
             give_backs: GiveBacks::new(denials),
             has_count: Notify::new(),
             logged: Noted::default(),

@@ -83,9 +83,10 @@ impl LimitArg {
         Self { key, policy, cost, shadow: check.is_shadow(), largest: None, own: None }
     }
 
-    /// A message that only tells.
-    pub(in crate::store::redis) const fn tell(key: StateKey, policy: PolicyArg) -> Self {
-        Self { key, policy, cost: 0, shadow: false, largest: None, own: None }
+    /// A limit that a rider adds to a call. Its denial is no denial of a request: it begins no block.
+    pub(in crate::store::redis) const fn of_rider(key: StateKey, policy: PolicyArg, cost: u64) -> Self {
+        let policy = PolicyArg { block_us: 0, ..policy };
+        Self { key, policy, cost, shadow: false, largest: None, own: None }
     }
 
     pub(in crate::store::redis) const fn cost(&self) -> u64 {
@@ -95,12 +96,6 @@ impl LimitArg {
     /// A limit that is charged beyond what it admits.
     pub(in crate::store::redis) fn overdrawn(key: StateKey, check: &Check<'_>) -> Self {
         Self { largest: Some(PolicyArg::largest(check.policy())), shadow: false, ..Self::new(key, check) }
-    }
-
-    /// A lease of units of the same count. Its denial is no denial of a request: it begins no block.
-    pub(in crate::store::redis) fn lease(&self, units: u64) -> Self {
-        let policy = PolicyArg { block_us: 0, ..self.policy };
-        Self { key: self.key.clone(), policy, cost: units, shadow: false, largest: None, own: None }
     }
 }
 
@@ -112,10 +107,10 @@ pub(in crate::store::redis) struct Request {
 }
 
 impl Request {
-    /// Gives limits over one key the calendar of the first of them, as [`decide`](crate::algorithm::decide) does.
-    pub(in crate::store::redis) fn share_windows(&mut self) {
-        for place in 1..self.limits.len() {
-            let (before, from) = self.limits.split_at_mut(place);
+    /// Limits over one key take the calendar of the first of them, as in [`decide`](crate::algorithm::decide).
+    pub(in crate::store::redis) fn new(operation: Operation, mut limits: SmallVec<[LimitArg; 1]>) -> Self {
+        for place in 1..limits.len() {
+            let (before, from) = limits.split_at_mut(place);
             let limit = &mut from[0];
             if limit.policy.calendar.is_some()
                 && let Some(first) = before.iter().find(|first| first.key == limit.key)
@@ -123,6 +118,7 @@ impl Request {
                 limit.policy.calendar = first.policy.calendar;
             }
         }
+        Self { operation, limits }
     }
 
     /// The hashes of the keys of limits with a calendar, and these.

@@ -91,10 +91,22 @@ pub(in crate::store::redis) struct Encoder {
     pub(in crate::store::redis) key_format: KeyFormat,
     /// Reads the instant of a decision, in microseconds; `None` stands for the server's clock.
     pub(in crate::store::redis) now: Box<dyn Fn() -> Option<u64> + Send + Sync>,
-    pub(in crate::store::redis) server_clock: Arc<ServerClock>,
+    server_clock: Arc<ServerClock>,
 }
 
 impl Encoder {
+    pub(in crate::store::redis) fn new(
+        key_format: KeyFormat,
+        now: Box<dyn Fn() -> Option<u64> + Send + Sync>,
+    ) -> Self {
+        Self { key_format, now, server_clock: Arc::new(ServerClock::new()) }
+    }
+
+    /// Learns that the server's clock shows this second.
+    pub(in crate::store::redis) fn note_server_seconds(&self, seconds: i64) {
+        self.server_clock.set_seconds(seconds);
+    }
+
     /// Encodes one call of `check.lua` for these requests.
     pub(in crate::store::redis) fn encode(&self, requests: Vec<Request>) -> (ScriptCall, Batch) {
         let mut policies: SmallVec<[PolicyArg; 4]> = SmallVec::new();

@@ -166,7 +166,7 @@ impl Call {
     }
 }
 
-/// What the queues of a store share.
+/// What the queues of a store and the supervisor share.
 pub(in crate::store::redis) struct Shared {
     pub(in crate::store::redis) link: Arc<Link>,
     /// That of the connection's thread.

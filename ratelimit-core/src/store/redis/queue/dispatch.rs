@@ -298,7 +298,7 @@ impl Queue {
         if let (NotRun::Moved, Some(nodes)) = (why, &link.nodes) {
             nodes.refresh();
             if let Some(connection) = &connection {
-                riders.note_moved(connection.id.node);
+                riders.renew(connection.id.node);
             }
         }
         if let Some((call, start)) = state.in_flight.get_mut(id)

@@ -19,7 +19,6 @@ use super::cluster::ConnectTo;
 use super::server::{Connection, ConnectionId, NodeId, ServerConnection};
 use super::slots::SLOTS;
 use crate::store::redis::error::is_lost;
-use crate::store::redis::lease::Lanes;
 use crate::store::redis::timeouts::Timeouts;
 
 /// Minimum time between two attempts to connect to one master, or to read the owners of the slots.
@@ -39,8 +38,8 @@ pub(in crate::store::redis) struct Nodes {
     is_refreshing: AtomicBool,
     connect_to: Box<ConnectTo>,
     timeouts: Timeouts,
-    /// Leases from a master are void with its connection.
-    lanes: Arc<Lanes>,
+    /// Called when a connection to a master is made or gone.
+    renew: Box<dyn Fn(NodeId) + Send + Sync>,
     /// Callers of this are on other threads.
     runtime: Handle,
 }
@@ -59,7 +58,7 @@ impl Nodes {
     pub(super) fn new(
         connect_to: Box<ConnectTo>,
         timeouts: Timeouts,
-        lanes: Arc<Lanes>,
+        renew: Box<dyn Fn(NodeId) + Send + Sync>,
         runtime: Handle,
     ) -> Self {
         Self {
@@ -69,7 +68,7 @@ impl Nodes {
             is_refreshing: AtomicBool::new(false),
             connect_to,
             timeouts,
-            lanes,
+            renew,
             runtime,
         }
     }
@@ -119,7 +118,7 @@ impl Nodes {
             return;
         };
         if let Ok(connection) = connected {
-            self.lanes.renew(node.index());
+            (self.renew)(node);
             master.connection = Some(connection);
         } else {
             drop(masters);
@@ -135,7 +134,7 @@ impl Nodes {
             && master.number == lost.number
         {
             (master.connection, master.tried) = (None, None);
-            self.lanes.renew(lost.node.index());
+            (self.renew)(lost.node);
         }
         drop(masters);
         self.refresh();
