@@ -190,7 +190,7 @@ impl Shared {
     /// connections as well, and its user may lack permissions.
     ///
     /// In a cluster of which parts are out, at least one of them must work: otherwise the new connection is no better, and
-    /// asking a hanging node for its slots would delay calls to the others.
+    /// asking a hanging node for its hash slots would delay calls to the others.
     async fn connect_and_verify(&self, topology: &mut Topology) -> RedisResult<VerifiedConnection> {
         let connection = topology.connect(self.link.timeouts).await?;
         let mut ranges: Vec<usize> = self.link.open_ranges().take(self.link.probe_keys.len()).collect();

@@ -6,7 +6,6 @@ mod hosts;
 mod nodes;
 mod sentinel;
 mod server;
-mod slots;
 mod tls;
 
 use std::sync::Arc;
@@ -18,10 +17,11 @@ use tokio::runtime::Handle;
 use self::client::{connection_config, node_client, open_client, tcp_settings};
 use self::cluster::RedirectingCluster;
 use self::hosts::Hosts;
-pub(super) use self::nodes::Nodes;
+pub(super) use self::nodes::{
+    Nodes, SLOT_RANGES, hash_slot_of_key, hash_slot_of_tag, key_in_each_range, range_of_slot,
+};
 use self::sentinel::{Watcher, master};
 pub(super) use self::server::{Connection, ConnectionId, NodeId, ServerConnection};
-pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, range_of_slot, slot_of_key, slot_of_tag};
 use self::tls::install_crypto_provider;
 pub(super) use self::tls::{TlsRoots, is_tls};
 use super::error::RedisConfigError;

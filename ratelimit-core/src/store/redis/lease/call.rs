@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::count::{Answer, GiveBack, LeaseRequest};
-use super::lanes::{Anchor, ConnectionId};
+use super::lanes::{ConnectionId, Reading};
 use super::size::LastAnswer;
 use super::table::{LeaseTarget, Leases};
 use crate::error::StoreError;
@@ -93,11 +93,11 @@ impl CallLeases {
     pub(in crate::store::redis) fn finish(&mut self, replies: &Replies, first_lease: usize) {
         let Some(at) = replies.at() else { return };
         let (at, asked_at, now) = (at.as_micros(), self.asked_at, self.leases.now());
-        let anchor = Anchor { at, asked_at, answered_at: now };
+        let reading = Reading { at, asked_at, answered_at: now };
         // Of another connection than planned, only the end of what is held counts.
         let connection = self.connection.unwrap_or_default();
         let is_present =
-            self.connection.is_some() && !self.is_rerouted && self.leases.lanes.observe(connection, anchor);
+            self.connection.is_some() && !self.is_rerouted && self.leases.lanes.observe(connection, reading);
         let mut next_lease = first_lease;
         for CallCount { target, key, place, lease } in &mut self.counts {
             let asked = *lease;
