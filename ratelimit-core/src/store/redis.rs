@@ -12,7 +12,6 @@ mod lease;
 mod link;
 mod protocol;
 mod queue;
-mod refunds;
 mod reply_sink;
 mod riders;
 mod script;

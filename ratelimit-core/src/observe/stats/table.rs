@@ -112,7 +112,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::observe::counted::Counted;
+    use crate::observe::Counted;
 
     fn count(table: &LimitTable, policy: &Policy) {
         table.with(policy, |limit| limit.record(Counted::Admitted, false));

@@ -1,18 +1,19 @@
-//! Sends groups, refunds and resets to the server; in a cluster one call per caller.
+//! Sends groups, refunds and resets to the server; in a cluster one call per caller. A turn whose reply nothing waits for is refunded.
 
-use std::sync::Arc;
+use std::slice;
+use std::sync::{Arc, Weak};
 
 use smallvec::{SmallVec, smallvec};
 
 use super::client::Client;
-use super::command::{Command, GuardedCommand};
+use super::command::{Command, GuardedCommand, Keys, ScriptCall};
 use super::denial_cache::DenialCache;
-use super::protocol::{Encoder, LimitArg, Request};
-use super::queue::PendingReply;
-use super::refunds::{UnclaimedTurn, refund_command};
+use super::protocol::{Encoder, LimitArg, RefundArgs, Reply, Request, Unclaimed};
+use super::queue::{PendingReply, Queues};
 use super::riders::{Rider, Riders};
+use super::script;
 use crate::algorithm::Operation;
-use crate::check::Check;
+use crate::check::{Check, OwnedCheck};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::observe::log::{LogLimit, help};
@@ -104,7 +105,7 @@ impl GroupClient {
     /// Fetches more units of a limit in the background.
     #[cold]
     fn prefetch(&self, check: &Check<'_>) {
-        let group = std::slice::from_ref(check);
+        let group = slice::from_ref(check);
         let rider = self.riders.rider(group, Operation::Check);
         let deadline = Deadline::after(self.client.link.deadline());
         self.client.queues.submit_unawaited(self.request(group, Operation::Check), rider, deadline);
@@ -131,7 +132,7 @@ impl GroupClient {
 
     /// Charges one limit although it may not fit, and ends the caller's denials. Held units pay, if there are enough.
     pub(super) async fn overdraw(&self, check: &Check<'_>, deadline: Deadline) -> Result<(), StoreError> {
-        let group = std::slice::from_ref(check);
+        let group = slice::from_ref(check);
         if self.try_held(group).is_some() {
             return Ok(());
         }
@@ -320,4 +321,53 @@ async fn wait_for_all(commands: SmallVec<[PendingReply; 2]>) -> Result<(), Store
         result = result.and(command.done().await);
     }
     result
+}
+
+/// The command that refunds these charges of one caller. When it has ended, the caller's denials are void.
+fn refund_command(charges: &[Charge<'_>], encoder: &Encoder, denials: &Arc<DenialCache>) -> GuardedCommand {
+    let key_format = &encoder.key_format;
+    let mut keys = Keys::new();
+    let mut arguments = RefundArgs::new((encoder.now)());
+    for charge in charges {
+        keys.push(key_format.redis_key(&key_format.key(&charge.check())));
+        arguments.push(charge);
+    }
+    let script = script::refund(charges.iter().map(|charge| charge.check().policy().algorithm()));
+    let checks: SmallVec<[Check<'_>; 2]> = charges.iter().map(Charge::check).collect();
+    let call = ScriptCall { script, keys, arguments: smallvec![arguments.into_bytes()] };
+    GuardedCommand { command: Command::Run(call), guard: Box::new(denials.invalidate_on_drop(&checks)) }
+}
+
+/// A turn that goes back if nothing waits for its reply: the future was dropped while the call was in flight, or its deadline has
+/// passed.
+struct UnclaimedTurn {
+    check: OwnedCheck,
+    encoder: Arc<Encoder>,
+    denials: Arc<DenialCache>,
+    /// Weak, because a queue has its requests.
+    queues: Weak<Queues>,
+}
+
+impl UnclaimedTurn {
+    fn new(
+        check: &Check<'_>,
+        encoder: Arc<Encoder>,
+        denials: Arc<DenialCache>,
+        queues: &Arc<Queues>,
+    ) -> Self {
+        Self { check: OwnedCheck::new(check), encoder, denials, queues: Arc::downgrade(queues) }
+    }
+}
+
+impl Unclaimed for UnclaimedTurn {
+    fn refund(&self, reply: &Reply) {
+        let check = self.check.check();
+        let outcome = reply.outcome(slice::from_ref(&check)).ok().and_then(GroupOutcome::into_only);
+        if let (Some(outcome), Some(queues)) = (outcome.filter(Outcome::is_allowed), self.queues.upgrade()) {
+            let charge = Charge::turn(check, &outcome);
+            let command = refund_command(&[charge], &self.encoder, &self.denials);
+            // It goes on by itself.
+            drop(queues.send(command, queues.deadline()));
+        }
+    }
 }

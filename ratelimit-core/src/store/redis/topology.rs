@@ -6,7 +6,6 @@ mod hosts;
 mod nodes;
 mod sentinel;
 mod server;
-mod tls;
 
 use std::sync::Arc;
 
@@ -14,7 +13,8 @@ use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::{Client, Cmd, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 
-use self::client::{connection_config, node_client, open_client, tcp_settings};
+pub(super) use self::client::{TlsRoots, is_tls};
+use self::client::{connection_config, install_crypto_provider, node_client, open_client, tcp_settings};
 use self::cluster::RedirectingCluster;
 use self::hosts::Hosts;
 pub(super) use self::nodes::{
@@ -22,8 +22,6 @@ pub(super) use self::nodes::{
 };
 use self::sentinel::{Watcher, master};
 pub(super) use self::server::{Connection, ConnectionId, NodeId, ServerConnection};
-use self::tls::install_crypto_provider;
-pub(super) use self::tls::{TlsRoots, is_tls};
 use super::error::RedisConfigError;
 use super::timeouts::Timeouts;
 

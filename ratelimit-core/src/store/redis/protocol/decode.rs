@@ -7,7 +7,7 @@ use std::sync::Arc;
 use redis::Value;
 use smallvec::SmallVec;
 
-use super::batch::{Batch, RequestEntry};
+use super::{Batch, RequestEntry};
 use crate::algorithm::encoded::{self, Effect};
 use crate::algorithm::{Operation, OwnEntry, State};
 use crate::check::Check;

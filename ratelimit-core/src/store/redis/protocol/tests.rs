@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::batch::PolicyArg;
 use super::*;
 use crate::algorithm::Operation;
 use crate::algorithm::OwnEntry;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use smallvec::smallvec;
 
-use super::super::call::CallSlots;
+use super::super::CallSlots;
 use super::super::count::Count;
 use super::super::table::SlotTable;
 use crate::algorithm::Operation;
