@@ -41,10 +41,9 @@ pub fn errors() -> Vec<String> {
 }
 
 /// Sources that put errors together from parts: each of their texts is part of an error.
-pub const ASSEMBLED: [&str; 6] = [
+pub const ASSEMBLED: [&str; 5] = [
     "ratelimit-core/src/overrides",
     "ratelimit-core/src/policy/error.rs",
-    "ratelimit-core/src/policy/unknown_value.rs",
     "ratelimit-core/src/policy/window/grammar.rs",
     "ratelimit-actix/src/handler/registry.rs",
     "ratelimit-actix/src/openapi.rs",
