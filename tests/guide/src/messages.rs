@@ -41,13 +41,12 @@ pub fn errors() -> Vec<String> {
 }
 
 /// Sources that put errors together from parts: each of their texts is part of an error.
-pub const ASSEMBLED: [&str; 6] = [
+pub const ASSEMBLED: [&str; 5] = [
     "ratelimit-core/src/overrides",
     "ratelimit-core/src/policy/error.rs",
-    "ratelimit-core/src/policy/unknown_value.rs",
     "ratelimit-core/src/policy/window/grammar.rs",
-    "ratelimit-actix/src/handler/shared_counts.rs",
-    "ratelimit-actix/src/openapi/operations.rs",
+    "ratelimit-actix/src/handler/registry.rs",
+    "ratelimit-actix/src/openapi.rs",
 ];
 
 /// The parts of the errors of a source of [`ASSEMBLED`]: whatever has words between the values of its literals.
