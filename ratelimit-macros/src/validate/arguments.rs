@@ -9,7 +9,7 @@ use crate::parse::args::{Args, Argument, Written, value_of};
 use crate::parse::by::By;
 use crate::parse::calendar::LimitWindow;
 use crate::parse::name::Key;
-use crate::parse::number::{Number, Units};
+use crate::parse::number::Number;
 use crate::parse::tokens::path_text;
 use crate::parse::window::grammar;
 use crate::validate::{calendar, lease};
@@ -62,19 +62,11 @@ fn check_algorithm_has(
     true
 }
 
-/// The value of an argument or its default. `None` for a const expression and for a wrong value.
+/// The literal of an argument or its default. `None` for any other number, and for a wrong value.
 fn literal(argument: Option<&Argument<Number>>, default: Option<u64>) -> Option<u64> {
     match argument {
         None => default,
         Some(argument) => argument.value.as_ref().ok().and_then(Number::literal),
-    }
-}
-
-/// As [`literal`], for a number that can be chosen per request.
-fn units(argument: Option<&Argument<Units>>, default: Option<u64>) -> Option<u64> {
-    match argument {
-        None => default,
-        Some(argument) => argument.value.as_ref().ok().and_then(Units::literal),
     }
 }
 
@@ -141,7 +133,7 @@ fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
     if check_algorithm_has(Parameter::Burst, argument, args, diagnostics) {
         return;
     }
-    let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
+    let max = literal(args.max.as_ref(), Some(DEFAULT_MAX));
     if let (Some(burst), Some(max), Some(micros)) = (literal(Some(argument), None), max, micros(args))
         && u128::from(burst) * u128::from(micros) > u128::from(grammar::MAX_MICROS) * u128::from(max)
     {
@@ -165,7 +157,7 @@ fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
         return;
     }
     let by_default = if args.window.is_none() { " by default" } else { "" };
-    let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
+    let max = literal(args.max.as_ref(), Some(DEFAULT_MAX));
     let refill = match (&args.burst, literal(args.burst.as_ref(), None), max) {
         (Some(_), Some(burst), Some(max)) => {
             (u128::from(burst) * u128::from(window)).div_ceil(u128::from(max))
@@ -196,22 +188,19 @@ fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(algorithm) = algorithm(args) else {
         return;
     };
-    let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
+    let max = literal(args.max.as_ref(), Some(DEFAULT_MAX));
     let (what, most) = match &args.burst {
         Some(burst) if algorithm.has(Parameter::Burst) => ("burst", literal(Some(burst), None)),
         _ => ("max", max),
     };
-    if let (Some(cost), Some(most)) = (units(Some(argument), None), most)
+    if let (Some(cost), Some(most)) = (literal(Some(argument), None), most)
         && cost > most
     {
         let message = format!(
             "`cost` must be at most `{what}`, which is {most}, found {cost}: no call could ever pass; \
              write `cost = {most}` or raise `{what}`"
         );
-        match &argument.value {
-            Ok(Units::Fixed(Number::Literal { span, .. })) => diagnostics.error_at(*span, message),
-            _ => diagnostics.error(&argument.keyword, message),
-        };
+        report_at(argument, &message, diagnostics);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Which limits of a handler share a count, so that a request would be charged twice.
 
 use proc_macro2::Ident;
-use quote::ToTokens;
 
 use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
 use crate::diagnostics::Diagnostics;
@@ -11,8 +10,8 @@ use crate::parse::args::{Args, Argument, value_of};
 use crate::parse::by::By;
 use crate::parse::calendar::LimitWindow;
 use crate::parse::choice::Mode;
-use crate::parse::name::{Key, Name};
-use crate::parse::number::{Number, Units};
+use crate::parse::name::{Key, Text};
+use crate::parse::number::Number;
 use crate::parse::tokens::path_text;
 use crate::validate::calendar;
 
@@ -79,7 +78,7 @@ fn report(at: &Ident, message: String, other: &Ident, note: &str, diagnostics: &
 
 /// The count of a limit. `None` without a key, which is different for each limit, and in case of a mistake.
 fn count(args: &Args) -> Option<CountIdentity> {
-    let (Key::Name(Name { text, .. }) | Key::Template(Name { text, .. }, _)) =
+    let (Key::Name(Text { text, .. }) | Key::Template(Text { text, .. }, _)) =
         args.key.as_ref()?.value.as_ref().ok()?;
     let algorithm = match &args.algorithm {
         None if calendar::unit(args).is_some() => algorithm::named(calendar::FIXED_WINDOW)?,
@@ -98,7 +97,7 @@ fn count(args: &Args) -> Option<CountIdentity> {
         parameters.push(number(args.sub_windows.as_ref(), 1)?);
     }
     if algorithm.has(Parameter::Burst) {
-        let max = max(args.max.as_ref())?;
+        let max = number(args.max.as_ref(), DEFAULT_MAX)?;
         let burst = match &args.burst {
             None => max.clone(),
             burst => number(burst.as_ref(), 0)?,
@@ -124,19 +123,10 @@ fn number(argument: Option<&Argument<Number>>, default: u64) -> Option<String> {
     }
 }
 
-fn max(argument: Option<&Argument<Units>>) -> Option<String> {
-    match argument {
-        None => Some(DEFAULT_MAX.to_string()),
-        Some(argument) => match argument.value.as_ref().ok()? {
-            Units::Fixed(number) => Some(text(number)),
-            Units::PerRequest(function) => Some(function.code().to_string()),
-        },
-    }
-}
-
 fn text(number: &Number) -> String {
     match number {
         Number::Literal { value, .. } => value.to_string(),
-        Number::Constant(code) => code.to_token_stream().to_string(),
+        Number::Constant(code) => code.to_string(),
+        Number::PerRequest(function) => function.code().to_string(),
     }
 }

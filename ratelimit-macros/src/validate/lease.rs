@@ -3,7 +3,7 @@
 use crate::diagnostics::Diagnostics;
 use crate::parse::args::Args;
 use crate::parse::calendar::Anchor;
-use crate::parse::number::Units;
+use crate::parse::number::Number;
 
 /// Records a mistake for each broken rule.
 pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
@@ -18,7 +18,7 @@ pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
         );
         diagnostics.error(&lease.keyword, message);
     }
-    if let Some(Ok(Units::PerRequest(_))) = args.max.as_ref().map(|argument| &argument.value) {
+    if let Some(Ok(Number::PerRequest(_))) = args.max.as_ref().map(|argument| &argument.value) {
         diagnostics.error(
             &lease.keyword,
             "`lease` needs a `max` that is the same for every request of a caller, because held units were charged under it; \
