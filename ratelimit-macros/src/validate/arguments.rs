@@ -4,7 +4,7 @@ use syn::ExprPath;
 
 use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
 use crate::diagnostics::Diagnostics;
-use crate::parse::algorithm::{self, Algorithm, Parameter};
+use crate::parse::algorithm::{self, ALGORITHMS, Algorithm};
 use crate::parse::args::{Args, Argument, Written, value_of};
 use crate::parse::by::By;
 use crate::parse::calendar::LimitWindow;
@@ -32,7 +32,7 @@ pub(crate) fn check(args: &Args, attribute: &Written, diagnostics: &mut Diagnost
 }
 
 /// The algorithm of the limit. `None` if its name is wrong.
-fn algorithm(args: &Args) -> Option<&'static Algorithm> {
+pub(super) fn algorithm(args: &Args) -> Option<&'static Algorithm> {
     match &args.algorithm {
         None if calendar::unit(args).is_some() => algorithm::named(calendar::FIXED_WINDOW),
         None => Some(algorithm::DEFAULT),
@@ -41,18 +41,14 @@ fn algorithm(args: &Args) -> Option<&'static Algorithm> {
 }
 
 /// Reports a parameter that the algorithm does not have. Returns true if it was reported.
-fn check_algorithm_has(
-    parameter: Parameter,
-    argument: &Argument<Number>,
-    args: &Args,
-    diagnostics: &mut Diagnostics,
-) -> bool {
-    let Some(found) = algorithm(args).filter(|algorithm| !algorithm.has(parameter)) else {
+fn check_algorithm_has(argument: &Argument<Number>, args: &Args, diagnostics: &mut Diagnostics) -> bool {
+    let name = argument.keyword.to_string();
+    let Some(found) = algorithm(args).filter(|algorithm| !algorithm.has(&name)) else {
         return false;
     };
-    let name = parameter.name();
+    let owners = ALGORITHMS.iter().filter(|algorithm| algorithm.has(&name));
     let owners: Vec<String> =
-        parameter.algorithms().map(|algorithm| format!("`algorithm = \"{}\"`", algorithm.name)).collect();
+        owners.map(|algorithm| format!("`algorithm = \"{}\"`", algorithm.name)).collect();
     let message = format!(
         "`{name}` is only for {}, found \"{}\"; remove `{name}` or change the algorithm",
         owners.join(" or "),
@@ -105,7 +101,7 @@ fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(argument) = &args.sub_windows else {
         return;
     };
-    if check_algorithm_has(Parameter::SubWindows, argument, args, diagnostics) {
+    if check_algorithm_has(argument, args, diagnostics) {
         return;
     }
     if let (Some(parts), Some(micros)) = (literal(Some(argument), None), micros(args))
@@ -130,7 +126,7 @@ fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(argument) = &args.burst else {
         return;
     };
-    if check_algorithm_has(Parameter::Burst, argument, args, diagnostics) {
+    if check_algorithm_has(argument, args, diagnostics) {
         return;
     }
     let max = literal(args.max.as_ref(), Some(DEFAULT_MAX));
@@ -190,7 +186,7 @@ fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
     };
     let max = literal(args.max.as_ref(), Some(DEFAULT_MAX));
     let (what, most) = match &args.burst {
-        Some(burst) if algorithm.has(Parameter::Burst) => ("burst", literal(Some(burst), None)),
+        Some(burst) if algorithm.has("burst") => ("burst", literal(Some(burst), None)),
         _ => ("max", max),
     };
     if let (Some(cost), Some(most)) = (literal(Some(argument), None), most)
