@@ -26,5 +26,6 @@ mod overrides;
 mod reservations;
 mod shadow;
 mod stories;
+mod tables;
 mod vectors;
 mod waits;

@@ -2,9 +2,19 @@
 
 use crate::kind::Kind;
 
+/// What an argument describes.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Of {
+    /// A policy: with `policy = PATH` it is written there.
+    Policy,
+    Limit,
+    Handler,
+}
+
 /// How an argument is written.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
+    pub(crate) of: Of,
     pub(crate) example: &'static str,
     /// Names of the same argument in other rate limiters, in lower case and without underscores.
     pub(crate) aliases: &'static [&'static str],

@@ -16,7 +16,7 @@ use crate::parse::name::{self, Key, Text};
 use crate::parse::number::{self, Number};
 use crate::parse::path;
 use crate::parse::request_fn::{self, RequestFn};
-use crate::parse::row::Row;
+use crate::parse::row::{Of, Row};
 use crate::parse::tokens::find_self;
 use crate::parse::window::{Time, Window};
 
@@ -29,15 +29,6 @@ pub(crate) struct Argument<T> {
 /// The value of an argument that is given, unless it has a mistake.
 pub(crate) fn value_of<T>(argument: Option<&Argument<T>>) -> Option<&T> {
     argument?.value.as_ref().ok()
-}
-
-/// What an argument describes.
-#[derive(PartialEq, Eq)]
-enum Of {
-    /// A policy: with `policy = PATH` it is written there.
-    Policy,
-    Limit,
-    Handler,
 }
 
 /// The arguments of an attribute.
@@ -58,7 +49,7 @@ macro_rules! arguments {
         }
 
         pub(crate) const ARGUMENTS: &[Row] =
-            &[$(Row { name: $name, example: $example, aliases: &[$($alias),*], rate_only: rate_only!($($why)?) }),*];
+            &[$(Row { name: $name, of: Of::$of, example: $example, aliases: &[$($alias),*], rate_only: rate_only!($($why)?) }),*];
 
         impl Args {
             /// An attribute without arguments.
@@ -88,8 +79,9 @@ macro_rules! arguments {
 
             /// The given arguments that are part of a policy.
             pub(crate) fn parts_of_policy(&self) -> impl Iterator<Item = &Ident> {
-                let given = [$((Of::$of, self.$field.as_ref().map(|argument| &argument.keyword))),*];
-                given.into_iter().filter_map(|(of, keyword)| keyword.filter(|_| of == Of::Policy))
+                let given = [$(self.$field.as_ref().map(|argument| &argument.keyword)),*];
+                let of_policy = ARGUMENTS.iter().zip(given).filter(|(row, _)| row.of == Of::Policy);
+                of_policy.filter_map(|(_, keyword)| keyword)
             }
         }
     };
