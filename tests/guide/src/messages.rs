@@ -40,21 +40,21 @@ pub fn errors() -> Vec<String> {
     texts.map(|text| fixed(&text).to_owned()).filter(|text| text.len() > 12).collect()
 }
 
-/// Sources that put errors together from parts: each of their texts is part of an error.
-pub const ASSEMBLED: [&str; 6] = [
-    "ratelimit-core/src/overrides",
-    "ratelimit-core/src/policy/error.rs",
-    "ratelimit-core/src/policy/unknown_value.rs",
-    "ratelimit-core/src/policy/window/grammar.rs",
-    "ratelimit-actix/src/handler/shared_counts.rs",
-    "ratelimit-actix/src/openapi/operations.rs",
+/// Sources that put errors together from parts, and where they begin: each text from there on is part of an error.
+pub const ASSEMBLED: [(&str, &str); 5] = [
+    ("ratelimit-core/src/overrides", ""),
+    ("ratelimit-core/src/policy/error.rs", ""),
+    ("ratelimit-core/src/policy/window/grammar.rs", ""),
+    ("ratelimit-actix/src/handler/registry.rs", "struct DeclaredLimitsError"),
+    ("ratelimit-actix/src/openapi.rs", "struct UnclearOperationsError"),
 ];
 
 /// The parts of the errors of a source of [`ASSEMBLED`]: whatever has words between the values of its literals.
-pub fn parts(source: &str) -> Vec<String> {
+pub fn parts((source, begin): (&str, &str)) -> Vec<String> {
     let mut sources = Vec::new();
     collect(&repository().join(source), &mut sources);
-    let texts = sources.iter().flat_map(|source| literals(&without_attributes(source)));
+    let errors = sources.iter().filter_map(|source| source.find(begin).map(|place| &source[place..]));
+    let texts = errors.flat_map(|errors| literals(&without_attributes(errors)));
     let parts = texts.flat_map(|text| fixed_parts(&text).map(str::to_owned).collect::<Vec<_>>());
     parts.filter(|part| part.len() > 8 && part.contains(' ')).collect()
 }

@@ -109,7 +109,7 @@ fn every_error_is_on_the_page_of_messages() {
         errors.into_iter().chain(panics).filter(|text| !page.contains(&plain(text))).collect();
     for source in messages::ASSEMBLED {
         let parts = messages::parts(source);
-        assert!(!parts.is_empty(), "{source} has no texts");
+        assert!(!parts.is_empty(), "{source:?} has no texts");
         missing.extend(parts.into_iter().filter(|text| !page.contains(&plain(text))));
     }
     assert!(missing.is_empty(), "docs/messages.md lacks {missing:#?}");
