@@ -25,5 +25,6 @@ mod oracle;
 mod overrides;
 mod reservations;
 mod shadow;
+mod tables;
 mod vectors;
 mod waits;

@@ -12,8 +12,8 @@ use crate::parse::args::{Args, Argument, value_of};
 use crate::parse::by::By;
 use crate::parse::calendar::{Anchor, AnchorDay, LimitWindow, Unit, WEEKDAYS};
 use crate::parse::choice::{Choice, Count, Responses, Spelling};
-use crate::parse::name::{Key, Name};
-use crate::parse::number::{Number, Units};
+use crate::parse::name::{Key, Text};
+use crate::parse::number::Number;
 use crate::parse::request_fn::{Closure, Inputs};
 use crate::parse::tokens::{code_text, path_text};
 use crate::parse::window::Window;
@@ -29,7 +29,7 @@ pub(crate) fn expand(facade: Facade<'_>, handler: &str, index: usize, limit: &Ar
         self::by(facade, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by)))
     });
     let on_missing = choice(facade, value_of(limit.on_missing.as_ref()).copied());
-    let cost = setter("cost", constant(limit.cost.as_ref()));
+    let cost = setter("cost", limit.cost.as_ref());
     let count = value_of(limit.count.as_ref()).and_then(|count| self::count(facade, count));
     let text = text(facade, limit);
     quote_spanned!(Span::mixed_site()=> #start #by #on_missing #cost #count #text)
@@ -41,7 +41,7 @@ fn text(facade: Facade<'_>, limit: &Args) -> Option<TokenStream> {
     let private = facade.private(site);
     let by = limit.caller().filter(|by| !matches!(by, By::Ip)).map(By::text);
     let count = value_of(limit.count.as_ref()).and_then(count_text);
-    let has_dynamic_cost = value_of(limit.cost.as_ref()).and_then(Units::per_request).is_some();
+    let has_dynamic_cost = value_of(limit.cost.as_ref()).and_then(Number::per_request).is_some();
     let fields = [
         by.map(|by| quote!(by: #by)),
         count.map(|count| quote!(count: #count)),
@@ -88,7 +88,7 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
         },
         string_literal,
     );
-    let max = setter("max", constant(limit.max.as_ref()));
+    let max = setter("max", limit.max.as_ref());
     let window = value_of(limit.window.as_ref()).map(|window| match window {
         LimitWindow::Length(window) => duration("window", window),
         LimitWindow::Calendar(unit, span) => calendar(facade, *unit, *span, limit),
@@ -97,8 +97,8 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
         None => choice(facade, value_of(limit.algorithm.as_ref()).copied()),
         Some(only) => Some(variant_setter(facade, "algorithm", "Algorithm", only)),
     };
-    let sub_windows = setter("sub_windows", value_of(limit.sub_windows.as_ref()));
-    let burst = setter("burst", value_of(limit.burst.as_ref()));
+    let sub_windows = setter("sub_windows", limit.sub_windows.as_ref());
+    let burst = setter("burst", limit.burst.as_ref());
     let name = value_of(limit.name.as_ref()).map(|name| {
         let name = string_literal(name);
         quote_spanned!(site=> .name(#name))
@@ -119,16 +119,12 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
     let lease = value_of(limit.lease.as_ref()).map(|lease| duration("lease", lease));
 
     // rustc reports a wrong number at the whole chain, from its first token to its last.
-    let span = constant_span([
-        constant(limit.max.as_ref()),
-        value_of(limit.sub_windows.as_ref()),
-        value_of(limit.burst.as_ref()),
-    ]);
+    let span = constant_span([&limit.max, &limit.sub_windows, &limit.burst]);
     let private = facade.private(span);
     let rule = quote_spanned! {span=>
         #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error #block #mode #lease
     };
-    let has_dynamic_max = value_of(limit.max.as_ref()).and_then(Units::per_request).is_some();
+    let has_dynamic_max = value_of(limit.max.as_ref()).and_then(Number::per_request).is_some();
     let has_dynamic_anchor = value_of(limit.anchor.as_ref()).and_then(Anchor::per_request).is_some();
     let limit = if has_dynamic_max || has_dynamic_anchor {
         quote_spanned! {span=>
@@ -151,23 +147,15 @@ fn default_key(handler: &str, index: usize) -> String {
     if index == 0 { name } else { format!("{name}#{}", index + 1) }
 }
 
-/// The number, unless it is chosen per request.
-fn constant(units: Option<&Argument<Units>>) -> Option<&Number> {
-    match value_of(units)? {
-        Units::Fixed(number) => Some(number),
-        Units::PerRequest(_) => None,
-    }
-}
-
-fn string_literal(name: &Name) -> TokenStream {
+fn string_literal(name: &Text) -> TokenStream {
     let mut literal = Literal::string(&name.text);
     literal.set_span(located(name.span));
     literal.into_token_stream()
 }
 
-/// `.name(number)`.
-fn setter(name: &str, number: Option<&Number>) -> Option<TokenStream> {
-    Some(match number? {
+/// `.name(number)`, unless the number is chosen per request.
+fn setter(name: &str, number: Option<&Argument<Number>>) -> Option<TokenStream> {
+    Some(match value_of(number)? {
         Number::Literal { value, span } => {
             let span = located(*span);
             let name = Ident::new(name, span);
@@ -180,6 +168,7 @@ fn setter(name: &str, number: Option<&Number>) -> Option<TokenStream> {
             let name = Ident::new(name, span);
             quote_spanned!(span=> .#name(#constant))
         }
+        Number::PerRequest(_) => return None,
     })
 }
 
@@ -220,8 +209,7 @@ fn calendar(facade: Facade<'_>, unit: Unit, span: Span, limit: &Args) -> TokenSt
 pub(crate) fn calendar_of(facade: Facade<'_>, days: &TokenStream, span: Span, limit: &Args) -> TokenStream {
     let private = facade.private(span);
     let zone = value_of(limit.zone.as_ref()).map(|zone| {
-        let mut name = Literal::string(&zone.text);
-        name.set_span(located(zone.span));
+        let name = string_literal(zone);
         quote_spanned!(span=> .in_zone(#name))
     });
     quote_spanned!(span=> #private::Calendar::#days #zone)
@@ -243,10 +231,10 @@ fn choice<T: Choice>(facade: Facade<'_>, choice: Option<T>) -> Option<TokenStrea
 
 /// The span of the only const expression among `numbers`. Literals have been checked, so only a const expression can
 /// still be wrong. With several of them it is the span of the attribute, and the message names the wrong one.
-fn constant_span<'a>(numbers: impl IntoIterator<Item = Option<&'a Number>>) -> Span {
-    let mut constants = numbers.into_iter().flatten().filter_map(|number| match number {
+fn constant_span(numbers: [&Option<Argument<Number>>; 3]) -> Span {
+    let mut constants = numbers.into_iter().filter_map(|number| match value_of(number.as_ref())? {
         Number::Constant(constant) => Some(located_at_start(constant)),
-        Number::Literal { .. } => None,
+        Number::Literal { .. } | Number::PerRequest(_) => None,
     });
     match (constants.next(), constants.next()) {
         (Some(only), None) => only,

@@ -5,11 +5,10 @@ use quote::ToTokens;
 use syn::{Expr, ExprPath, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::expr::{describe, literal, ungrouped};
+use crate::parse::expr::{describe, literal};
 
 /// Reads the path of a `static` or `const` policy. The compiler checks its type.
 pub(crate) fn policy(value: Expr, diagnostics: &mut Diagnostics) -> Result<ExprPath, Reported> {
-    let value = ungrouped(value);
     let meant = match &value {
         Expr::Path(path) => return Ok(path.clone()),
         Expr::Reference(reference) => match &*reference.expr {
@@ -43,7 +42,6 @@ pub(crate) fn is_constant(path: &ExprPath) -> bool {
 
 /// Reads the name of the handler's own function.
 pub(crate) fn inner(value: Expr, diagnostics: &mut Diagnostics) -> Result<Ident, Reported> {
-    let value = ungrouped(value);
     if let Expr::Path(path) = &value
         && let Some(name) = path.path.get_ident()
     {
@@ -63,7 +61,6 @@ pub(crate) fn inner(value: Expr, diagnostics: &mut Diagnostics) -> Result<Ident,
 
 /// Reads the path of the facade.
 pub(crate) fn facade(value: Expr, diagnostics: &mut Diagnostics) -> Result<ExprPath, Reported> {
-    let value = ungrouped(value);
     let fault = match &value {
         Expr::Path(path) if path.qself.is_none() && is_plain(&path.path) => {
             let text = path.to_token_stream().to_string().replace(' ', "");

@@ -168,16 +168,16 @@ fn form(handler: &Ident, place: Place<'_>, inner: Option<&Ident>) -> Form {
 fn check_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<(), Reported> {
     let mut sound = Ok(());
     let name = &signature.ident;
-    if let Some(token) = &signature.constness {
-        sound =
-            Err(diagnostics.error(token, format!("a handler cannot be `const`: write `async fn {name}`")));
-    }
-    if let syn::Safety::Unsafe(token) = &signature.safety {
-        sound =
-            Err(diagnostics.error(token, format!("a handler cannot be `unsafe`: write `async fn {name}`")));
-    }
-    if let Some(abi) = &signature.abi {
-        sound = Err(diagnostics.error(abi, format!("a handler cannot be `extern`: write `async fn {name}`")));
+    let safety = if let syn::Safety::Unsafe(token) = &signature.safety { Some(token) } else { None };
+    for (qualifier, word) in [
+        (signature.constness.as_ref().map(|token| token as &dyn ToTokens), "const"),
+        (safety.map(|token| token as _), "unsafe"),
+        (signature.abi.as_ref().map(|abi| abi as _), "extern"),
+    ] {
+        if let Some(qualifier) = qualifier {
+            let message = format!("a handler cannot be `{word}`: write `async fn {name}`");
+            sound = Err(diagnostics.error(qualifier, message));
+        }
     }
     if signature.asyncness.is_none() {
         sound = Err(diagnostics.error(
