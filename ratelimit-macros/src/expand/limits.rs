@@ -8,6 +8,7 @@ use crate::bounds::is_name;
 use crate::expand::closure_fn;
 use crate::expand::paths::Facade;
 use crate::kind::Kind;
+use crate::parse::args::table::with_arguments;
 use crate::parse::args::{Args, Argument, value_of};
 use crate::parse::by::By;
 use crate::parse::calendar::{Anchor, AnchorDay, LimitWindow, Unit, WEEKDAYS};
@@ -28,9 +29,10 @@ pub(crate) fn expand(facade: Facade<'_>, handler: &str, index: usize, limit: &Ar
     let by = limit.caller().filter(|by| !matches!(by, By::Ip)).and_then(|by| {
         self::by(facade, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by)))
     });
-    let on_missing = choice(facade, value_of(limit.on_missing.as_ref()).copied());
-    let cost = setter("cost", limit.cost.as_ref());
-    let count = value_of(limit.count.as_ref()).and_then(|count| self::count(facade, count));
+    let on_missing =
+        value_of(limit.on_missing.as_ref()).map(|value| value.setter("on_missing", facade, limit));
+    let cost = value_of(limit.cost.as_ref()).map(|value| value.setter("cost", facade, limit));
+    let count = value_of(limit.count.as_ref()).map(|count| self::count(facade, count, limit));
     let text = text(facade, limit);
     quote_spanned!(Span::mixed_site()=> #start #by #on_missing #cost #count #text)
 }
@@ -88,23 +90,8 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
         },
         string_literal,
     );
-    let max = setter("max", limit.max.as_ref());
-    let window = value_of(limit.window.as_ref()).map(|window| match window {
-        LimitWindow::Length(window) => duration("window", window),
-        LimitWindow::Calendar(unit, span) => calendar(facade, *unit, *span, limit),
-    });
-    let algorithm = match limit.kind.only_algorithm() {
-        None => choice(facade, value_of(limit.algorithm.as_ref()).copied()),
-        Some(only) => Some(variant_setter(facade, "algorithm", "Algorithm", only)),
-    };
-    let sub_windows = setter("sub_windows", limit.sub_windows.as_ref());
-    let burst = setter("burst", limit.burst.as_ref());
-    let name = value_of(limit.name.as_ref()).map(|name| {
-        let name = string_literal(name);
-        quote_spanned!(site=> .name(#name))
-    });
     // Clients do not see the module path.
-    let shown = (given_key.is_none() && name.is_none()).then(|| {
+    let shown = (given_key.is_none() && limit.name.is_none()).then(|| {
         let private = facade.private(site);
         // Nearly every name is a key as it is: what the compiler need not compute.
         if is_name(&default_key) {
@@ -113,16 +100,14 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
             quote_spanned!(site=> .with_public_name(#private::DefaultKey::new(#default_key).as_str()))
         }
     });
-    let on_error = choice(facade, value_of(limit.on_error.as_ref()).copied());
-    let block = value_of(limit.block.as_ref()).map(|block| duration("block", block));
-    let mode = choice(facade, value_of(limit.mode.as_ref()).copied());
-    let lease = value_of(limit.lease.as_ref()).map(|lease| duration("lease", lease));
-
+    let setters = setters(facade, limit);
+    let only_algorithm =
+        limit.kind.only_algorithm().map(|only| variant_setter(facade, "algorithm", "Algorithm", only));
     // rustc reports a wrong number at the whole chain, from its first token to its last.
     let span = constant_span([&limit.max, &limit.sub_windows, &limit.burst]);
     let private = facade.private(span);
     let rule = quote_spanned! {span=>
-        #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error #block #mode #lease
+        #private::Policy::builder(#key) #setters #only_algorithm
     };
     let has_dynamic_max = value_of(limit.max.as_ref()).and_then(Number::per_request).is_some();
     let has_dynamic_anchor = value_of(limit.anchor.as_ref()).and_then(Anchor::per_request).is_some();
@@ -153,31 +138,80 @@ fn string_literal(name: &Text) -> TokenStream {
     literal.into_token_stream()
 }
 
-/// `.name(number)`, unless the number is chosen per request.
-fn setter(name: &str, number: Option<&Argument<Number>>) -> Option<TokenStream> {
-    Some(match value_of(number)? {
-        Number::Literal { value, span } => {
-            let span = located(*span);
-            let name = Ident::new(name, span);
-            let mut value = Literal::u64_suffixed(*value);
-            value.set_span(span);
-            quote_spanned!(span=> .#name(#value))
-        }
-        Number::Constant(constant) => {
-            let span = located_at_start(constant);
-            let name = Ident::new(name, span);
-            quote_spanned!(span=> .#name(#constant))
-        }
-        Number::PerRequest(_) => return None,
-    })
+/// The setters of the builder of a policy, for the given arguments.
+fn setters(facade: Facade<'_>, limit: &Args) -> TokenStream {
+    macro_rules! of_each {
+        ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $read:expr, [$($alias:literal),*] $(, $why:literal)?;)*) => {
+            [$(of_one!($of, $field, $name)),*]
+        };
+    }
+    macro_rules! of_one {
+        (Policy, $field:ident, $name:literal) => {
+            value_of(limit.$field.as_ref()).map(|value| value.setter($name, facade, limit))
+        };
+        ($of:ident, $field:ident, $name:literal) => {
+            None
+        };
+    }
+    with_arguments!(of_each).into_iter().flatten().collect()
 }
 
-/// `.name(duration)`.
-fn duration(name: &str, window: &Window) -> TokenStream {
-    let span = located(window.span);
+/// A value that a setter of the same name takes.
+trait Setter {
+    /// `.name(value)`, or nothing for the default of the builder.
+    fn setter(&self, name: &str, facade: Facade<'_>, limit: &Args) -> TokenStream;
+}
+
+impl Setter for Number {
+    fn setter(&self, name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
+        match self {
+            Self::Literal { value, span } => {
+                let mut value = Literal::u64_suffixed(*value);
+                value.set_span(located(*span));
+                call(name, located(*span), &value)
+            }
+            Self::Constant(constant) => call(name, located_at_start(constant), constant),
+            Self::PerRequest(_) => TokenStream::new(),
+        }
+    }
+}
+
+impl Setter for Window {
+    fn setter(&self, name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
+        let (span, micros) = (located(self.span), Literal::u64_suffixed(self.micros));
+        call(name, span, &quote_spanned!(span=> ::core::time::Duration::from_micros(#micros)))
+    }
+}
+
+impl Setter for LimitWindow {
+    fn setter(&self, name: &str, facade: Facade<'_>, limit: &Args) -> TokenStream {
+        match self {
+            Self::Length(window) => window.setter(name, facade, limit),
+            Self::Calendar(unit, span) => calendar(facade, *unit, *span, limit),
+        }
+    }
+}
+
+impl Setter for Text {
+    fn setter(&self, name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
+        call(name, Span::mixed_site(), &string_literal(self))
+    }
+}
+
+impl<T: Choice> Setter for T {
+    fn setter(&self, name: &str, facade: Facade<'_>, _: &Args) -> TokenStream {
+        let Spelling { name: value, variant, .. } = self.spelling();
+        if value == T::default().spelling().name {
+            return TokenStream::new();
+        }
+        variant_setter(facade, name, T::TYPE, variant)
+    }
+}
+
+/// `.name(value)`.
+fn call(name: &str, span: Span, value: &impl ToTokens) -> TokenStream {
     let name = Ident::new(name, span);
-    let micros = Literal::u64_suffixed(window.micros);
-    quote_spanned!(span=> .#name(::core::time::Duration::from_micros(#micros)))
+    quote_spanned!(span=> .#name(#value))
 }
 
 /// `.calendar(Calendar::month(15).in_zone("Europe/Berlin"))`; from the first day if that is chosen per request.
@@ -202,7 +236,7 @@ fn calendar(facade: Facade<'_>, unit: Unit, span: Span, limit: &Args) -> TokenSt
         }
     };
     let calendar = calendar_of(facade, &days, span, limit);
-    quote_spanned!(span=> .calendar(#calendar))
+    call("calendar", span, &calendar)
 }
 
 /// `Calendar::month(15).in_zone("Europe/Berlin")`, where `days` is the part before the zone.
@@ -219,14 +253,8 @@ pub(crate) fn calendar_of(facade: Facade<'_>, days: &TokenStream, span: Span, li
 fn variant_setter(facade: Facade<'_>, setter: &str, ty: &str, variant: &str) -> TokenStream {
     let site = Span::mixed_site();
     let private = facade.private(site);
-    let (setter, ty, variant) = (Ident::new(setter, site), Ident::new(ty, site), Ident::new(variant, site));
-    quote_spanned!(site=> .#setter(#private::#ty::#variant))
-}
-
-/// `.mode(Mode::Shadow)`, unless it is the default.
-fn choice<T: Choice>(facade: Facade<'_>, choice: Option<T>) -> Option<TokenStream> {
-    let Spelling { name, variant, .. } = choice?.spelling();
-    (name != T::default().spelling().name).then(|| variant_setter(facade, T::ARGUMENT, T::TYPE, variant))
+    let (ty, variant) = (Ident::new(ty, site), Ident::new(variant, site));
+    call(setter, site, &quote_spanned!(site=> #private::#ty::#variant))
 }
 
 /// The span of the only const expression among `numbers`. Literals have been checked, so only a const expression can
@@ -288,11 +316,11 @@ pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream>
     })
 }
 
-fn count(facade: Facade<'_>, count: &Responses) -> Option<TokenStream> {
+fn count(facade: Facade<'_>, count: &Responses, limit: &Args) -> TokenStream {
     match count {
-        Responses::Named(count) => choice(facade, Some(*count)),
-        Responses::Closure(when) => Some(count_when(facade, when)),
-        Responses::Function(when) => Some(count_when(facade, when)),
+        Responses::Named(count) => count.setter("count", facade, limit),
+        Responses::Closure(when) => count_when(facade, when),
+        Responses::Function(when) => count_when(facade, when),
     }
 }
 
@@ -300,5 +328,5 @@ fn count(facade: Facade<'_>, count: &Responses) -> Option<TokenStream> {
 fn count_when(facade: Facade<'_>, when: &impl ToTokens) -> TokenStream {
     let span = located_at_start(when);
     let private = facade.private(span);
-    quote_spanned!(span=> .count(#private::Count::When(#when)))
+    call("count", span, &quote_spanned!(span=> #private::Count::When(#when)))
 }

@@ -32,18 +32,12 @@ pub(crate) enum Anchor {
 impl Anchor {
     /// The constant day.
     pub(crate) fn fixed(&self) -> Option<AnchorDay> {
-        match self {
-            Self::Fixed(day, _) => Some(*day),
-            Self::PerRequest(_) => None,
-        }
+        if let Self::Fixed(day, _) = self { Some(*day) } else { None }
     }
 
     /// The code that chooses the day per request.
     pub(crate) fn per_request(&self) -> Option<&RequestFn> {
-        match self {
-            Self::Fixed(..) => None,
-            Self::PerRequest(function) => Some(function),
-        }
+        if let Self::PerRequest(function) = self { Some(function) } else { None }
     }
 }
 

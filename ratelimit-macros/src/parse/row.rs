@@ -3,10 +3,11 @@
 use crate::kind::Kind;
 
 /// What an argument describes.
-#[derive(PartialEq, Eq)]
 pub(crate) enum Of {
-    /// A policy: with `policy = PATH` it is written there.
+    /// A policy, whose builder has a setter of this name: with `policy = PATH` it is written there.
     Policy,
+    /// A policy as well, written with the start of the builder or with another argument.
+    Part,
     Limit,
     Handler,
 }
@@ -26,6 +27,11 @@ impl Row {
     /// Whether the attribute has this argument.
     pub(crate) fn is_of(&self, kind: Kind) -> bool {
         kind == Kind::Rate || self.rate_only.is_none()
+    }
+
+    /// Whether `policy` replaces it.
+    pub(crate) fn is_of_policy(&self) -> bool {
+        matches!(self.of, Of::Policy | Of::Part)
     }
 
     /// The message about an argument that `#[concurrency_limit]` does not have.

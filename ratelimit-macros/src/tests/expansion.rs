@@ -125,7 +125,7 @@ fn every_argument_is_written_out() {
         limits,
         [format!(
             "{P}::HandlerLimit::new({P}::Policy::builder(\"k\").max(16u64)\
-             .window(::core::time::Duration::from_micros(60000000u64)).sub_windows(6u64).name(\"n\").build())\
+             .window(::core::time::Duration::from_micros(60000000u64)).name(\"n\").sub_windows(6u64).build())\
              .by({P}::By::Function(|__rate_limit_request:&{P}::HttpRequest|\
              {{{P}::IntoCaller::into_caller(a::b(__rate_limit_request))}})).cost(5u64){}",
             source("by:\"a::b\"")

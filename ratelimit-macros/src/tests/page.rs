@@ -8,7 +8,6 @@ use crate::kind::Kind;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::args::table::{ARGUMENTS, arguments_of};
 use crate::parse::choice::{Choice, Count, Mode, OnError, OnMissing};
-use crate::parse::row::Of;
 use crate::parse::window::grammar;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/attribute.md");
@@ -127,7 +126,7 @@ fn the_documentation_tells_which_arguments_belong_to_what() {
         let Some(policy) = rows.iter().find(|row| row[0] == "`policy`") else { continue };
         let (_, parts) =
             policy[1].split_once("replaces").or_else(|| policy[1].split_once("instead of")).unwrap();
-        let of_policy = arguments_of(kind).filter(|row| row.of == Of::Policy);
+        let of_policy = arguments_of(kind).filter(|row| row.is_of_policy());
         assert_eq!(words(parts), sorted(of_policy.map(|row| row.name)), "{place}, the row of `policy`");
     }
     let documentation = include_str!("../lib.rs").replace("\n///", "");

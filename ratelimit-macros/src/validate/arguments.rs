@@ -60,10 +60,7 @@ fn check_algorithm_has(argument: &Argument<Number>, args: &Args, diagnostics: &m
 
 /// The literal of an argument or its default. `None` for any other number, and for a wrong value.
 fn literal(argument: Option<&Argument<Number>>, default: Option<u64>) -> Option<u64> {
-    match argument {
-        None => default,
-        Some(argument) => argument.value.as_ref().ok().and_then(Number::literal),
-    }
+    argument.map_or(default, |argument| argument.value.as_ref().ok().and_then(Number::literal))
 }
 
 fn micros(args: &Args) -> Option<u64> {

@@ -94,10 +94,7 @@ fn count(args: &Args) -> Option<CountIdentity<'_>> {
 }
 
 fn number(argument: Option<&Argument<Number>>, default: u64) -> Option<String> {
-    match argument {
-        None => Some(default.to_string()),
-        Some(argument) => argument.value.as_ref().ok().map(text),
-    }
+    argument.map_or_else(|| Some(default.to_string()), |argument| argument.value.as_ref().ok().map(text))
 }
 
 fn text(number: &Number) -> String {
