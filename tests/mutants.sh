@@ -80,7 +80,7 @@ store() {
 facade() {
   local src=ratelimit-actix/src
   local files="$src/address.rs $src/address/*.rs $src/caller.rs $src/caller/*.rs $src/response/headers.rs
-    $src/response/headers/*.rs $src/quotas/quota.rs $src/handler/by.rs $src/handler/default_key.rs"
+    $src/response/headers/*.rs $src/quotas/quota.rs $src/handler/limit.rs $src/handler/default_key.rs"
   automatic facade 1 ratelimit-actix "$files" '' '--lib'
   automatic facade 2 ratelimit-actix "$files" \
     '--test-package tests -C=--test=http -C=--test=attribute' ''
@@ -204,7 +204,7 @@ add_switch() {
     { echo "error: $1: $2: the text overlaps that of another mutation; give both the same text" >&2; exit 1; }
   replace "$1" "$from" "$to"
   # A switch cannot be read in a `const fn`.
-  case $1 in */store/redis/* | */outcome/* | */response/*) sed -i 's/\bconst fn /fn /' "$tree/$1" ;; esac
+  case $1 in */store/redis/* | */outcome/* | */check.rs | */reservation.rs | */response/*) sed -i 's/\bconst fn /fn /' "$tree/$1" ;; esac
 }
 
 # run_tests NUMBER "BINARY .." [FILTER ..]: runs tests with the mutation of this number, or without one.

@@ -1,13 +1,15 @@
 //! The operator's scope: a page and JSON about every limit of this process.
 
 mod look;
-mod sampler;
-mod token;
 mod view;
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
 use std::fmt;
+use std::hash::BuildHasher;
 use std::rc::Rc;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use actix_web::dev::{AppService, HttpServiceFactory, Payload};
 use actix_web::http::header::{
@@ -15,12 +17,14 @@ use actix_web::http::header::{
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use actix_web::http::{Method, StatusCode};
-use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, rt, web};
 use ratelimit_core::RateLimiter;
+use ratelimit_core::stats::BAR_SECONDS;
 use serde::Serialize;
+use tokio::task::JoinHandle;
+use tokio::time::{self, MissedTickBehavior};
 
 use self::look::{Fields, LookError, LookView, Subject};
-use self::sampler::Sampler;
 
 /// Makes the services of the operator's scope: a page and JSON about every limit.
 ///
@@ -214,7 +218,7 @@ impl Services {
             Endpoint::Callers => {
                 json(StatusCode::OK, &view::callers(limiter, CALLERS_IN_JSON, *show_callers))
             }
-            Endpoint::Token => asset("text/plain; charset=utf-8", token::token()),
+            Endpoint::Token => asset("text/plain; charset=utf-8", token()),
             Endpoint::Look | Endpoint::Reset => match self.caller(endpoint, req, payload).await {
                 Ok(view) => json(StatusCode::OK, &view),
                 Err(error) => json_error(&error),
@@ -231,7 +235,7 @@ impl Services {
     ) -> Result<LookView, LookError> {
         let form = web::Form::<Fields>::from_request(req, &mut payload).await;
         let fields = form.map_err(|_| LookError::Form)?;
-        if !token::is_same_origin(req, fields.token.as_deref()) {
+        if !is_same_origin(req, fields.token.as_deref()) {
             return Err(LookError::Token);
         }
         let limiter = &self.admin.limiter;
@@ -262,4 +266,79 @@ fn json(status: StatusCode, view: &impl Serialize) -> HttpResponse {
 
 fn json_error(error: &LookError) -> HttpResponse {
     json(error.status(), &BTreeMap::from([("error", error.to_string())]))
+}
+
+/// A task that ends with this value. Each worker has one. The first that notices the end of a bar ends it for all.
+struct Sampler(JoinHandle<()>);
+
+impl Sampler {
+    fn start(limiter: &RateLimiter) -> Self {
+        let limiter = limiter.clone();
+        Self(rt::spawn(async move {
+            // Several times per bar, so that one that comes late is in time.
+            let mut ticks = time::interval(Duration::from_secs(BAR_SECONDS) / 5);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+            loop {
+                ticks.tick().await;
+                limiter.stats().sample();
+            }
+        }))
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Field of requests that carry the token and are not forms.
+const FIELD: &str = "x-csrf-token";
+
+/// The token of this process: 32 hexadecimal digits. Another site cannot read it from the page, so it cannot send it.
+fn token() -> &'static str {
+    static TOKEN: OnceLock<String> = OnceLock::new();
+    TOKEN.get_or_init(|| {
+        // The standard library's own source of random keys for hash tables.
+        let half = || RandomState::new().hash_one(0_u8);
+        format!("{:016x}{:016x}", half(), half())
+    })
+}
+
+/// Whether a request comes from a page of this scope: with the token, and not from another site.
+fn is_same_origin(req: &HttpRequest, sent: Option<&str>) -> bool {
+    let field = |name| req.headers().get(name).and_then(|value| value.to_str().ok());
+    let is_own = field("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
+    is_own && sent.or_else(|| field(FIELD)).is_some_and(is_token)
+}
+
+/// Compares in a time that does not depend on where the texts differ.
+fn is_token(sent: &str) -> bool {
+    let (sent, token) = (sent.as_bytes(), token().as_bytes());
+    let differences = sent.iter().zip(token).fold(0, |differences, (one, other)| differences | (one ^ other));
+    sent.len() == token.len() && differences == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn only_the_token_from_the_same_site_is_accepted() {
+        let plain = TestRequest::default().to_http_request();
+        assert!(is_same_origin(&plain, Some(token())));
+        for wrong in ["", &token()[1..], &format!("{}0", token()), &"0".repeat(32)] {
+            assert!(!is_same_origin(&plain, Some(wrong)), "{wrong}");
+        }
+        assert!(!is_same_origin(&plain, None));
+        let with_field = TestRequest::default().insert_header((FIELD, token())).to_http_request();
+        assert!(is_same_origin(&with_field, None));
+        assert!(!is_same_origin(&with_field, Some("")), "the form's field counts");
+        for (site, is_accepted) in [("same-origin", true), ("cross-site", false), ("same-site", false)] {
+            let req = TestRequest::default().insert_header(("Sec-Fetch-Site", site)).to_http_request();
+            assert_eq!(is_same_origin(&req, Some(token())), is_accepted, "{site}");
+        }
+    }
 }

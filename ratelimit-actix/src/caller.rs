@@ -11,21 +11,13 @@
 //! }
 //! ```
 
-pub(crate) mod client_ip;
 mod composite;
-pub(crate) mod into_caller;
 #[cfg(any(feature = "admin", feature = "overrides"))]
 pub(crate) mod notation;
-pub(crate) mod on_missing;
-mod path_param;
-pub(crate) mod principal;
+pub(crate) mod of_request;
 pub(crate) mod reset;
 pub(crate) mod value;
 
-pub use self::client_ip::ip;
-pub(crate) use self::client_ip::{by_address, is_exempt};
-pub(crate) use self::into_caller::IntoCaller;
-pub(crate) use self::on_missing::{MissingCallerError, OnMissing};
-pub use self::path_param::path_param;
-pub use self::principal::{principal, principal_or_ip};
-pub(crate) use self::value::Caller;
+pub(crate) use self::of_request::{by_address, is_exempt};
+pub use self::of_request::{ip, path_param, principal, principal_or_ip};
+pub(crate) use self::value::{Caller, IntoCaller, MissingCallerError, OnMissing};

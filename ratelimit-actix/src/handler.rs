@@ -1,16 +1,9 @@
 //! The run-time half of the attribute: what its expansion calls around a limited handler.
 
 pub(crate) mod bounds;
-pub(crate) mod by;
-pub(crate) mod computed;
 pub(crate) mod default_key;
 pub(crate) mod dynamic;
 pub(crate) mod limit;
 pub(crate) mod registry;
 pub(crate) mod request;
-pub(crate) mod request_fn;
-pub(crate) mod shared_counts;
 pub(crate) mod sole_limiter;
-pub(crate) mod source_text;
-#[cfg(feature = "calendar")]
-mod zones;

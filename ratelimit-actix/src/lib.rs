@@ -136,19 +136,17 @@ pub use ratelimit_macros::rate_limit;
 pub use crate::address::ForwardedHeader;
 #[cfg(feature = "admin")]
 pub use crate::admin::{Admin, admin};
-pub use crate::caller::client_ip::client_ip;
-pub use crate::caller::into_caller::IntoCaller;
-pub use crate::caller::on_missing::OnMissing;
-pub use crate::caller::principal::Principal;
+pub use crate::caller::of_request::{Principal, client_ip};
 pub use crate::caller::reset::reset_caller;
-pub use crate::caller::value::Caller;
+pub use crate::caller::value::{Caller, IntoCaller, OnMissing};
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
-pub use crate::handler::registry::{DeclaredLimit, declared_limits};
-pub use crate::handler::shared_counts::{DeclaredLimitsError, SharedCount, check_declared_limits};
+pub use crate::handler::registry::{
+    DeclaredLimit, DeclaredLimitsError, SharedCount, check_declared_limits, declared_limits,
+};
 pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareService};
 #[cfg(feature = "utoipa")]
 pub use crate::openapi::{RateLimitResponses, UnclearOperationsError};
-pub use crate::overrides::plan::IntoPlan;
+pub use crate::overrides::IntoPlan;
 pub use crate::quotas::{LimitCharge, Quota, Quotas, SettleError, SettleOnDrop, UsageCounter};
 pub use crate::response::{
     BodyStyle, HeaderStyle, MissingCaller, RateLimited, Rejection, RejectionInfo, Unavailable,

@@ -21,8 +21,9 @@ use self::filter::Filter;
 pub use self::limit::Limit;
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::applied_limits;
-use crate::decision::respond::{reject, write_quotas};
-use crate::decision::{Admission, AdmissionResult, decide_by_store, is_counted, try_decide};
+use crate::decision::{
+    Admission, AdmissionResult, decide_by_store, is_counted, reject, try_decide, write_quotas,
+};
 use crate::quotas::Quotas;
 use crate::request::nearest_limiter;
 use crate::response::{Held, hold, keep};
@@ -164,7 +165,7 @@ impl Settings {
         if !is_counted(req, config) || !self.filter.applies_to(req) {
             return Admission::Ready(Some(Ok(Held::default())));
         }
-        let limiter = nearest_limiter::nearest(req);
+        let limiter = nearest_limiter(req);
         let result = match applied_limits(req, config, limiter, &self.limits) {
             Ok(mut limits) => match try_decide(req, config, limiter, &mut limits) {
                 Some(result) => result,

@@ -1,14 +1,9 @@
 //! What was decided about one request: by the limits of its handler and by those of the middleware around it.
 
 mod applied_limit;
-mod left_out;
 mod limit_charge;
-mod policy_ref;
 mod quota;
-mod refund;
 mod request_extension;
-mod settle_error;
-mod settle_on_drop;
 mod settlement;
 
 use std::cell::RefCell;
@@ -18,17 +13,16 @@ use ratelimit_core::{Check, GroupOutcome, Outcome, RateLimiter, StoreError};
 use smallvec::SmallVec;
 
 pub use self::applied_limit::Count;
-pub(crate) use self::applied_limit::{AppliedLimit, AppliedLimits, Partition};
-use self::left_out::LeftOut;
-pub(crate) use self::left_out::{note_not_counted, note_skipped};
-pub use self::limit_charge::LimitCharge;
-pub(crate) use self::policy_ref::{NamedPolicy, PolicyRef};
+use self::applied_limit::LeftOut;
+pub(crate) use self::applied_limit::{
+    AppliedLimit, AppliedLimits, NamedPolicy, Partition, PolicyRef, note_not_counted, note_skipped,
+};
+pub use self::limit_charge::{LimitCharge, SettleError};
 pub use self::quota::Quota;
 pub(crate) use self::quota::{tightest, told};
 pub(crate) use self::request_extension::{all_quotas, has_uncounted, with_quotas};
-pub use self::settle_error::SettleError;
-pub use self::settle_on_drop::{SettleOnDrop, UsageCounter};
-use crate::request::deadline::RequestDeadline;
+pub use self::settlement::{SettleOnDrop, UsageCounter};
+use crate::request::RequestDeadline;
 
 /// The quotas of limits that were checked together.
 type QuotaGroup = SmallVec<[Quota; 1]>;

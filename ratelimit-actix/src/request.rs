@@ -1,4 +1,64 @@
 //! Facts of a request that need no limit: its limiter, and the time it may wait.
 
-pub(crate) mod deadline;
-pub(crate) mod nearest_limiter;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use actix_web::dev::Extensions;
+use actix_web::rt::time::Instant;
+use actix_web::{HttpRequest, web};
+use ratelimit_core::__private_0_1::help;
+use ratelimit_core::RateLimiter;
+
+/// The limiter of programs that register none. A declared limit must hold, so a missing limiter is a warning and not an error.
+static LAST_RESORT: LazyLock<RateLimiter> = LazyLock::new(|| {
+    tracing::warn!(
+        help = help("no-limiter"),
+        "no rate limiter is registered, so limits are counted in this process only; make one and register it with \
+         `App::app_data(limiter.clone())` or `limiter.install()`, for example \
+         `let limiter = RateLimiter::in_memory();`"
+    );
+    RateLimiter::in_memory()
+});
+
+/// The nearest limiter around the handler (resource, scope, app), then the installed one, then the last resort.
+///
+/// Actix finds the nearest value of one type, but cannot say which of two types is nearer. `web::Data` comes first, so that
+/// the usual form costs one look-up.
+pub(crate) fn nearest_limiter(req: &HttpRequest) -> &RateLimiter {
+    if let Some(limiter) = req.app_data::<web::Data<RateLimiter>>() {
+        return limiter;
+    }
+    let plain = req.app_data::<RateLimiter>().or_else(|| RateLimiter::installed());
+    plain.unwrap_or_else(|| &LAST_RESORT)
+}
+
+/// The time that one HTTP request has waited for stores so far. An extension of the request, shared by its clones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequestDeadline {
+    waited: Rc<Cell<Duration>>,
+}
+
+impl RequestDeadline {
+    /// That of the request to which the extensions belong.
+    pub(crate) fn of(extensions: &mut Extensions) -> Self {
+        if let Some(deadline) = extensions.get::<Self>() {
+            return deadline.clone();
+        }
+        let deadline = Self::default();
+        extensions.insert(deadline.clone());
+        deadline
+    }
+
+    /// Calls `call` with a limiter whose deadline is what the request has left. With nothing left, a call that needs a round
+    /// trip fails as if the store did not answer.
+    pub(crate) async fn run<T>(&self, limiter: &RateLimiter, call: impl AsyncFnOnce(&RateLimiter) -> T) -> T {
+        // The memory store never waits, and a custom store may have no deadline.
+        let Some(deadline) = limiter.deadline() else { return call(limiter).await };
+        let started = Instant::now();
+        let result = call(&limiter.with_deadline(deadline.saturating_sub(self.waited.get()))).await;
+        self.waited.set(self.waited.get() + started.elapsed());
+        result
+    }
+}

@@ -15,17 +15,14 @@
 mod block;
 mod bytes;
 mod calendar_window;
-mod compact;
 pub(crate) mod concurrency;
 mod decide;
 #[cfg(feature = "redis")]
 pub(crate) mod encoded;
 mod fixed_window;
 mod group;
-mod mul_div;
+mod numbers;
 mod places;
-mod rational;
-mod reader;
 mod shadow;
 mod sliding_window_counter;
 mod sliding_window_log;

@@ -30,19 +30,17 @@
 pub mod cases;
 mod clause;
 mod history;
-mod reference;
-mod setup;
 mod tested;
 
-pub use self::reference::Reference;
-pub use self::setup::clock;
-pub use self::tested::{Fixture, Tested};
+pub use self::cases::random::Reference;
+pub use self::tested::{Fixture, Tested, clock};
 
 /// Makes one test per case of the suite, in modules in the order in which to look at them; see the [module](crate::conformance).
 #[macro_export]
 macro_rules! conformance_suite {
     (store: $store:path, block_on: $block_on:path $(,)?) => {
-        use {$block_on as run_future, $store as store_under_test};
+        use $block_on as run_future;
+        use $store as store_under_test;
         $crate::conformance_suite! { @tests
             step_2_slots:
                 slots_are_held_until_they_are_freed

@@ -1,10 +1,9 @@
 //! The limiter: the facade through which an application checks limits.
 
 mod acquire;
-pub(crate) mod alone;
 mod backend;
 mod builder;
-mod global;
+pub(crate) mod global;
 mod in_force;
 #[cfg(feature = "overrides")]
 mod overridden;

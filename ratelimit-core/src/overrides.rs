@@ -3,28 +3,20 @@
 //! Without the feature `overrides` there are none, and the numbers of the program are in force.
 
 #[cfg(feature = "overrides")]
-mod check;
+pub(crate) mod check;
 #[cfg_attr(not(feature = "overrides"), path = "overrides/absent.rs")]
 pub(crate) mod current;
 #[cfg(feature = "overrides")]
 mod error;
-#[cfg(feature = "overrides")]
-mod file;
 mod in_force;
 #[cfg(feature = "overrides")]
-pub(crate) mod known;
-#[cfg(feature = "overrides")]
-mod lines;
-#[cfg(feature = "overrides")]
 mod read;
+#[cfg(feature = "overrides")]
+mod set;
 #[cfg_attr(
     not(feature = "overrides"),
     allow(dead_code, unreachable_pub, reason = "only overrides have rows")
 )]
-mod row;
-#[cfg(feature = "overrides")]
-mod set;
-#[cfg_attr(not(feature = "overrides"), allow(dead_code, reason = "only overrides have rows"))]
 pub(crate) mod table;
 #[cfg(test)]
 #[cfg(feature = "overrides")]
@@ -35,13 +27,11 @@ mod watch;
 pub(crate) use self::current::Current;
 #[cfg(feature = "overrides")]
 pub use self::error::{OverridesError, Problem};
-#[cfg(feature = "overrides")]
-pub use self::file::MAX_FILE_LEN;
 pub use self::in_force::InForce;
 #[doc(hidden)]
 pub use self::in_force::OverridesStatus;
 #[cfg(feature = "overrides")]
-pub use self::row::Override;
-pub use self::row::{Field, Origin};
+pub use self::set::{LimitOverride, MAX_FILE_LEN, Overrides};
 #[cfg(feature = "overrides")]
-pub use self::set::{LimitOverride, Overrides};
+pub use self::table::Override;
+pub use self::table::{Field, Origin};

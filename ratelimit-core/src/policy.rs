@@ -4,21 +4,16 @@ mod algorithm;
 mod builder;
 #[cfg_attr(not(feature = "calendar"), path = "policy/calendar/absent.rs")]
 pub(crate) mod calendar;
-mod error;
-pub(crate) mod fnv1a;
+pub(crate) mod error;
 mod mode;
-pub(crate) mod name;
 mod named_values;
-mod on_error;
 #[cfg(feature = "serde")]
 mod serde;
-mod state_kind;
+pub(crate) mod state_kind;
 pub(crate) mod suggest;
 #[cfg(test)]
 mod tests;
-pub(crate) mod unknown_value;
 mod window;
-pub(crate) mod window_span;
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -37,15 +32,13 @@ pub use self::calendar::Calendar;
 pub(crate) use self::calendar::KnownCalendar;
 #[cfg(feature = "calendar")]
 pub use self::calendar::{CalendarUnit, UnknownZoneError, Weekday};
-pub use self::error::PolicyError;
-pub use self::mode::Mode;
-pub use self::name::MAX_NAME_LEN;
-use self::name::is_name;
-pub use self::on_error::OnError;
+pub use self::error::{PolicyError, UnknownValueError};
+pub use self::mode::{Mode, OnError};
+pub use self::state_kind::MAX_NAME_LEN;
 pub(crate) use self::state_kind::StateKind;
-pub use self::unknown_value::UnknownValueError;
+use self::state_kind::is_name;
+pub(crate) use self::window::WindowSpan;
 pub use self::window::{MAX_WINDOW, MIN_WINDOW, Window, WindowError};
-pub(crate) use self::window_span::WindowSpan;
 use crate::clock::Timestamp;
 
 /// Largest `max`, `burst` and cost: 10^12.

@@ -1,14 +1,13 @@
 //! Parts that `ratelimit-actix` shares with this crate. Not public: any version may change them.
 
-pub use crate::limiter::alone::{CountsAlone, limiter_id};
+pub use crate::limiter::global::{CountsAlone, limiter_id};
 pub use crate::observe::log::{help, is_first};
-pub use crate::overrides::current::OverridesGuard;
 #[cfg(feature = "overrides")]
-pub use crate::overrides::known::{DeclaredLimits, KnownLimit};
+pub use crate::overrides::check::{DeclaredLimits, KnownLimit};
+pub use crate::overrides::current::OverridesGuard;
 #[cfg(feature = "calendar")]
 pub use crate::policy::calendar::DeclaredZones;
-pub use crate::policy::fnv1a::{FNV_OFFSET, fnv1a};
-pub use crate::policy::name::is_name_byte;
+pub use crate::policy::state_kind::{FNV_OFFSET, fnv1a, is_name_byte};
 use crate::{GroupOutcome, Outcome};
 
 /// The outcome of a group, as `GroupOutcome::new` makes it, in which every outcome keeps its own instant.

@@ -271,8 +271,8 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `inner` | a name under which other code can call the handler's own function | none |
 /// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
 ///
-/// Values have the forms that [`#[rate_limit]`](macro@rate_limit) describes. `window`, `algorithm`, `sub_windows`, `burst`, `cost`,
-/// `block`, `count` and `lease` are compile errors: none of them has a meaning for what runs now.
+/// Values have the forms that [`#[rate_limit]`](macro@rate_limit) describes. `window`, `zone`, `anchor`, `algorithm`, `sub_windows`,
+/// `burst`, `cost`, `block`, `count` and `lease` are compile errors: none of them has a meaning for what runs now.
 ///
 /// # Beside rates
 ///

@@ -126,18 +126,6 @@ tests::on_both_stores! {
         assert_eq!(admitted, 4 * 10, "a window at each of three edges, and the one of the beginning");
     }
 
-    fn the_process_whose_edge_comes_first_begins_the_window(store: &Timed) {
-        let [early, late] = ["Europe/Berlin", "Europe/London"].map(|zone| policy(Calendar::day().in_zone(zone), 2));
-        store.set_with_expiry(micros("2026-01-10T22:59:59Z"));
-        assert!(store.check(&early, "a").is_allowed() && store.check(&late, "a").is_allowed());
-        assert!(!store.check(&late, "a").is_allowed());
-        store.set_with_expiry(micros("2026-01-10T23:00:00Z"));
-        assert_eq!(store.check(&early, "a").remaining(), 1);
-        assert_eq!(store.check(&late, "a").remaining(), 0);
-        store.set_with_expiry(micros("2026-01-11T00:00:00Z"));
-        assert!(!store.check(&late, "a").is_allowed() && !store.check(&early, "a").is_allowed());
-    }
-
     fn a_count_lasts_until_its_last_window_ends_also_if_two_begin_at_one_instant(store: &Timed) {
         let new_york = || Calendar::month(1).in_zone("America/New_York");
         // Counted under the first, spent under the second, and asked for again just before the window of the second ends.
@@ -191,81 +179,6 @@ tests::on_both_stores! {
         }
     }
 
-    fn a_changed_anchor_keeps_the_count_if_the_new_window_begins_less_than_half_a_window_later(store: &Timed) {
-        let [old, near, far] = [1, 10, 20].map(|day| policy(Calendar::month(day), 5));
-        for caller in ["near", "far"] {
-            store.set_with_expiry(micros("2026-01-05T00:00:00Z"));
-            assert_eq!(store.check(&old, caller).remaining(), 4);
-        }
-        store.set_with_expiry(micros("2026-01-25T00:00:00Z"));
-        assert_eq!(store.check(&near, "near").remaining(), 3);
-        assert_eq!(store.check(&far, "far").remaining(), 4);
-        // Until the next edge of the new anchor, also where the old one had one.
-        store.set_with_expiry(micros("2026-02-09T23:59:59Z"));
-        assert_eq!(store.check(&near, "near").remaining(), 2);
-        store.set_with_expiry(micros("2026-02-10T00:00:00Z"));
-        assert_eq!(store.check(&near, "near").remaining(), 4);
-    }
-
-    fn accounts_with_days_of_their_own_are_counted_in_one_call_and_apart(store: &Timed) {
-        // 31 callers with a day each: wherever the clock stands, all are decided together, over every edge of a leap year's spring.
-        let policies: Vec<Policy> = (1..=31).map(|day| policy(Calendar::month(day).in_zone("Europe/Berlin"), 2)).collect();
-        let callers: Vec<String> = (1..=31).map(|day| format!("account/{day}")).collect();
-        let zone = TimeZone::get("Europe/Berlin").unwrap();
-        let mut models = [Model::default(); 31];
-        for step in 0..70u64 {
-            let now = micros("2028-01-20T11:00:00Z") + step * DAY + (step % 3) * 5 * 3_600_000_000;
-            store.set_with_expiry(now);
-            let mut group = Vec::new();
-            for ((policy, caller), (day, model)) in policies.iter().zip(&callers).zip((1..).zip(&mut models)) {
-                model.bring(now, window(day, &zone, now));
-                if model.count < 2 {
-                    model.count += 1;
-                    group.push(Check::new(policy, caller));
-                } else {
-                    let end = window(day, &zone, now).1;
-                    let wait = store.check(policy, caller).retry_after();
-                    assert_eq!(wait, Some(Duration::from_micros(end - now)), "{caller} {now}");
-                }
-            }
-            if !group.is_empty() {
-                assert!(store.check_all(&group).is_allowed(), "{now}");
-            }
-        }
-    }
-
-    fn requests_of_one_account_with_two_days_share_their_count(store: &Timed) {
-        let [early, late] = [10, 15].map(|day| policy(Calendar::month(day), 4));
-        let both = [Check::new(&early, "a"), Check::new(&late, "b")];
-        store.set_with_expiry(micros("2026-02-09T23:59:59Z"));
-        assert!(store.check_all(&both).is_allowed());
-        assert_eq!(store.check(&late, "a").remaining(), 2);
-        assert_eq!(store.check(&early, "b").remaining(), 2);
-        assert_eq!(store.check(&late, "b").remaining(), 1);
-        // The edge of one of the two days: it ends the count of "a" for that day, and not that of "b" for the other one.
-        store.set_with_expiry(micros("2026-02-10T00:00:00Z"));
-        assert_eq!(store.check(&late, "b").remaining(), 0);
-        assert_eq!(store.check(&early, "a").remaining(), 3);
-        assert_eq!(store.check(&late, "a").remaining(), 2);
-        assert_eq!(store.check(&late, "a").reset_after(), Duration::from_secs(5 * 86_400));
-    }
-
-    fn a_refund_under_a_changed_anchor_is_of_the_window_of_its_charge(store: &Timed) {
-        let [old, new] = [1, 20].map(|day| policy(Calendar::month(day), 5));
-        let charged = |policy: &Policy, at| {
-            store.set_with_expiry(micros(at));
-            let group = [Check::new(policy, "a").with_cost(2)];
-            store.check_all(&group).reservation(&group).unwrap().into_owned()
-        };
-        let before = charged(&old, "2026-01-05T00:00:00Z");
-        let after = charged(&new, "2026-01-25T00:00:00Z");
-        assert_eq!(store.peek(&new, "a").remaining(), 3, "a new count");
-        store.refund(before.clone());
-        assert_eq!(store.peek(&new, "a").remaining(), 3, "not of the later window");
-        store.refund(after.clone());
-        assert_eq!(store.peek(&new, "a").remaining(), 5);
-    }
-
     fn a_refund_reaches_no_count_that_a_changed_anchor_began_after_the_charge(store: &Timed) {
         let [old, new] = [1, 20].map(|day| policy(Calendar::month(day), 5));
         let charged = |policy: &Policy, at| {
@@ -284,37 +197,6 @@ tests::on_both_stores! {
         store.refund(after.clone());
         assert_eq!(store.peek(&new, "a").remaining(), 3);
         let _ = again;
-    }
-
-    fn a_clock_that_goes_back_over_an_edge_keeps_the_count(store: &Timed) {
-        let policy = policy(Calendar::month(1), 3);
-        store.set_with_expiry(micros("2026-03-01T00:00:01Z"));
-        assert_eq!(store.check(&policy, "a").remaining(), 2);
-        store.set_with_expiry(micros("2026-02-28T23:59:59Z"));
-        let back = store.check(&policy, "a");
-        assert_eq!((back.remaining(), back.reset_after()), (1, Duration::from_secs(1)));
-        store.set_with_expiry(micros("2026-03-01T00:00:00Z"));
-        assert_eq!(store.check(&policy, "a").remaining(), 2);
-    }
-
-    fn a_refund_counts_until_the_edge(store: &Timed) {
-        let policy = policy(Calendar::month(15).in_zone("Europe/Berlin"), 3);
-        let edge = micros("2026-11-14T23:00:00Z");
-        let charged = |at| {
-            store.set_with_expiry(at);
-            let group = [Check::new(&policy, "a").with_cost(2)];
-            store.check_all(&group).reservation(&group).unwrap().into_owned()
-        };
-        let before = charged(edge - 2);
-        store.set_with_expiry(edge - 1);
-        store.refund(before.clone());
-        assert_eq!(store.peek(&policy, "a").remaining(), 3);
-        let late = charged(edge - 1);
-        let next = charged(edge);
-        store.refund(late.clone());
-        assert_eq!(store.peek(&policy, "a").remaining(), 1, "not of the later window");
-        store.refund(next.clone());
-        assert_eq!(store.peek(&policy, "a").remaining(), 3);
     }
 
     fn limits_of_several_calendars_are_judged_together(store: &Timed) {

@@ -143,26 +143,6 @@ tests::on_both_stores! {
         }
     }
 
-    fn a_cost_that_does_not_divide_the_limit_leaves_a_remainder(store: &Timed) {
-        for policy in every_algorithm("costs", 1_000) {
-            assert_eq!(passed(&store.limiter, &policy, 8, 3), 333, "{}", policy.algorithm());
-            assert_eq!(store.peek(&policy, "a").remaining(), 1);
-        }
-    }
-
-    fn requests_pass_exactly_up_to_what_the_previous_window_leaves(store: &Timed) {
-        for policy in every_algorithm("previous", 1_000) {
-            store.set(MIDNIGHT.as_micros());
-            assert!(store.check_all(&[Check::new(&policy, "a").with_cost(600)]).is_allowed());
-            // A day later, 600 of the previous window weigh 450 in the counter and nothing in the others.
-            store.advance(DAY);
-            let (due, length) = (if policy.algorithm() == Algorithm::SlidingWindowCounter { 550 } else { 1_000 },
-                policy.window() / u32::try_from(policy.sub_windows()).unwrap());
-            store.advance(length / 4 + Duration::from_micros(u64::from(due == 1_000)));
-            assert_eq!(passed(&store.limiter, &policy, 25, 1), due, "{}", policy.algorithm());
-        }
-    }
-
     fn no_request_is_admitted_after_a_block_has_begun(store: &Timed) {
         for policy in every_algorithm("blocks", 500) {
             let policy = Policy::builder("blocks")

@@ -25,6 +25,6 @@ mod oracle;
 mod overrides;
 mod reservations;
 mod shadow;
-mod stories;
+mod tables;
 mod vectors;
 mod waits;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ratelimit_core::{Algorithm, Check, Decision, MemoryStore, Mode, OnError, Policy, RateLimiter};
+use ratelimit_core::{Check, Decision, MemoryStore, Mode, OnError, Policy, RateLimiter};
 use tests::log::Log;
 use tests::store::watched_builder;
 use tracing::Level;
@@ -89,21 +89,5 @@ async fn a_shadow_limit_admits_during_an_outage_whatever_its_failure_policy() {
         assert!(limiter.check_all(&mixed).await.unwrap().is_allowed(), "{on_error}");
         assert!(!limiter.check_all(&mixed).await.unwrap().is_allowed(), "{on_error}");
         assert!(limiter.check_all(&[Check::new(&policy, "a"), Check::new(&closed, "a")]).await.is_err());
-    }
-}
-
-#[tokio::test]
-async fn a_shadow_limit_does_not_change_the_count_of_an_enforced_one_with_its_key() {
-    let limiter = RateLimiter::in_memory();
-    for &algorithm in Algorithm::ALL {
-        let builder = Policy::builder("k").algorithm(algorithm).max(2);
-        let (enforced, shadow) = (builder.build(), builder.mode(Mode::Shadow).build());
-        let group = [Check::new(&enforced, "a"), Check::new(&shadow, "a").with_cost(2)];
-        assert!(limiter.check_all(&group).await.unwrap().is_allowed(), "{algorithm}");
-        assert_eq!(limiter.peek(&enforced, "a").await.unwrap().remaining(), 1, "{algorithm}");
-        assert_eq!(limiter.peek(&shadow, "a").await.unwrap().remaining(), 0, "{algorithm}");
-        limiter.reset(&shadow, "a").await.unwrap();
-        assert_eq!(limiter.peek(&enforced, "a").await.unwrap().remaining(), 1, "{algorithm}");
-        assert_eq!(limiter.peek(&shadow, "a").await.unwrap().remaining(), 2, "{algorithm}");
     }
 }

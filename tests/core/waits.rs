@@ -135,14 +135,6 @@ tests::on_both_stores! {
         assert_eq!(store.peek(&policy, "a").reset_after(), SECOND, "charged once");
     }
 
-    fn callers_wait_apart(store: &Timed) {
-        let policy = bucket(1, SECOND, 1).build();
-        for due in 0..3 {
-            assert_eq!(store.wait(&policy, "a", 1, HOUR).due_after(), due * SECOND);
-        }
-        assert_eq!(store.wait(&policy, "b", 1, HOUR).due_after(), Duration::ZERO);
-    }
-
     fn the_longest_wait_is_charged_in_full(store: &Timed) {
         // Of 10^12 units a second no more than those of one second can be counted.
         let half = 500_000_000_000;

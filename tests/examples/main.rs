@@ -4,4 +4,3 @@
 mod demo;
 mod openapi;
 mod readme;
-mod reload;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use tests::client::{self, Reply};
+use tests::client::{self};
 use tests::demo::{Demo, within_one_minute};
 use tests::within;
 
@@ -22,71 +22,6 @@ const LOGIN: &str = env!("CARGO_BIN_EXE_demo-login");
 const TOKENS: &str = env!("CARGO_BIN_EXE_demo-tokens");
 const BILLING: &str = env!("CARGO_BIN_EXE_demo-billing");
 const OPENAPI: &str = env!("CARGO_BIN_EXE_demo-openapi");
-
-/// Sends all of these requests, a path and a header line each, to a freshly started example within one minute.
-fn replies_of<const N: usize>(
-    example: &str,
-    variables: &[(&str, &str)],
-    requests: [(&str, &str); N],
-) -> [Reply; N] {
-    within_one_minute(|| {
-        let demo = Demo::start(example, variables);
-        requests.map(|(path, header)| client::get(demo.address, path, &[header]))
-    })
-}
-
-fn statuses<const N: usize>(replies: &[Reply; N]) -> [u16; N] {
-    replies.each_ref().map(|reply| reply.status)
-}
-
-#[test]
-fn behind_proxy_limits_clients_instead_of_the_proxy() {
-    let requests = [
-        ("/", "X-Forwarded-For: 198.51.100.1, 203.0.113.9"),
-        ("/", "X-Forwarded-For: 198.51.100.2, 203.0.113.9"),
-        ("/", "X-Forwarded-For: 198.51.100.3, 203.0.113.9"),
-        ("/", "X-Forwarded-For: 198.51.100.4, 203.0.113.9"),
-        ("/", "X-Forwarded-For: 203.0.113.10"),
-    ];
-    let replies = replies_of(BEHIND_PROXY, &[("TRUSTED_PROXIES", "127.0.0.1")], requests);
-    assert_eq!(statuses(&replies), [200, 200, 200, 429, 200]);
-}
-
-#[test]
-fn headers_has_two_limits() {
-    let requests = [("/", "Accept: */*"); 3];
-    let replies = replies_of(HEADERS, &[], requests);
-    assert_eq!(statuses(&replies), [200, 200, 429]);
-    assert_eq!(replies[0].header("x-ratelimit-limit"), Some("2"));
-    assert!(replies[2].body.starts_with(r#"{"error":"Too Many Requests","#), "{}", replies[2].body);
-    let replies = replies_of(HEADERS, &[("BODY_STYLE", "text")], requests);
-    assert!(replies[2].body.starts_with("Rate limit exceeded."), "{}", replies[2].body);
-}
-
-#[test]
-fn api_keys_limits_accounts_and_ignores_unknown_keys() {
-    let keys = ["alice-key", "made-up-1", "made-up-2", "bob-key", "alice-key"];
-    let headers = keys.map(|key| format!("X-API-Key: {key}"));
-    let replies = replies_of(API_KEYS, &[], headers.each_ref().map(|header| ("/", header.as_str())));
-    let bodies = replies.each_ref().map(|reply| reply.body.as_str());
-    assert_eq!(bodies, ["4 left\n", "4 left\n", "3 left\n", "4 left\n", "3 left\n"]);
-}
-
-#[test]
-fn scope_limits_all_routes_but_one() {
-    let paths = [
-        "/api/report",
-        "/api/report",
-        "/api/items/7",
-        "/api/items/7",
-        "/api/items/7",
-        "/api/items/7",
-        "/api/health",
-    ];
-    let replies = replies_of(SCOPE, &[], paths.map(|path| (path, "Accept: */*")));
-    assert_eq!(statuses(&replies), [200, 429, 200, 200, 200, 429, 200]);
-    assert_eq!(replies[6].header("x-ratelimit-limit"), None);
-}
 
 #[test]
 fn tokens_settles_a_stream_that_is_cut_to_what_was_sent() {

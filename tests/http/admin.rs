@@ -1,6 +1,5 @@
 //! The operator's scope: who may see it, what it shows, and what it changes.
 
-mod figures;
 mod overrides;
 mod slots;
 
@@ -342,45 +341,6 @@ async fn an_ipv6_client_is_looked_at_and_reset_by_the_prefix_of_its_scope() {
         for status in [200, 200, 429] {
             assert_eq!(send(&app, from_client()).await.status, status, "{page} {scope}");
         }
-    }
-}
-
-#[actix_web::test]
-async fn a_reset_of_a_client_with_counts_by_several_prefixes_logs_each() {
-    const CLIENT: &str = "2001:db8:7:1234::1";
-    let prefix = |bits| RateLimitConfig::builder().ipv6_prefix(bits).build().unwrap();
-    let limiter = limiter();
-    let scope = |path: &str, bits| web::scope(path).app_data(prefix(bits)).service(networks);
-    let app = actix_web::test::init_service(
-        App::new()
-            .app_data(web::Data::new(limiter.clone()))
-            .service((scope("/48", 48), scope("/56", 56), scope("/64", 64)))
-            .service(web::scope("/_limits").service(admin(limiter, is_operator))),
-    )
-    .await;
-    for bits in [48, 64] {
-        let request = TestRequest::with_uri(&format!("/{bits}/networks"));
-        let request = request.peer_addr((CLIENT.parse::<IpAddr>().unwrap(), 1).into());
-        assert_eq!(send(&app, request).await.status, 200);
-    }
-    let mut digests = Vec::new();
-    for bits in [48, 64] {
-        let caller = format!("address {CLIENT}/{bits}");
-        let fields = [("limit", "!admin-networks"), ("caller", caller.as_str())];
-        let look: Value =
-            serde_json::from_str(&post(&app, "/_limits/look.json", &fields).await.body).unwrap();
-        digests.push(look["digest"].as_str().unwrap().to_owned());
-    }
-    let fields = [("limit", "!admin-networks"), ("caller", CLIENT)];
-    // The first reset finds both counts, the second none.
-    for (expected, was_counted) in [(2, true), (1, false)] {
-        let (log, _guard) = Log::of_thread();
-        assert_eq!(post(&app, "/_limits/reset.json", &fields).await.status, 200);
-        let lines = log.at(Level::WARN);
-        assert_eq!(lines.len(), expected, "{lines:?}");
-        assert!(lines.iter().all(|line| line.contains(&format!("was_counted={was_counted}"))), "{lines:?}");
-        let has_line = |digest: &String| lines.iter().any(|line| line.contains(digest));
-        assert!(!was_counted || digests.iter().all(has_line), "{lines:?} {digests:?}");
     }
 }
 

@@ -196,24 +196,6 @@ fn pipelined_rejections_with_and_without_bodies_stay_in_order() {
 }
 
 #[test]
-fn every_method_but_options_is_counted() {
-    let service = service();
-    let mut connection = connect(service.address);
-    let methods = ["GET", "POST", "PUT", "PATCH", "DELETE", "BREW", "TRACE", "get", "M-SEARCH"];
-    let mut statuses = Vec::new();
-    for method in methods {
-        write(
-            &mut connection,
-            &format!("{method} / HTTP/1.1\r\nHost: test\r\nX-HTTP-Method-Override: OPTIONS\r\n\r\n"),
-        );
-        statuses.push(answer(&mut connection).0);
-    }
-    assert_eq!(statuses, [200, 200, 200, 200, 200, 429, 429, 429, 429]);
-    write(&mut connection, "OPTIONS / HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert_eq!(answer(&mut connection).0, 200);
-}
-
-#[test]
 fn a_folded_line_is_not_a_header() {
     let service = service();
     let mut connection = connect(service.address);

@@ -1,10 +1,9 @@
 //! What is counted and when: groups, methods, and nothing before the store has decided.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use actix_web::dev::Payload;
 use actix_web::http::Method;
-use actix_web::{FromRequest, HttpRequest, get, post, route};
+use actix_web::{get, post};
 use ratelimit_actix::rate_limit;
 use tests::answer::{get, request, send_raw, statuses};
 use tests::payload::with_watched_body;
@@ -45,60 +44,6 @@ async fn a_request_that_one_limit_denies_charges_no_other_limit() {
     let app = service!(fresh(), obstructed, probe);
     assert_eq!(statuses(&app, "/obstructed", 5).await, [200, 429, 429, 429, 429]);
     assert_eq!(statuses(&app, "/probe", 2).await, [200, 429]);
-}
-
-#[rate_limit(max = 1)]
-#[route("/methods", method = "GET", method = "HEAD", method = "POST", method = "OPTIONS")]
-async fn methods() -> &'static str {
-    "body"
-}
-
-#[actix_web::test]
-async fn options_is_not_counted() {
-    let (limiter, watch) = watched();
-    let app = service!(limiter, methods);
-    for _ in 0..3 {
-        let answer = send(&app, request(Method::OPTIONS, "/methods")).await;
-        assert_eq!((answer.status, answer.quota()), (200, None));
-    }
-    assert_eq!(watch.calls(), 0);
-    assert_eq!(statuses(&app, "/methods", 2).await, [200, 429]);
-    assert_eq!(send(&app, request(Method::OPTIONS, "/methods")).await.status, 200);
-}
-
-#[actix_web::test]
-async fn methods_other_than_options_share_a_count() {
-    let app = service!(fresh(), methods);
-    assert_eq!(send(&app, request(Method::HEAD, "/methods")).await.status, 200);
-    assert_eq!(send(&app, request(Method::GET, "/methods")).await.status, 429);
-    assert_eq!(send(&app, request(Method::POST, "/methods")).await.status, 429);
-}
-
-static EXTRACTIONS: AtomicUsize = AtomicUsize::new(0);
-
-struct Extracted;
-
-impl FromRequest for Extracted {
-    type Error = actix_web::Error;
-    type Future = std::future::Ready<Result<Self, Self::Error>>;
-
-    fn from_request(_: &HttpRequest, _: &mut Payload) -> Self::Future {
-        EXTRACTIONS.fetch_add(1, Ordering::SeqCst);
-        std::future::ready(Ok(Self))
-    }
-}
-
-#[rate_limit(max = 1)]
-#[get("/extracted")]
-async fn extracted(_extracted: Extracted) -> &'static str {
-    ""
-}
-
-#[actix_web::test]
-async fn the_arguments_of_a_denied_request_are_not_extracted() {
-    let app = service!(fresh(), extracted);
-    assert_eq!(statuses(&app, "/extracted", 3).await, [200, 429, 429]);
-    assert_eq!(EXTRACTIONS.load(Ordering::SeqCst), 1);
 }
 
 #[rate_limit(max = 1)]

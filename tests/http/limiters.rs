@@ -2,12 +2,12 @@
 
 #![allow(clippy::disallowed_methods, reason = "a deadline in real time")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use actix_web::App;
 use actix_web::HttpRequest;
 use actix_web::test::init_service;
-use actix_web::web::{self, Data};
+use actix_web::web::{self};
 use ratelimit_actix::core::RateLimiter;
 use ratelimit_actix::rate_limit;
 use tests::answer::{get, statuses};
@@ -21,25 +21,6 @@ use tracing::Level;
 #[rate_limit(max = 1, algorithm = "sliding_window_log")]
 async fn handler() -> &'static str {
     ""
-}
-
-#[actix_web::test]
-async fn the_nearest_limiter_counts() {
-    let inner = web::scope("/inner").app_data(Data::new(fresh())).route("", web::get().to(handler));
-    let app = service!(fresh(), web::resource("/outer").to(handler), inner);
-    assert_eq!(statuses(&app, "/outer", 2).await, [200, 429]);
-    assert_eq!(statuses(&app, "/inner", 2).await, [200, 429]);
-}
-
-#[actix_web::test]
-async fn workers_that_share_a_limiter_share_its_counts() {
-    let limiter = fresh();
-    let workers = [
-        service!(limiter, web::resource("/").to(handler)),
-        service!(limiter, web::resource("/").to(handler)),
-    ];
-    assert_eq!(statuses(&workers[0], "/", 1).await, [200]);
-    assert_eq!(statuses(&workers[1], "/", 1).await, [429]);
 }
 
 #[test]
@@ -149,23 +130,6 @@ fn limiters_that_do_not_divide_a_handler_log_no_warning() {
     });
 }
 
-#[actix_web::test]
-async fn an_unavailable_store_falls_back_in_process_without_a_trace_in_responses() {
-    let (limiter, watch) = watched();
-    let app = service!(limiter, web::resource("/").to(handler));
-    watch.fail(true);
-    let passed = send(&app, get("/")).await;
-    assert_eq!((passed.status, passed.quota().map(|(limit, left, _)| (limit, left))), (200, Some((1, 0))));
-    let denied = send(&app, get("/")).await;
-    assert_eq!(denied.status, 429);
-    for answer in [passed, denied] {
-        assert!(!answer.text().contains(SECRET), "{}", answer.text());
-    }
-    watch.fail(false);
-    // What was counted meanwhile is not handed on.
-    assert_eq!(statuses(&app, "/", 2).await, [200, 429]);
-}
-
 #[rate_limit(max = 1, on_error = "deny")]
 async fn strict() -> &'static str {
     ""
@@ -194,37 +158,4 @@ async fn a_limit_can_fail_closed_or_open() {
     assert_eq!(statuses(&app, "/lenient", 3).await, [200, 200, 200]);
     watch.fail(false);
     assert_eq!(statuses(&app, "/lenient", 2).await, [200, 429]);
-}
-
-#[test]
-fn an_outage_logs_its_begin_and_its_end() {
-    in_own_process(|| {
-        let log = Log::of_process();
-        actix_web::rt::System::new().block_on(async {
-            let (limiter, watch) = watched();
-            let broken = service!(limiter, web::resource("/").to(handler));
-            let sound = service!(fresh(), web::resource("/").to(handler));
-            for _ in 0..2 {
-                watch.fail(true);
-                for _ in 0..3 {
-                    statuses(&broken, "/", 1).await;
-                    statuses(&sound, "/", 1).await;
-                }
-                watch.fail(false);
-                // After a second without a failure the store counts as back.
-                let end = Instant::now() + Duration::from_secs(20);
-                let lines_before = log.at(Level::INFO).len();
-                while log.at(Level::INFO).len() == lines_before {
-                    assert!(Instant::now() < end, "no log line says that the store is back");
-                    statuses(&broken, "/", 1).await;
-                    actix_web::rt::time::sleep(Duration::from_millis(10)).await;
-                }
-                statuses(&broken, "/", 3).await;
-            }
-        });
-        let errors = log.at(Level::ERROR);
-        assert_eq!(errors.len(), 2, "{errors:?}");
-        assert!(errors[0].contains(&format!("the store cannot be reached: {SECRET}")), "{errors:?}");
-        assert_eq!(log.at(Level::INFO).len(), 2);
-    });
 }

@@ -3,8 +3,6 @@
 
 mod admin;
 mod anchors;
-mod blocks;
-mod callers;
 mod charged_twice;
 mod concurrency;
 mod connections;

@@ -18,8 +18,7 @@ use ratelimit_actix::{
     HeaderStyle, Limit, Policy, RateLimitConfig, RateLimitMiddleware, RateLimited, RateLimiter, Unlimited,
     rate_limit,
 };
-use tests::answer::{by, get, request, send_raw, statuses};
-use tests::payload::with_watched_body;
+use tests::answer::{by, get, request, statuses};
 use tests::store::{clocked, fresh, watched};
 use tests::{Answer, send};
 
@@ -336,33 +335,6 @@ async fn no_path_spelling_bypasses_a_limit_through_an_exclusion() {
 }
 
 #[actix_web::test]
-async fn a_denial_of_the_middleware_does_not_read_the_body() {
-    let app =
-        App::new().app_data(Data::new(fresh())).wrap(RateLimitMiddleware::new(&TWO)).route("/", web::to(ok));
-    let app = init_service(app).await;
-    statuses(&app, "/", 2).await;
-    let (denied, polls) = with_watched_body(request(Method::POST, "/").to_request());
-    assert_eq!(send_raw(&app, denied).await.status, 429);
-    assert_eq!(polls.load(std::sync::atomic::Ordering::SeqCst), 0);
-}
-
-#[actix_web::test]
-async fn the_middleware_uses_the_nearest_settings_and_limiter() {
-    let none = RateLimitConfig::builder().headers([]).build().unwrap();
-    let own = web::scope("/own")
-        .app_data(none)
-        .app_data(Data::new(fresh()))
-        .wrap(RateLimitMiddleware::new(&TWO))
-        .route("", web::get().to(ok));
-    let app =
-        App::new().app_data(Data::new(fresh())).wrap(RateLimitMiddleware::new(&FIVE).exclude_prefix("/own"));
-    let app = init_service(app.service(own).route("/", web::get().to(ok))).await;
-    let answer = send(&app, get("/own")).await;
-    assert_eq!((answer.status, answer.quota()), (200, None));
-    assert_eq!(send(&app, get("/")).await.quota().unwrap().1, 4);
-}
-
-#[actix_web::test]
 async fn header_fields_follow_the_settings_nearest_to_the_handler() {
     let draft = || RateLimitConfig::builder().headers([HeaderStyle::Draft11]).build().unwrap();
     // The scope is not known yet when the middleware around the app checks.
@@ -374,19 +346,6 @@ async fn header_fields_follow_the_settings_nearest_to_the_handler() {
     assert!(answer.header("ratelimit").unwrap().starts_with(r#""five";r=4"#), "{answer:?}");
     let answer = send(&app, get("/")).await;
     assert_eq!((answer.quota().unwrap().1, answer.header("ratelimit")), (3, None));
-}
-
-#[actix_web::test]
-async fn an_unavailable_store_gives_503() {
-    let (limiter, watch) = watched();
-    let app =
-        App::new().app_data(Data::new(limiter)).wrap(RateLimitMiddleware::new(&TWO)).route("/", web::to(ok));
-    let app = init_service(app).await;
-    watch.fail(true);
-    let answer = send(&app, get("/")).await;
-    assert_eq!((answer.status, answer.header("retry-after"), answer.quota()), (503, Some("1"), None));
-    watch.fail(false);
-    assert_eq!(statuses(&app, "/", 3).await, [200, 200, 429]);
 }
 
 // ---- Which limiter ----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ use actix_web::test::init_service;
 use actix_web::web::{self, Data, ReqData};
 use actix_web::{App, HttpMessage, HttpRequest, HttpResponse, get};
 use ratelimit_actix::core::clock::FakeClock;
-use ratelimit_actix::core::overrides::{Field, Origin};
+use ratelimit_actix::core::overrides::Origin;
 use ratelimit_actix::{
     Limit, MemoryStore, Overrides, Policy, Principal, Quotas, RateLimitMiddleware, RateLimiter,
     RateLimiterBuilder, Timestamp, caller, declared_limits, rate_limit, reset_caller,
@@ -375,17 +375,4 @@ async fn a_request_gives_back_what_it_was_charged_though_the_window_has_changed(
     assert_eq!(send(&app, from_client("/count")).await.status, 200);
     assert_eq!(limiter.in_force(&Policy::builder("x").build()).origin(), Origin::Program);
     assert_eq!(limiter.peek(&old, &caller).await.unwrap().remaining(), 4, "the unit came back");
-}
-
-#[actix_web::test]
-async fn every_limit_of_the_program_can_be_named_and_is_checked() {
-    let error = |text: &str| builder().overrides(parsed(text)).unwrap_err().to_string();
-    assert!(error("[limit.ov-plainn]\nmax = 3").contains("did you mean `ov-plain`?"));
-    assert!(error("[limit.ov-plain.plans]\npro = { max = 3 }").contains("limit `ov-plain` has no `plan`"));
-    let chosen = declared_limits().into_iter().find(|limit| limit.policy().name() == "ov-plan").unwrap();
-    assert!(chosen.has_plan());
-    let limiter = limiter("[limit.ov-plan]\nwindow = '2m'");
-    let in_force = limiter.in_force(chosen.policy());
-    assert_eq!(in_force.origin_of(Field::Window), Origin::Limit);
-    assert_eq!((in_force.policy().window(), in_force.policy().max()), (Duration::from_secs(120), 2));
 }

@@ -10,7 +10,7 @@ use ratelimit_actix::{
     RateLimiter, rate_limit,
 };
 use tests::answer::{Answer, get as from_client, statuses};
-use tests::store::{fresh, watched};
+use tests::store::fresh;
 use tests::{clock_at_start, redis, send, service};
 
 #[rate_limit(max = 1, window = "1h", mode = "shadow", block = "2h")]
@@ -185,16 +185,6 @@ async fn a_max_that_admits_nothing_would_deny() {
 }
 
 #[actix_web::test]
-async fn a_store_that_fails_does_not_make_a_shadow_limit_reject() {
-    let (limiter, watch) = watched();
-    watch.fail(true);
-    let app = shadowed!(limiter);
-    for path in ["/strict", "/alone", "/other/free"] {
-        assert_silent(&send(&app, from_client(path)).await);
-    }
-}
-
-#[actix_web::test]
 async fn a_shadow_limit_counts_only_the_responses_that_it_should() {
     let app = shadowed!(fresh());
     let mut seen = Vec::new();
@@ -271,16 +261,6 @@ async fn a_shadow_limit_with_the_key_of_an_enforced_one_changes_nothing_in_memor
 async fn a_shadow_limit_with_the_key_of_an_enforced_one_changes_nothing_in_redis() {
     let Some(server) = redis::server() else { return };
     the_key_of_an_enforced_limit_is_no_matter(server.limiter_at(&clock_at_start())).await;
-}
-
-#[actix_web::test]
-async fn a_group_of_middleware_may_try_a_limit_beside_an_enforced_one_with_its_key() {
-    let policy = Policy::builder("shadow-group");
-    let middleware =
-        RateLimitMiddleware::new(policy.max(2).build()).and(policy.max(1).mode(Mode::Shadow).build());
-    let app = App::new().app_data(Data::new(fresh())).wrap(middleware);
-    let app = init_service(app.route("/", web::get().to(async || "ok"))).await;
-    assert_eq!(statuses(&app, "/", 3).await, [200, 200, 429]);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
 use std::net::TcpListener;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -205,37 +204,6 @@ fn timeouts_with_replies_between_them_are_not_an_outage() {
 }
 
 #[test]
-fn a_foreign_value_is_not_an_outage() {
-    static ONE: Policy = Policy::builder("one").max(1000).window(Duration::from_secs(3600)).build();
-    in_own_process(|| {
-        let Some(server) = server() else { return };
-        let log = Log::of_process();
-        let proxy = Proxy::before(server.port());
-        let limiter = connected(RedisStore::builder(&proxy.url()).deadline(20 * SECOND).build().unwrap());
-        let connections = proxy.accepted();
-        server.must("FLUSHALL");
-        assert!(!block_on(limiter.check(&ONE, "theirs")).unwrap().is_degraded());
-        let key = {
-            let mut console = server.console();
-            assert_eq!(console.query("KEYS *"), "*1");
-            console.read();
-            console.read()
-        };
-        server.must(&format!("SET {key} nonsense"));
-        for _ in 0..100 {
-            // The policy of that caller applies to that caller.
-            assert!(block_on(limiter.check(&ONE, "theirs")).unwrap().is_degraded());
-            assert!(!block_on(limiter.check(&ONE, "another")).unwrap().is_degraded());
-        }
-        assert!(limiter.is_ready());
-        assert_eq!(proxy.accepted(), connections, "the connection served on");
-        let errors = log.at(Level::ERROR);
-        assert!((1..=3).contains(&errors.len()), "once a second at most: {errors:?}");
-        assert!(errors.iter().all(|line| line.contains("unusable") && line.contains("`one`")), "{errors:?}");
-    });
-}
-
-#[test]
 fn a_server_that_hangs_is_not_ready() {
     let Some(server) = server() else { return };
     let limiter = connected(RedisStore::builder(&server.url()).build().unwrap());
@@ -261,33 +229,6 @@ fn a_log_that_panics_does_not_end_the_connection() {
         server.restart();
         assert!(within(20 * SECOND, || decides(&limiter)), "the connection is not made again");
     });
-}
-
-/// The fallback enforces a share of the limit; for a bucket, a share of its burst.
-#[test]
-fn instances_divide_the_limit_during_an_outage() {
-    const FOUR: NonZeroU32 = NonZeroU32::new(4).unwrap();
-    let (url, _count) = counting(false);
-    let cases = [
-        (Algorithm::FixedWindow, 10, None, 3),
-        (Algorithm::SlidingWindowCounter, 10, None, 3),
-        (Algorithm::SlidingWindowLog, 8, None, 2),
-        (Algorithm::TokenBucket, 10, None, 3),
-        (Algorithm::TokenBucket, 100, Some(10), 3),
-        (Algorithm::TokenBucket, 4, Some(20), 5),
-    ];
-    for algorithm in Algorithm::ALL {
-        assert!(cases.iter().any(|(covered, ..)| covered == algorithm), "no case of {algorithm}");
-    }
-    for (algorithm, max, burst, passes) in cases {
-        let policy =
-            Policy::builder("part").algorithm(algorithm).max(max).window(Duration::from_secs(30 * 86_400));
-        let policy = burst.map_or(policy, |burst| policy.burst(burst)).on_error(OnError::Local).build();
-        let store = RedisStore::builder(&url).deadline(Duration::from_millis(1)).build().unwrap();
-        let limiter = RateLimiter::builder(store).instances(FOUR).build();
-        let passed = (0..100).filter(|_| block_on(limiter.check(&policy, "a")).unwrap().is_allowed());
-        assert_eq!(passed.count(), passes, "{algorithm}: max {max}, burst {burst:?}");
-    }
 }
 
 // ---- Reports ----------------------------------------------------------------------------------------------------

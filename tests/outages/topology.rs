@@ -115,37 +115,6 @@ async fn the_documented_user_is_enough_behind_sentinel() {
 }
 
 #[tokio::test]
-async fn a_primary_that_is_killed_is_replaced() {
-    let Some(mut cluster) = cluster(true).await else { return };
-    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
-    until_all_decide(&limiter, Duration::from_secs(10)).await;
-    let noise = Noise::watch();
-    cluster.nodes[0].kill();
-    let (slowest, back) = until_all_decide(&limiter, ELECTED).await;
-    println!(
-        "killed primary: slowest answer {slowest:?}, all decided after {back:?} (noise {:?})",
-        noise.worst()
-    );
-    assert!(slowest <= LONGEST + noise.slack(), "{slowest:?}");
-}
-
-#[tokio::test]
-async fn a_primary_that_hangs_is_replaced() {
-    let Some(cluster) = cluster(true).await else { return };
-    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
-    until_all_decide(&limiter, Duration::from_secs(10)).await;
-    let noise = Noise::watch();
-    cluster.nodes[0].signal("STOP");
-    let (slowest, back) = until_all_decide(&limiter, ELECTED).await;
-    println!(
-        "hung primary: slowest answer {slowest:?}, all decided after {back:?} (noise {:?})",
-        noise.worst()
-    );
-    assert!(slowest <= LONGEST + noise.slack(), "{slowest:?}");
-    cluster.nodes[0].signal("CONT");
-}
-
-#[tokio::test]
 async fn a_group_of_callers_on_several_nodes_is_charged_as_a_whole_or_not_at_all() {
     let Some(cluster) = cluster(false).await else { return };
     // Eleven callers are charged one after another: on a busy machine longer than the usual deadline.

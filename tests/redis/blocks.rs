@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use ratelimit_core::clock::{Clock, FakeClock};
-use ratelimit_core::policy::MAX_WINDOW;
-use ratelimit_core::{Algorithm, Check, Mode, OnError, Policy, StoreError};
+use ratelimit_core::clock::Clock;
+use ratelimit_core::{Algorithm, Check, Mode, OnError, Policy};
 use redis::AsyncCommands;
 use tests::clock_at_start;
 use tests::redis::{Server, server};
@@ -15,38 +14,6 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 fn blocking(algorithm: Algorithm, max: u64) -> Policy {
     Policy::builder("k").algorithm(algorithm).max(max).block(HOUR).on_error(OnError::Deny).build()
-}
-
-/// A block until this instant, as it is stored.
-fn stored(until: u64) -> Vec<u8> {
-    [&b"b"[..], &until.to_le_bytes()[..7]].concat()
-}
-
-fn later(clock: &FakeClock, by: Duration) -> u64 {
-    clock.now().as_micros() + u64::try_from(by.as_micros()).unwrap()
-}
-
-#[tokio::test]
-async fn a_block_is_eight_bytes_in_place_of_any_state() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let limiter = server.uncached_limiter_at(&clock);
-    let mut raw = server.raw().await;
-    for &algorithm in Algorithm::ALL {
-        // A log of several nodes.
-        let policy = blocking(algorithm, 200);
-        for _ in 0..200 {
-            assert!(limiter.check(&policy, "a").await.unwrap().is_allowed(), "{algorithm}");
-            clock.advance(Duration::from_micros(1));
-        }
-        assert_eq!(limiter.check(&policy, "a").await.unwrap().retry_after(), Some(HOUR), "{algorithm}");
-        let key = only_key(&server).await;
-        let value: Vec<u8> = raw.get(&key).await.unwrap();
-        assert_eq!(value, stored(later(&clock, HOUR)), "{algorithm}");
-        clock.advance(HOUR);
-        assert_eq!(limiter.check(&policy, "a").await.unwrap().remaining(), 199, "{algorithm}");
-        let _: () = raw.del(&key).await.unwrap();
-    }
 }
 
 #[tokio::test]
@@ -130,78 +97,5 @@ async fn a_block_ends_the_cached_denials_of_its_caller() {
         assert_eq!(reset().await, HOUR, "{algorithm}");
         let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
         clock.advance(HOUR);
-    }
-}
-
-#[tokio::test]
-async fn requests_of_one_batch_are_denied_from_the_one_that_begins_the_block() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let limiter = server.uncached_limiter_at(&clock);
-    for &algorithm in Algorithm::ALL {
-        let policy = blocking(algorithm, 3);
-        // A script that the server does not know yet is sent twice, the second time behind other calls.
-        let _ = limiter.peek(&policy, "a").await.unwrap();
-        let before = script_calls(&server).await;
-        let outcomes = server.join_in_batches((0..40).map(|_| limiter.check(&policy, "a"))).await;
-        // The pause may look like a distant server, to which up to 32 calls go at once.
-        assert!(script_calls(&server).await - before < 40, "{algorithm}: a call for each request");
-        let passed: Vec<bool> =
-            outcomes.iter().map(|outcome| outcome.as_ref().unwrap().is_allowed()).collect();
-        assert_eq!(passed, (0..40).map(|i| i < 3).collect::<Vec<_>>(), "{algorithm}");
-        assert!(
-            outcomes[3..].iter().all(|one| one.as_ref().unwrap().retry_after() == Some(HOUR)),
-            "{algorithm}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_malformed_block_is_an_error_for_its_caller_only() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let limiter = server.uncached_limiter_at(&clock);
-    let mut raw = server.raw().await;
-    let whole = stored(later(&clock, HOUR));
-    for &algorithm in Algorithm::ALL {
-        let policy = blocking(algorithm, 2);
-        let (short, long) = (whole[..7].to_vec(), [&whole[..], b"x"].concat());
-        for malformed in [short, long, b"b".to_vec(), [&b"B"[..], &whole[1..]].concat()] {
-            let _ = limiter.check(&policy, "a").await.unwrap();
-            let key = only_key(&server).await;
-            let _: () = raw.set(&key, &malformed).await.unwrap();
-            let error = limiter.check(&policy, "a").await.unwrap_err();
-            assert!(matches!(error, StoreError::CorruptState { .. }), "{algorithm} {malformed:?}: {error:?}");
-            let left: i64 = raw.pttl(&key).await.unwrap();
-            assert!((1..=3_600_000).contains(&left), "{algorithm} {malformed:?}: lives {left} ms");
-            assert!(limiter.check(&policy, "b").await.unwrap().is_allowed(), "{algorithm} {malformed:?}");
-            let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_block_from_the_far_future_ends_after_one_block() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let limiter = server.uncached_limiter_at(&clock);
-    let mut raw = server.raw().await;
-    for &algorithm in Algorithm::ALL {
-        let (policy, open) = (
-            blocking(algorithm, 2),
-            Policy::builder("k").algorithm(algorithm).max(2).on_error(OnError::Deny).build(),
-        );
-        let _ = limiter.check(&policy, "a").await.unwrap();
-        let key = only_key(&server).await;
-        let _: () = raw.set(&key, b"b\xff\xff\xff\xff\xff\xff\xff").await.unwrap();
-        assert_eq!(limiter.peek(&open, "a").await.unwrap().retry_after(), Some(MAX_WINDOW), "{algorithm}");
-        assert_eq!(limiter.peek(&policy, "a").await.unwrap().retry_after(), Some(HOUR), "{algorithm}");
-        assert_eq!(limiter.check(&policy, "a").await.unwrap().retry_after(), Some(HOUR), "{algorithm}");
-        assert_eq!(raw.get::<_, Vec<u8>>(&key).await.unwrap(), stored(later(&clock, HOUR)), "{algorithm}");
-        let left: i64 = raw.pttl(&key).await.unwrap();
-        assert!(left > 0, "{algorithm}: lives {left} ms");
-        clock.advance(HOUR);
-        assert!(limiter.check(&policy, "a").await.unwrap().is_allowed(), "{algorithm}");
-        let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
     }
 }

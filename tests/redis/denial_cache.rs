@@ -33,36 +33,6 @@ async fn passes(server: &Server, limiter: &RateLimiter, policy: &Policy, caller:
 }
 
 #[tokio::test]
-async fn a_cached_denial_lasts_exactly_until_its_wait_is_over() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let limiter = server.limiter_at(&clock);
-    for &algorithm in Algorithm::ALL {
-        let policy = policy(algorithm, 2, 400);
-        while limiter.check(&policy, "a").await.unwrap().is_allowed() {}
-        let before = script_calls(&server).await;
-        let first = limiter.check(&policy, "a").await.unwrap();
-        let wait = first.retry_after().unwrap();
-        let (end, reset) =
-            (first.at().as_micros() + micros(wait), first.at().as_micros() + micros(first.reset_after()));
-        for step in [MICRO, wait / 3, wait / 3] {
-            clock.advance(step);
-            let again = limiter.check(&policy, "a").await.unwrap();
-            assert_eq!((again.is_allowed(), again.remaining(), again.limit()), (false, 0, 2), "{algorithm}");
-            assert_eq!(again.at().as_micros() + micros(again.retry_after().unwrap()), end, "{algorithm}");
-            assert_eq!(again.at().as_micros() + micros(again.reset_after()), reset, "{algorithm}");
-        }
-        clock.set(Timestamp::from_micros(end - 1));
-        assert_eq!(limiter.check(&policy, "a").await.unwrap().retry_after(), Some(MICRO), "{algorithm}");
-        assert_eq!(script_calls(&server).await, before, "{algorithm}: known here");
-        // Other callers have counts of their own.
-        assert_eq!(passes(&server, &limiter, &policy, "b").await, (true, 1), "{algorithm}");
-        clock.advance(MICRO);
-        assert_eq!(passes(&server, &limiter, &policy, "a").await, (true, 1), "{algorithm}");
-    }
-}
-
-#[tokio::test]
 async fn only_a_cached_denial_answers_without_the_server() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
@@ -118,24 +88,6 @@ async fn a_cached_denial_lives_no_longer_than_configured() {
 }
 
 #[tokio::test]
-async fn a_cached_denial_applies_to_the_same_check_only() {
-    let Some(server) = server() else { return };
-    let limiter = server.limiter_at(&clock_at_start());
-    let log = policy(Algorithm::SlidingWindowLog, 2, 60_000);
-    assert!(limiter.check_n(&log, "a", 2).await.unwrap().is_allowed());
-    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 1));
-    assert_eq!(passes(&server, &limiter, &log, "a").await, (false, 0));
-    // A cost of zero passes, a raised limit applies at once, and a peek goes to the server.
-    assert!(limiter.check_n(&log, "a", 0).await.unwrap().is_allowed());
-    let before = script_calls(&server).await;
-    assert!(!limiter.peek(&log, "a").await.unwrap().is_allowed());
-    assert!(limiter.check_n(&log, "a", 3).await.unwrap().retry_after().is_none());
-    assert_eq!(script_calls(&server).await, before + 2);
-    let raised = policy(Algorithm::SlidingWindowLog, 3, 60_000);
-    assert_eq!(passes(&server, &limiter, &raised, "a").await, (true, 1));
-}
-
-#[tokio::test]
 async fn a_denial_of_any_cost_is_cached() {
     let Some(server) = server() else { return };
     for &algorithm in Algorithm::ALL {
@@ -179,58 +131,6 @@ async fn an_allowed_check_of_this_process_ends_the_cached_denial_of_a_larger_cos
     // The new unit has to leave as well.
     assert_eq!(wait().await, Some(Duration::from_secs(60) + MICRO));
     assert_eq!(script_calls(&server).await, before + 3);
-}
-
-#[tokio::test]
-async fn a_reset_or_refund_ends_the_cached_denial_of_every_group_with_that_count() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let limiter = server.limiter_at(&clock);
-    let short = policy(Algorithm::SlidingWindowLog, 1, 10_000);
-    let long = Policy::builder("long").algorithm(Algorithm::SlidingWindowLog).max(1);
-    let long = long.window(Duration::from_secs(3600)).on_error(OnError::Deny).build();
-    for refunded in [false, true] {
-        let caller = format!("{refunded}");
-        let (one, other) = ([Check::new(&short, &caller)], [Check::new(&long, &caller)]);
-        assert!(limiter.check_all(&one).await.unwrap().is_allowed());
-        let taken = limiter.check_all(&other).await.unwrap();
-        let group = [one[0], other[0]];
-        let denied = limiter.check_all(&group).await.unwrap();
-        assert_eq!(denied.retry_after(), Some(Duration::from_secs(3600) + MICRO));
-        if refunded {
-            limiter.refund(taken.reservation(&other).unwrap()).await.unwrap();
-        } else {
-            limiter.reset(&long, &caller).await.unwrap();
-        }
-        let denied = limiter.check_all(&group).await.unwrap();
-        assert_eq!(denied.retry_after(), Some(Duration::from_secs(10) + MICRO), "refunded: {refunded}");
-    }
-}
-
-#[tokio::test]
-async fn a_cached_denial_of_a_group_applies_to_the_whole_group() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let limiter = server.limiter_at(&clock);
-    let (short, long) = (
-        policy(Algorithm::FixedWindow, 2, 500),
-        Policy::builder("long").max(10).on_error(OnError::Deny).build(),
-    );
-    let group = [Check::new(&long, "a"), Check::new(&short, "a")];
-    for _ in 0..2 {
-        assert!(limiter.check_all(&group).await.unwrap().is_allowed());
-    }
-    let denied = limiter.check_all(&group).await.unwrap();
-    let before = script_calls(&server).await;
-    let again = limiter.check_all(&group).await.unwrap();
-    assert_eq!(again, denied);
-    assert_eq!(script_calls(&server).await, before);
-    // Its parts, and a group with another member, are other questions.
-    assert_eq!(passes(&server, &limiter, &long, "a").await, (true, 1));
-    assert!(!limiter.check_all(&[group[1], group[0]]).await.unwrap().is_allowed());
-    assert_eq!(script_calls(&server).await, before + 2);
-    clock.advance(denied.retry_after().unwrap());
-    assert!(limiter.check_all(&group).await.unwrap().is_allowed());
 }
 
 #[tokio::test]
@@ -361,38 +261,4 @@ async fn a_flood_of_denied_callers_takes_bounded_room_and_frees_no_caller() {
     }
     let known = 20_000 - (script_calls(&server).await - before);
     assert!((8_000..=16_000).contains(&known), "{known} of 20,000 known");
-}
-
-/// Ten times as many requests as the limit admits, evenly: as many pass as without, and hardly any reach the server.
-#[tokio::test]
-async fn an_overload_is_denied_without_the_server() {
-    let Some(server) = server() else { return };
-    for &algorithm in Algorithm::ALL {
-        let policy = policy(algorithm, 100, 60_000);
-        let mut passed = Vec::new();
-        let mut calls = Vec::new();
-        for (limiter, clock) in [
-            |server: &Server, clock: &FakeClock| server.uncached_limiter_at(clock),
-            |server: &Server, clock: &FakeClock| server.limiter_at(clock),
-        ]
-        .map(|make| {
-            let clock = clock_at_start();
-            (make(&server, &clock), clock)
-        }) {
-            let caller = format!("{algorithm} {}", passed.len());
-            let _ = limiter.peek(&policy, &caller).await.unwrap();
-            let before = script_calls(&server).await;
-            let mut n = 0;
-            for _ in 0..5_000 {
-                n += u64::from(limiter.check(&policy, &caller).await.unwrap().is_allowed());
-                clock.advance(Duration::from_millis(60));
-            }
-            passed.push(n);
-            calls.push(script_calls(&server).await - before);
-        }
-        let gone = 100 - 100 * calls[1] / calls[0];
-        println!("{algorithm}: {} passed, {gone} % of the calls gone", passed[0]);
-        assert_eq!(passed[0], passed[1], "{algorithm}");
-        assert!(gone >= 75, "{algorithm}: {gone} %");
-    }
 }

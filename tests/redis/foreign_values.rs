@@ -1,7 +1,6 @@
 //! Values of other programs at the keys of the limiter.
 
 use futures_util::future::join_all;
-use ratelimit_core::clock::Clock;
 use ratelimit_core::{Algorithm, Check, Mode, OnError, Policy, StoreError};
 use redis::AsyncCommands;
 use tests::clock_at_start;
@@ -124,62 +123,4 @@ async fn a_foreign_value_under_a_shadow_limit_fails_no_enforced_limit() {
         assert!(limiter.check(&shadow, "a").await.unwrap().is_degraded(), "{algorithm}: alone");
         let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn a_foreign_value_that_is_recognised_late_fails_no_other_caller() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let limiter = server.limiter_at(&clock);
-    let policy = Policy::builder("k").max(3).sub_windows(2).on_error(OnError::Deny).build();
-    assert!(limiter.check(&policy, "bad").await.unwrap().is_allowed());
-    // One unit now and one before, but five in the count that is to be their sum.
-    let start = clock.now().as_micros() / 30_000_000 * 30_000_000;
-    let mut value = b"c".to_vec();
-    value.extend_from_slice(&start.to_le_bytes()[..7]);
-    for count in [1u64, 0, 1, 5] {
-        value.extend_from_slice(&count.to_le_bytes()[..5]);
-    }
-    let _: () = server.raw().await.set(only_key(&server).await, value).await.unwrap();
-    // Of the checks of the bad value one may pass before the next is denied, which is when the sum is looked at. If both are
-    // in one batch, neither passes.
-    let callers = ["a", "b", "bad", "bad", "c", "bad", "b"];
-    let answers = join_all(callers.map(|caller| limiter.check(&policy, caller))).await;
-    for (caller, answer) in callers.iter().zip(answers) {
-        match answer {
-            Ok(outcome) => assert!(outcome.is_allowed(), "{caller}"),
-            Err(error) => {
-                assert!(matches!(error, StoreError::CorruptState { .. }) && *caller == "bad", "{error}");
-            }
-        }
-    }
-    assert_eq!(limiter.peek(&policy, "b").await.unwrap().remaining(), 1, "charged once for each");
-    let mut fails = false;
-    for _ in 0..3 {
-        fails |= limiter.check(&policy, "bad").await.is_err();
-    }
-    assert!(fails, "found at the latest when it denies");
-}
-
-#[tokio::test]
-async fn a_counter_with_a_wrong_sum_is_not_rewritten_when_a_sub_window_starts() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let limiter = server.limiter_at(&clock);
-    let policy = Policy::builder("k").max(9).sub_windows(2).on_error(OnError::Deny).build();
-    assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
-    // One unit in the sub-window before this one, and five in the count that is to be their sum.
-    let length = 30_000_000;
-    let start = clock.now().as_micros() / length * length - length;
-    let mut value = b"c".to_vec();
-    value.extend_from_slice(&start.to_le_bytes()[..7]);
-    for count in [1u64, 0, 1, 5] {
-        value.extend_from_slice(&count.to_le_bytes()[..5]);
-    }
-    let (mut raw, key) = (server.raw().await, only_key(&server).await);
-    let _: () = raw.set(&key, &value).await.unwrap();
-    let error = limiter.check(&policy, "a").await.expect_err("the sum is wrong");
-    assert!(matches!(error, StoreError::CorruptState { .. }), "{error}");
-    let stored: Vec<u8> = raw.get(&key).await.unwrap();
-    assert_eq!(stored, value);
 }

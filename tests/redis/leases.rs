@@ -1,6 +1,5 @@
 //! Leases: a hot caller is decided in the process, and the count on the server is exact.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ratelimit_core::clock::FakeClock;
@@ -116,74 +115,6 @@ async fn exactly_the_limit_passes_in_a_window() {
 }
 
 #[tokio::test]
-async fn several_stores_together_pass_exactly_the_limit_and_never_more() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    for policy in policies("several", 2_000) {
-        let instances = NonZeroU32::new(3).unwrap();
-        let limiters: Vec<RateLimiter> = (0..3)
-            .map(|_| {
-                RateLimiter::builder(store(&server, &clock).build().unwrap()).instances(instances).build()
-            })
-            .collect();
-        let mut passed = 0;
-        for round in 0..4_000 {
-            let outcome = limiters[round % 3].check(&policy, "a").await.unwrap();
-            passed += u64::from(outcome.is_allowed());
-        }
-        assert_eq!(passed, 2_000, "{}", policy.algorithm());
-    }
-}
-
-#[tokio::test]
-async fn held_units_are_found_without_awaiting() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    for policy in policies("now", 10_000) {
-        let limiter = limiter(&server, &clock);
-        assert_eq!(limiter.try_check(&policy, "a").unwrap(), None, "a cold caller");
-        assert_eq!(pass(&limiter, &policy, "a", 1, 50).await, 50);
-        let outcome = limiter.try_check(&policy, "a").unwrap().expect("units are held");
-        assert!(outcome.is_allowed());
-        assert_eq!((outcome.limit(), outcome.cost()), (10_000, 1));
-        // One process, and the time stands still: what the server left, and what is held.
-        assert_eq!(outcome.remaining(), 9_949);
-        let group = [Check::new(&policy, "a"), Check::new(&policy, "b")];
-        assert_eq!(limiter.try_check_all(&group).unwrap(), None, "of the other caller nothing is held");
-    }
-}
-
-#[tokio::test]
-async fn a_group_with_a_limit_without_a_lease_is_decided_by_the_server_as_a_whole() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let plain = limiter(&server, &clock);
-    for (number, policy) in policies("all", 10_000).iter().enumerate() {
-        let limiter = limiter(&server, &clock);
-        let few = Policy::builder("few").max(40).window(Duration::from_secs(60)).build();
-        let before = plain.peek(policy, "a").await.unwrap().remaining();
-        let (mut passed, mut denied) = (0, 0);
-        for round in 0..300 {
-            let user = format!("user {number} {}", round % 3);
-            let group = [Check::new(policy, "a").with_cost(3), Check::new(&few, &user)];
-            let outcome = limiter.check_all(&group).await.unwrap();
-            assert_eq!(outcome.outcomes().len(), 2);
-            if outcome.is_allowed() {
-                passed += 1;
-                assert_eq!(outcome.outcomes()[1].remaining(), 39 - round / 3);
-            } else {
-                denied += 1;
-                assert!(outcome.outcomes()[0].is_allowed() && !outcome.outcomes()[1].is_allowed());
-                assert!(outcome.retry_after().is_some());
-            }
-        }
-        assert_eq!((passed, denied), (120, 180));
-        clock.advance(LEASE);
-        assert!(leaves(&plain, policy, before - 3 * 120).await, "{number}");
-    }
-}
-
-#[tokio::test]
 async fn a_reset_takes_effect_at_once_whatever_is_held() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
@@ -194,38 +125,6 @@ async fn a_reset_takes_effect_at_once_whatever_is_held() {
         limiter.reset(policy, "a").await.unwrap();
         assert_eq!(limiter.try_check(policy, "a").unwrap(), None);
         assert_eq!(pass(&limiter, policy, "a", 1, 2_000).await, 1_000, "{}", policy.algorithm());
-    }
-}
-
-#[tokio::test]
-async fn a_refund_goes_to_the_lease() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    for policy in policies("refund", 1_000) {
-        let limiter = limiter(&server, &clock);
-        assert_eq!(pass(&limiter, &policy, "a", 1, 100).await, 100);
-        let before = script_calls(&server).await;
-        let group = [Check::new(&policy, "a").with_cost(2)];
-        let outcome = limiter.check_all(&group).await.unwrap();
-        let with = limiter.try_check(&policy, "a").unwrap().unwrap().remaining();
-        limiter.refund(outcome.reservation(&group).unwrap()).await.unwrap();
-        let after = limiter.try_check(&policy, "a").unwrap().unwrap().remaining();
-        assert_eq!(after, with - 1 + 2, "{}", policy.algorithm());
-        assert!(script_calls(&server).await <= before + 1, "at most a prefetch");
-        // The rest of the window, without the two.
-        assert_eq!(pass(&limiter, &policy, "a", 1, 2_000).await, 1_000 - 102);
-    }
-}
-
-#[tokio::test]
-async fn a_request_above_the_limit_does_not_end_leases() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    for policy in policies("above", 10_000) {
-        let limiter = limiter(&server, &clock);
-        assert!(!limiter.check_n(&policy, "a", 10_001).await.unwrap().is_allowed());
-        assert_eq!(pass(&limiter, &policy, "a", 1, 50).await, 50);
-        assert!(limiter.try_check(&policy, "a").unwrap().is_some(), "{}", policy.algorithm());
     }
 }
 
@@ -284,42 +183,6 @@ async fn a_lease_on_its_way_is_not_used_beside_the_debt_of_a_settlement() {
         settled.unwrap();
         assert_eq!(pass(&limiter, &policy, &caller, 1, 1).await, 0, "a unit beside the debt");
     }
-}
-
-#[tokio::test]
-async fn a_new_connection_voids_what_is_held() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    for policy in policies("lost", 10_000) {
-        let limiter = limiter(&server, &clock);
-        assert_eq!(pass(&limiter, &policy, "a", 1, 50).await, 50);
-        assert!(limiter.try_check(&policy, "a").unwrap().is_some());
-        server.kill_clients();
-        let mut is_void = false;
-        for _ in 0..1_000 {
-            is_void = is_void || limiter.try_check(&policy, "a").unwrap().is_none();
-            if is_void && limiter.check(&policy, "a").await.is_ok() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-        assert!(is_void, "{}", policy.algorithm());
-    }
-}
-
-#[tokio::test]
-async fn a_lease_under_another_max_is_given_back() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let plain = limiter(&server, &clock);
-    let (large, small) = (builder("max", 1_000).build(), builder("max", 200).build());
-    let limiter = limiter(&server, &clock);
-    assert_eq!(pass(&limiter, &large, "a", 1, 150).await, 150);
-    // The first request under the other `max` finds no lease, and gives back what is held; then fifty are left.
-    let passed = pass(&limiter, &small, "a", 1, 1_000).await;
-    assert!(passed <= 50, "{passed}");
-    clock.advance(LEASE);
-    assert!(leaves(&plain, &large, 1_000 - 150 - passed).await);
 }
 
 #[tokio::test]
@@ -435,67 +298,6 @@ fn with_and_without(key: &'static str, block: Option<Duration>) -> impl Iterator
 }
 
 #[tokio::test]
-async fn a_block_that_this_process_begins_ends_its_leases_by_whatever_way_it_came() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let block = Duration::from_secs(600);
-    let drain = server.uncached_limiter_at(&clock);
-    for (policy, plain) in with_and_without("ways", Some(block)) {
-        for way in
-            ["as many as fit", "as many as fit without a lease", "check without a lease", "group", "peek"]
-        {
-            let case = format!("{}: {way}", policy.algorithm());
-            let limiter = limiter(&server, &clock);
-            let beside = Policy::builder("beside").max(1_000).build();
-            hold(&limiter, &policy, "a").await;
-            // Another process takes what the server has left.
-            let left = drain.peek(&plain, "a").await.unwrap().remaining();
-            assert!(drain.check_n(&plain, "a", left).await.unwrap().is_allowed(), "{case}");
-            let is_allowed = match way {
-                "as many as fit" => limiter.check_up_to(&policy, "a", 5).await.unwrap().1.is_allowed(),
-                "as many as fit without a lease" => {
-                    limiter.check_up_to(&plain, "a", 5).await.unwrap().1.is_allowed()
-                }
-                "check without a lease" => limiter.check(&plain, "a").await.unwrap().is_allowed(),
-                "group" => {
-                    let group = [Check::new(&beside, "a"), Check::new(&plain, "a")];
-                    limiter.check_all(&group).await.unwrap().is_allowed()
-                }
-                _ => {
-                    // The other process begins it, and this one asks about the caller.
-                    assert!(!drain.check(&plain, "a").await.unwrap().is_allowed(), "{case}");
-                    limiter.peek(&plain, "a").await.unwrap().is_allowed()
-                }
-            };
-            assert!(!is_allowed, "{case}");
-            let outcome = limiter.check(&policy, "a").await.unwrap();
-            assert_eq!((outcome.is_allowed(), outcome.retry_after()), (false, Some(block)), "{case}");
-            limiter.reset(&policy, "a").await.unwrap();
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_settlement_by_a_limit_without_a_lease_is_exact_beside_leases_of_its_count() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    for (policy, plain) in with_and_without("beside", None) {
-        for actual in [300, 5_000] {
-            let case = format!("{}: {actual}", policy.algorithm());
-            let limiter = limiter(&server, &clock);
-            let group = [Check::new(&plain, "a")];
-            let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
-            let used = hold(&limiter, &policy, "a").await;
-            limiter.settle(reservation, actual).await.unwrap();
-            let passed = pass(&limiter, &policy, "a", 1, 2_000).await;
-            let most = 1_000_u64.saturating_sub(used + actual);
-            assert_eq!(passed, most, "{case}");
-            limiter.reset(&policy, "a").await.unwrap();
-        }
-    }
-}
-
-#[tokio::test]
 async fn a_settlement_whose_future_was_dropped_ends_leases_when_its_answer_comes() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
@@ -526,20 +328,6 @@ async fn a_settlement_whose_future_was_dropped_ends_leases_when_its_answer_comes
 async fn until(condition: impl Fn() -> bool) {
     while !condition() {
         tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
-#[tokio::test]
-async fn a_reset_by_a_limit_without_a_lease_takes_effect_at_once() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    for (policy, plain) in with_and_without("reset", None) {
-        let limiter = limiter(&server, &clock);
-        hold(&limiter, &policy, "a").await;
-        limiter.reset(&plain, "a").await.unwrap();
-        assert_eq!(limiter.try_check(&policy, "a").unwrap(), None, "{}", policy.algorithm());
-        let passed = pass(&limiter, &policy, "a", 1, 2_000).await;
-        assert!((950..=1_000).contains(&passed), "{}: {passed}", policy.algorithm());
     }
 }
 

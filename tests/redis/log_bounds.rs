@@ -314,38 +314,6 @@ async fn a_call_does_the_same_work_for_long_and_short_logs() {
 }
 
 #[tokio::test]
-async fn many_callers_with_long_logs_cost_as_much_as_each_alone() {
-    let Some(server) = server() else { return };
-    let mut raw = server.raw().await;
-    let clock = FakeClock::at(Timestamp::from_micros(START));
-    let limiter = server.uncached_limiter_at(&clock);
-    let entries = 2_000;
-    let policy = log("crowd", entries);
-    let callers: Vec<String> = (0..64).map(|caller| caller.to_string()).collect();
-    let mut keys: Vec<String> = Vec::new();
-    for caller in &callers {
-        let _ = limiter.check(&policy, caller).await.unwrap();
-        let all: Vec<String> = redis::cmd("KEYS").arg("rl1:*").query_async(&mut raw).await.unwrap();
-        keys.push(all.into_iter().find(|key| !keys.contains(key)).unwrap());
-    }
-    let _: () = redis::cmd("UNLINK").arg(&keys[0]).query_async(&mut raw).await.unwrap();
-    fill(&limiter, &clock, &policy, &callers[0], entries).await;
-    for key in &keys[1..] {
-        let copy = redis::cmd("COPY").arg(&keys[0]).arg(key).arg("REPLACE").to_owned();
-        let _: () = copy.query_async(&mut raw).await.unwrap();
-    }
-    let before = commands(&mut raw).await;
-    let checks = callers.iter().map(|caller| limiter.check_n(&policy, caller, entries));
-    let answers = server.join_in_batches(checks).await;
-    assert!(answers.into_iter().all(|answer| !answer.unwrap().is_allowed()));
-    let after = commands(&mut raw).await;
-    let (calls, reads) = (after["evalsha"] - before["evalsha"], after["hget"] - before["hget"]);
-    println!("{} callers in {calls} calls: {reads} reads", callers.len());
-    assert!(calls < 16, "{calls} calls");
-    assert!(reads <= 10 * callers.len() as u64, "{reads}");
-}
-
-#[tokio::test]
 async fn expired_entries_are_removed_step_by_step() {
     let Some(server) = server() else { return };
     let mut raw = server.raw().await;

@@ -13,7 +13,7 @@ use crate::caller::Caller;
 use crate::caller::notation::{NotationError, notation};
 use crate::caller::reset::{CallerCount, counts_of_name, distinct};
 use crate::config::RateLimitConfig;
-use crate::handler::computed::Computed;
+use crate::handler::limit::Computed;
 use crate::handler::registry::declared_limits;
 use crate::overrides::has_max;
 

@@ -10,7 +10,7 @@ use ratelimit_core::{Mode, Policy, RateLimiter};
 use serde::Serialize;
 
 use crate::caller::notation::notation;
-use crate::handler::computed::Computed;
+use crate::handler::limit::Computed;
 use crate::handler::registry::{DeclaredLimit, declared_limits};
 use crate::overrides::has_max;
 

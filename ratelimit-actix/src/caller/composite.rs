@@ -1,7 +1,6 @@
 //! Callers that consist of several values, and of values from other crates.
 
-use super::into_caller::IntoCaller;
-use super::value::{Caller, Kind};
+use super::value::{Caller, IntoCaller, Kind};
 
 impl Caller {
     /// All of `parts` together. No caller if one part is missing.

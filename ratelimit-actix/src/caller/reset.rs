@@ -9,7 +9,7 @@ use ratelimit_core::stats::LimitStats;
 use ratelimit_core::{Check, MAX_GROUP, Policy, RateLimiter, StoreError};
 
 use super::IntoCaller;
-use crate::handler::computed::Computed;
+use crate::handler::limit::Computed;
 use crate::handler::registry::DeclaredLimit;
 #[cfg(feature = "admin")]
 use crate::handler::registry::declared_limits;

@@ -6,7 +6,7 @@ use ratelimit_core::{InForce, Policy, RateLimiter};
 use super::{deny_all, missing_caller};
 use crate::caller::MissingCallerError;
 use crate::config::RateLimitConfig;
-use crate::overrides::plan::Plan;
+use crate::overrides::Plan;
 use crate::quotas::{AppliedLimit, AppliedLimits, Count, Partition, PolicyRef, note_skipped};
 use crate::response::Rejection;
 

@@ -1,7 +1,12 @@
-//! Bounds on arguments and return values of a limited handler, with error messages of their own: the bounds that really fail
-//! are deep inside Actix.
+//! Bounds on functions of the application, with error messages of their own: the bounds that really fail are deep inside Actix.
+//!
+//! Handlers have arguments and return values. Other functions compute a value for each request: from the request or from
+//! extractors, sync or async.
 
-use actix_web::{FromRequest, Responder};
+use std::future::Future;
+
+use actix_web::dev::Payload;
+use actix_web::{Error, FromRequest, HttpRequest, Responder};
 
 /// An argument of a handler.
 #[diagnostic::on_unimplemented(
@@ -40,3 +45,92 @@ pub const fn assert_bodyless_extractor<T: BodylessExtractor>() {}
 pub trait Answer: Responder {}
 
 impl<R: Responder> Answer for R {}
+
+/// A function that computes a `T` for each request. `Form` keeps the four forms apart and is always inferred.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot choose a `{T}` for a request",
+    label = "not a function over the request that returns `{T}`",
+    note = "it is a `fn(&HttpRequest) -> {T}`, or takes up to eight extractors by value that do not read the body, such as `web::Data<_>` or `HttpRequest`; both may be async"
+)]
+pub trait RequestFn<T, Form> {
+    /// Computes the value for one request.
+    fn call(&self, req: &HttpRequest) -> impl Future<Output = Result<T, Error>>;
+}
+
+/// Runs extractors on the request without its body.
+pub(crate) async fn extract<A: FromRequest>(req: &HttpRequest) -> Result<A, Error> {
+    A::from_request(req, &mut Payload::None).await.map_err(Into::into)
+}
+
+/// The form of a function that takes the request.
+#[derive(Debug)]
+pub struct TakesRequest;
+
+impl<T, F: Fn(&HttpRequest) -> T> RequestFn<T, TakesRequest> for F {
+    async fn call(&self, req: &HttpRequest) -> Result<T, Error> {
+        Ok(self(req))
+    }
+}
+
+/// The form of an async function that takes the request.
+#[derive(Debug)]
+pub struct TakesRequestAsync;
+
+impl<T: 'static, F: AsyncFn(&HttpRequest) -> T> RequestFn<T, TakesRequestAsync> for F {
+    async fn call(&self, req: &HttpRequest) -> Result<T, Error> {
+        Ok(self(req).await)
+    }
+}
+
+/// The form of a function that takes extractors.
+#[derive(Debug)]
+pub struct TakesExtractors<A>(A);
+
+/// The form of an async function that takes extractors.
+#[derive(Debug)]
+pub struct TakesExtractorsAsync<A>(A);
+
+macro_rules! extractors {
+    ($($name:ident)*) => {
+        impl<T, F, $($name: FromRequest + 'static),*> RequestFn<T, TakesExtractors<($($name,)*)>> for F
+        where
+            F: Fn($($name),*) -> T,
+        {
+            async fn call(&self, req: &HttpRequest) -> Result<T, Error> {
+                #[allow(non_snake_case, reason = "the values are named after their types")]
+                let ($($name,)*) = extract::<($($name,)*)>(req).await?;
+                Ok(self($($name),*))
+            }
+        }
+
+        impl<T, F, $($name: FromRequest + 'static),*> RequestFn<T, TakesExtractorsAsync<($($name,)*)>> for F
+        where
+            F: AsyncFn($($name),*) -> T,
+        {
+            async fn call(&self, req: &HttpRequest) -> Result<T, Error> {
+                #[allow(non_snake_case, reason = "the values are named after their types")]
+                let ($($name,)*) = extract::<($($name,)*)>(req).await?;
+                Ok(self($($name),*).await)
+            }
+        }
+    };
+}
+
+#[allow(
+    clippy::ignored_unit_patterns,
+    clippy::let_unit_value,
+    reason = "one macro for every number of extractors, also none"
+)]
+mod arities {
+    use super::{Error, FromRequest, HttpRequest, RequestFn, TakesExtractors, TakesExtractorsAsync, extract};
+
+    extractors!();
+    extractors!(A);
+    extractors!(A B);
+    extractors!(A B C);
+    extractors!(A B C D);
+    extractors!(A B C D E);
+    extractors!(A B C D E G);
+    extractors!(A B C D E G H);
+    extractors!(A B C D E G H I);
+}

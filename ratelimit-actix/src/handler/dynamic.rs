@@ -12,17 +12,14 @@ use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{InForce, Policy, PolicyError};
 use smallvec::SmallVec;
 
-use super::by::By;
-use super::computed::ComputedNumbers;
-use super::limit::HandlerLimit;
+use super::bounds::{self, RequestFn};
+use super::limit::{By, ComputedNumbers, HandlerLimit};
 use super::request::{AdmittedRequest, admit_by};
-use super::request_fn::{self, RequestFn};
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, applied_limits, rejects_without_value};
 use crate::decision::{Admission, is_counted};
-use crate::overrides::has_max;
-use crate::overrides::plan::Plan;
+use crate::overrides::{Plan, has_max};
 use crate::quotas::{AppliedLimit, Count, Partition, PolicyRef};
 use crate::request::nearest_limiter;
 
@@ -55,7 +52,7 @@ impl DynamicLimits {
         // Only `OPTIONS` and exempt networks are worth looking the configuration up.
         let may_skip = *req.method() == Method::OPTIONS || RateLimitConfig::any_exempt();
         let skipped = may_skip && !is_counted(&req, RateLimitConfig::nearest(&req));
-        let limiter = nearest_limiter::nearest(&req);
+        let limiter = nearest_limiter(&req);
         HandlerLimit::note_limiter(limits, limiter);
         let overrides = limiter.overrides_guard();
         let is_off = |limit: &HandlerLimit| {
@@ -89,7 +86,7 @@ impl DynamicLimits {
     ///
     /// The response of the extractor that failed.
     pub async fn extract<A: FromRequest>(&self) -> Result<A, HttpResponse> {
-        request_fn::extract(&self.req).await.map_err(HttpResponse::from_error)
+        bounds::extract(&self.req).await.map_err(HttpResponse::from_error)
     }
 
     /// Calls a function.
@@ -105,7 +102,7 @@ impl DynamicLimits {
     /// shadow limit, which is skipped then.
     pub fn fail(&mut self, position: usize, response: HttpResponse) -> Option<HttpResponse> {
         let DynamicLimit { limit, skipped, .. } = &mut self.limits[position];
-        *skipped = !rejects_without_value(nearest_limiter::nearest(&self.req), limit.policy());
+        *skipped = !rejects_without_value(nearest_limiter(&self.req), limit.policy());
         (!*skipped).then_some(response)
     }
 
@@ -215,7 +212,7 @@ impl LimitSource for DynamicLimit {
             return true;
         }
         // Such a `max` admits no request, and a shadow limit only reports that.
-        let only_reports = !nearest_limiter::nearest(req).enforces(applied.policy.policy());
+        let only_reports = !nearest_limiter(req).enforces(applied.policy.policy());
         if only_reports && let Some(policy) = self.smallest_policy(numbers, row) {
             applied.policy.replace(Arc::new(policy));
             applied.cost = NEVER;

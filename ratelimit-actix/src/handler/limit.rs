@@ -1,15 +1,12 @@
-//! One limit of a handler, as the attribute writes it into a `static`.
+//! One limit of a handler, as the attribute writes it into a `static`: its policy, and what the policy does not tell.
 
 use actix_web::HttpRequest;
 use ratelimit_core::__private_0_1::{help, is_first};
-use ratelimit_core::policy::MAX_UNITS;
+use ratelimit_core::policy::{Calendar, MAX_UNITS};
 use ratelimit_core::{Policy, PolicyBuilder, RateLimiter};
 
-use super::by::By;
-use super::computed::Computed;
 use super::sole_limiter::SoleLimiter;
-use super::source_text::SourceText;
-use crate::caller::{Caller, MissingCallerError, OnMissing};
+use crate::caller::{self, Caller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
 use crate::quotas::{Count, NamedPolicy, Partition};
 
@@ -216,6 +213,107 @@ impl HandlerLimit {
     /// Whether the line of a section has not been told of this limit, which is in a `static`.
     pub(super) fn is_first(&self, section: &'static str) -> bool {
         is_first(section, std::ptr::from_ref(self))
+    }
+}
+
+/// What operators see of a limit that its policy does not tell: `by`, `count`, and what is computed for each request.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceText {
+    /// What tells callers apart.
+    pub by: &'static str,
+    /// Which responses count.
+    pub count: &'static str,
+    /// Whether the cost is computed for each request.
+    pub has_dynamic_cost: bool,
+    /// Whether `skip` is set.
+    pub skips: bool,
+    /// Whether `plan` is set.
+    pub has_plan: bool,
+}
+
+impl SourceText {
+    /// That of a limit without these arguments.
+    pub const DEFAULT: Self =
+        Self { by: "ip", count: "all", has_dynamic_cost: false, skips: false, has_plan: false };
+}
+
+/// What of a policy is computed for each request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Computed {
+    /// Its `max`.
+    pub max: bool,
+    /// The day on which the windows of its calendar begin.
+    pub anchor: bool,
+}
+
+impl Computed {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self { max: false, anchor: false };
+
+    /// The calendar of the policy as a phrase, such as `calendar month in Europe/Berlin from the 15th`.
+    #[cfg_attr(
+        not(feature = "calendar"),
+        allow(clippy::unused_self, reason = "without the feature no limit has a calendar")
+    )]
+    pub(crate) fn calendar_of(self, policy: &Policy) -> Option<String> {
+        let calendar = policy.calendar()?;
+        #[cfg(feature = "calendar")]
+        if self.anchor {
+            let (unit, zone) = (calendar.unit(), calendar.zone());
+            return Some(format!("calendar {unit} in {zone} from a day that each request tells"));
+        }
+        Some(calendar.to_string())
+    }
+}
+
+/// Numbers of a policy that were computed for one request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ComputedNumbers {
+    pub(super) max: Option<u64>,
+    pub(super) calendar: Option<Calendar>,
+}
+
+/// What tells the callers of a limit apart.
+#[derive(Clone, Copy, Debug)]
+pub enum By {
+    /// The client's address.
+    Ip,
+    /// Nothing: all requests share one count.
+    Global,
+    /// A path parameter, decoded as by extractors.
+    Path(&'static str),
+    /// A header field. Clients can send any value. Of several lines the first counts, as `headers().get` returns it.
+    Header(&'static str),
+    /// The caller that a function finds.
+    Function(fn(&HttpRequest) -> Caller),
+    /// All of these together.
+    Parts(&'static [Self]),
+}
+
+impl By {
+    /// Whether a request may have no such caller. The compiler checks a path parameter against the route.
+    #[cfg(feature = "utoipa")]
+    pub(crate) fn may_be_missing(&self) -> bool {
+        match self {
+            Self::Ip | Self::Global | Self::Path(_) => false,
+            Self::Header(_) | Self::Function(_) => true,
+            Self::Parts(parts) => parts.iter().any(Self::may_be_missing),
+        }
+    }
+
+    /// The caller of a request under `config`, the nearest configuration.
+    pub(crate) fn caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
+        match self {
+            Self::Ip => caller::by_address(req, config),
+            Self::Global => Caller::global(),
+            Self::Path(name) => caller::path_param(req, name),
+            Self::Header(name) => match req.headers().get(*name) {
+                Some(value) if !value.is_empty() => Caller::text(value.as_bytes()),
+                _ => Caller::missing(),
+            },
+            Self::Function(caller) => caller(req),
+            Self::Parts(parts) => Caller::join(parts.iter().map(|part| part.caller(req, config))),
+        }
     }
 }
 

@@ -1,13 +1,15 @@
-//! The registry of all attributes in the program: to log at start, to serve as a table, or to assert in a test.
+//! The registry of all attributes in the program: to log at start, to serve as a table, or to assert in a test; and what is wrong
+//! with them together.
+//!
+//! Limits of one handler that share a count are found when the program runs, because each handler compiles by itself, and because
+//! the compiler sees no policies by path.
 
-use std::fmt;
-use std::ptr;
+use std::{fmt, ptr};
 
+use ratelimit_core::__private_0_1::state_id;
 use ratelimit_core::{Mode, Policy};
 
-use super::computed::Computed;
-use super::limit::HandlerLimit;
-use super::source_text::SourceText;
+use super::limit::{Computed, HandlerLimit, SourceText};
 
 /// The limits of one handler, as the attribute writes them into a `static`: `L` is an array there, and a slice in the list.
 #[derive(Debug)]
@@ -194,4 +196,144 @@ pub fn declared_limits() -> Vec<DeclaredLimit> {
         .collect();
     limits.sort_by_key(|limit| (limit.module(), limit.file(), limit.line(), limit.handler()));
     limits
+}
+
+/// Limits of one handler that share a count, and would charge each request twice: the error of [`check_declared_limits`].
+///
+/// `Display` has a line for each pair, with the places of both.
+#[derive(Clone, thiserror::Error)]
+#[error("{}", lines(.pairs))]
+pub struct DeclaredLimitsError {
+    pairs: Vec<SharedCount>,
+}
+
+/// Two limits of one handler that share a count. `Display` tells what to change.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedCount {
+    first: DeclaredLimit,
+    second: DeclaredLimit,
+}
+
+impl DeclaredLimitsError {
+    /// The pairs, each in the order of the program's limits.
+    pub fn pairs(&self) -> &[SharedCount] {
+        &self.pairs
+    }
+}
+
+impl SharedCount {
+    /// The limit that may keep its count.
+    pub const fn first(&self) -> &DeclaredLimit {
+        &self.first
+    }
+
+    /// The limit that needs another count.
+    pub const fn second(&self) -> &DeclaredLimit {
+        &self.second
+    }
+}
+
+impl fmt::Debug for DeclaredLimitsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for SharedCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (second, key) = (place(&self.second), self.second.policy().key());
+        if self.second.policy().is_concurrency() {
+            return write!(
+                f,
+                "two limits of {second} both count in `{key}`, so a request holds two slots; remove one, or give it another key"
+            );
+        }
+        write!(
+            f,
+            "two limits of {second} both count in `{key}`, so a request is charged twice; remove one, or give it another key or \
+             window"
+        )
+    }
+}
+
+fn place(limit: &DeclaredLimit) -> String {
+    format!("`{}::{}` ({}:{})", limit.module(), limit.handler(), limit.file(), limit.line())
+}
+
+fn lines(pairs: &[SharedCount]) -> String {
+    pairs.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// Checks what the compiler cannot see: two limits of one handler need different counts, because they would charge a request twice.
+///
+/// The compiler compares limits that are written in the attribute; this function also compares policies by path and constants. It
+/// takes limits with another `by` for different counts, and leaves out limits with `skip`, which may apply to different requests.
+///
+/// Call it at the start of the program or in a test.
+///
+/// # Errors
+///
+/// [`DeclaredLimitsError`] with all such limits, and their places in the source.
+///
+/// # Examples
+///
+/// ```
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     ratelimit_actix::check_declared_limits()?;
+///     Ok(())
+/// }
+/// ```
+pub fn check_declared_limits() -> Result<(), DeclaredLimitsError> {
+    let limits = declared_limits();
+    let mut pairs = Vec::new();
+    for (index, second) in limits.iter().enumerate() {
+        // The limits of a handler have an order.
+        let first = limits[..index].iter().find(|first| is_charged_by_both(first, second));
+        pairs.extend(first.map(|first| SharedCount { first: *first, second: *second }));
+    }
+    if pairs.is_empty() { Ok(()) } else { Err(DeclaredLimitsError { pairs }) }
+}
+
+/// With `skip`, two limits may apply to different requests.
+fn is_charged_by_both(first: &DeclaredLimit, second: &DeclaredLimit) -> bool {
+    // The compiler has compared the code of a computed `max`.
+    first.is_of_handler_of(second)
+        && first.by() == second.by()
+        && ![first, second].into_iter().any(|limit| limit.skips() || is_unknown_bucket(limit))
+        && counts_together(first, second)
+}
+
+/// Whether the count depends on a `max` that is computed for each request.
+fn is_unknown_bucket(limit: &DeclaredLimit) -> bool {
+    limit.max().is_none() && limit.policy().algorithm().has_burst()
+}
+
+/// Only the count of a token bucket depends on `max`, so a computed one matters to [unknown buckets](is_unknown_bucket) only.
+fn counts_together(one: &DeclaredLimit, other: &DeclaredLimit) -> bool {
+    state_id(one.policy()) == state_id(other.policy())
+}
+
+/// The time zones of all attributes, which are looked up when a limiter is built.
+#[cfg(feature = "calendar")]
+mod zones {
+    use ratelimit_core::__private_0_1::DeclaredZones;
+    use ratelimit_core::policy::Calendar;
+
+    use super::declared_limits;
+
+    inventory::submit! { DeclaredZones { check } }
+
+    fn check() -> Result<(), String> {
+        for limit in declared_limits() {
+            if let Some(Err(error)) = limit.policy().calendar().map(Calendar::check) {
+                let (module, handler) = (limit.module(), limit.handler());
+                return Err(format!(
+                    "limit of `{module}::{handler}` ({}:{}): {error}",
+                    limit.file(),
+                    limit.line()
+                ));
+            }
+        }
+        Ok(())
+    }
 }

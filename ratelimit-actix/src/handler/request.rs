@@ -11,8 +11,9 @@ use super::limit::HandlerLimit;
 use crate::caller::MissingCallerError;
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, applied_limits};
-use crate::decision::respond::{reject, rewrite_quotas_of, write_quotas_of};
-use crate::decision::{Admission, decide_by_store, is_counted, try_decide};
+use crate::decision::{
+    Admission, decide_by_store, is_counted, reject, rewrite_quotas_of, try_decide, write_quotas_of,
+};
 use crate::quotas::{AppliedLimits, Count, Partition, PolicyRef, Quotas, has_uncounted};
 use crate::request::nearest_limiter;
 use crate::response::{Held, Rejection, hold};
@@ -53,7 +54,7 @@ pub(super) fn admit_by(
     apply: impl FnOnce(&HttpRequest, &RateLimitConfig, &RateLimiter) -> Result<AppliedLimits, Box<Rejection>>,
 ) -> HandlerAdmission {
     let config = RateLimitConfig::nearest(&req);
-    let limiter = nearest_limiter::nearest(&req);
+    let limiter = nearest_limiter(&req);
     let result = match apply(&req, config, limiter) {
         Ok(mut limits) => {
             if let Some(result) = try_decide(&req, config, limiter, &mut limits) {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use utoipa::openapi::OpenApi as Document;
 use utoipa::{Modify, OpenApi};
 
-use super::RateLimitResponses;
+use super::{RateLimitResponses, ends_with_path};
 use crate::config::RateLimitConfig;
 use crate::response::{BodyStyle, HeaderStyle};
 
@@ -305,4 +305,14 @@ fn an_id_of_a_limited_and_an_unlimited_operation_is_unclear() {
         "{error}"
     );
     assert!(!serde_json::to_string(&document).unwrap().contains("x-ratelimit"));
+}
+
+#[test]
+fn a_path_ends_with_whole_segments() {
+    for (end, expected) in
+        [("a::b::c", true), ("b::c", true), ("c", true), ("::c", false), ("b", false), ("xb::c", false)]
+    {
+        assert_eq!(ends_with_path("a::b::c", end), expected, "{end}");
+    }
+    assert!(!ends_with_path("a::list", "st"));
 }

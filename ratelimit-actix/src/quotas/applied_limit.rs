@@ -1,13 +1,15 @@
-//! One limit that applies to a request: its policy in force, the caller, the cost, and which responses count.
+//! The limits of a request: each that applies, with its policy in force, the caller, the cost, and which responses count; and the
+//! names of those that were not checked.
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
+use actix_web::dev::Extensions;
 use actix_web::http::StatusCode;
-use ratelimit_core::Check;
+use actix_web::{HttpMessage, HttpRequest};
+use ratelimit_core::{Check, Policy};
 use smallvec::SmallVec;
-
-use super::policy_ref::PolicyRef;
 
 /// One limit that applies to a request.
 #[derive(Clone, Debug)]
@@ -89,4 +91,136 @@ impl Count {
 
 fn is_failure(status: StatusCode) -> bool {
     status.as_u16() >= 400
+}
+
+/// The policy of an attribute.
+#[derive(Debug)]
+pub(crate) struct NamedPolicy {
+    source: PolicySource,
+    /// The name that clients see, if it is not the policy's.
+    public_name: Option<&'static str>,
+}
+
+/// Where the policy of an attribute is written.
+#[derive(Debug)]
+enum PolicySource {
+    /// In the arguments of the attribute.
+    Own(Policy),
+    /// In a `static` of the user, which several attributes may name.
+    Shared(&'static Policy),
+}
+
+impl NamedPolicy {
+    /// A policy that the arguments of one attribute describe.
+    pub(crate) const fn own(policy: Policy) -> Self {
+        Self { source: PolicySource::Own(policy), public_name: None }
+    }
+
+    /// A policy in a `static` of the user.
+    pub(crate) const fn shared(policy: &'static Policy) -> Self {
+        Self { source: PolicySource::Shared(policy), public_name: None }
+    }
+
+    /// Sets the name that clients see.
+    pub(crate) const fn set_public_name(&mut self, name: &'static str) {
+        self.public_name = Some(name);
+    }
+
+    pub(crate) const fn policy(&self) -> &Policy {
+        match &self.source {
+            PolicySource::Own(policy) => policy,
+            PolicySource::Shared(policy) => policy,
+        }
+    }
+
+    pub(crate) fn public_name(&self) -> &str {
+        self.public_name.unwrap_or_else(|| self.policy().name())
+    }
+}
+
+/// Where a policy is kept.
+#[derive(Clone, Debug)]
+pub(crate) enum PolicyRef {
+    /// In a `static` of the program.
+    Static(&'static NamedPolicy),
+    /// In a `static`, but with the numbers of this request: a computed `max`, or overrides.
+    Dynamic(&'static NamedPolicy, Arc<Policy>),
+    /// In middleware.
+    Shared(Arc<Policy>),
+}
+
+impl PolicyRef {
+    pub(crate) fn policy(&self) -> &Policy {
+        match self {
+            Self::Static(named) => named.policy(),
+            Self::Dynamic(_, policy) | Self::Shared(policy) => policy,
+        }
+    }
+
+    /// Replaces the policy, such as by that of overrides. The limit keeps its name.
+    pub(crate) fn replace(&mut self, policy: Arc<Policy>) {
+        *self = match self {
+            Self::Static(named) | Self::Dynamic(named, _) => Self::Dynamic(named, policy),
+            Self::Shared(_) => Self::Shared(policy),
+        };
+    }
+
+    /// The name in header fields and response bodies.
+    pub(crate) fn public_name(&self) -> &str {
+        match self {
+            Self::Static(named) | Self::Dynamic(named, _) => named.public_name(),
+            Self::Shared(policy) => policy.name(),
+        }
+    }
+
+    /// Whether this is the name of the limit in responses, or of its policy.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.public_name() == name || self.policy().name() == name
+    }
+}
+
+/// No limit is checked: the method is not counted, or the client is exempt.
+struct NotCounted;
+
+/// Limits that `skip` or a missing caller has left out.
+struct Skipped(SmallVec<[PolicyRef; 1]>);
+
+/// What was left out of one request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LeftOut {
+    all: bool,
+    limits: SmallVec<[PolicyRef; 1]>,
+}
+
+/// Notes that no limit is checked.
+#[cold]
+pub(crate) fn note_not_counted(req: &HttpRequest) {
+    req.extensions_mut().insert(NotCounted);
+}
+
+/// Notes that one limit is not checked.
+#[cold]
+pub(crate) fn note_skipped(req: &HttpRequest, policy: PolicyRef) {
+    let mut extensions = req.extensions_mut();
+    match extensions.get_mut::<Skipped>() {
+        Some(Skipped(limits)) => limits.push(policy),
+        None => drop(extensions.insert(Skipped(SmallVec::from_buf([policy])))),
+    }
+}
+
+impl LeftOut {
+    pub(super) fn of(extensions: &Extensions) -> Self {
+        let limits = extensions.get::<Skipped>().map(|Skipped(limits)| limits.clone()).unwrap_or_default();
+        Self { all: extensions.contains::<NotCounted>(), limits }
+    }
+
+    /// Whether a limit of this name may have been left out.
+    pub(super) fn includes(&self, name: &str) -> bool {
+        self.all || self.limits.iter().any(|policy| policy.is_named(name))
+    }
+
+    /// The names of the limits, as far as they are known.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.limits.iter().map(PolicyRef::public_name)
+    }
 }

@@ -1,7 +1,17 @@
-//! Correcting what one limit was charged for a request to the true cost.
+//! Correcting what one limit was charged for a request to the true cost: at once, or when a streaming body ends, also if the client
+//! goes away.
 
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
+
+use ratelimit_core::__private_0_1::help;
+use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{GroupOutcome, Outcome, RateLimiter, Reservation, SettleError};
 use smallvec::SmallVec;
+use tokio::runtime::Handle;
 
 use super::quota::Quota;
 
@@ -44,5 +54,93 @@ impl Settlement {
             }
         }
         Ok(())
+    }
+}
+
+/// A number of units that grows while a response is sent. Clones share it.
+///
+/// An `Arc<AtomicU64>` of your own can stand for it.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_actix::UsageCounter;
+///
+/// let counter = UsageCounter::default();
+/// counter.clone().add(3);
+/// assert_eq!(counter.get(), 3);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct UsageCounter(Arc<AtomicU64>);
+
+impl UsageCounter {
+    /// Adds units. The sum stops at the largest number.
+    pub fn add(&self, units: u64) {
+        let add = |sum: u64| Some(sum.saturating_add(units));
+        // It returns an error only where the function returns `None`.
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+
+    /// The sum so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl From<Arc<AtomicU64>> for UsageCounter {
+    fn from(counter: Arc<AtomicU64>) -> Self {
+        Self(counter)
+    }
+}
+
+impl From<&Self> for UsageCounter {
+    fn from(counter: &Self) -> Self {
+        counter.clone()
+    }
+}
+
+/// Settles a limit when it is dropped, to what its counter says then. From
+/// [`LimitCharge::settle_on_drop`](crate::LimitCharge::settle_on_drop).
+///
+/// Move it into the stream of a response: it is dropped with the body, at its end or when the client has gone away.
+#[must_use = "the limit is settled when this is dropped; move it into the stream of the response"]
+pub struct SettleOnDrop {
+    /// `None` for a limit that does not apply to the request.
+    settlement: Option<Settlement>,
+    counter: UsageCounter,
+}
+
+impl SettleOnDrop {
+    pub(super) fn new(settlement: Option<Settlement>, counter: UsageCounter) -> Self {
+        Self { settlement, counter }
+    }
+}
+
+impl Drop for SettleOnDrop {
+    fn drop(&mut self) {
+        let Some(settlement) = self.settlement.take() else { return };
+        let actual = self.counter.get().min(MAX_UNITS);
+        let is_local = settlement.limiter().deadline().is_none();
+        // The limiter logs failures.
+        let mut task = Box::pin(async move { settlement.settle(settlement.limiter(), actual).await.is_ok() });
+        // A store that never waits needs no runtime, and has settled the limit before the next request comes.
+        if is_local && task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            return;
+        }
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(task);
+        } else {
+            tracing::error!(
+                help = help("settled-without-a-runtime"),
+                "a limit could not be settled when a response ended, because it was dropped outside of a tokio runtime; \
+                 what was charged stays charged"
+            );
+        }
+    }
+}
+
+impl fmt::Debug for SettleOnDrop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SettleOnDrop").field("counter", &self.counter).finish_non_exhaustive()
     }
 }

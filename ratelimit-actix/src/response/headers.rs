@@ -1,27 +1,41 @@
-//! Header fields from quotas: pure functions, one for each style, that need no request and no clock.
+//! Header fields from quotas: the choice of fields, and pure functions that make them, without a request or a clock.
 
-mod draft_06;
 mod draft_11;
-mod legacy;
-mod number;
-mod unique_names;
-mod wait;
+mod values;
 
-use actix_web::http::header::{HeaderMap, HeaderName};
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
-pub(crate) use self::number::number;
-pub(crate) use self::unique_names::unique_names;
-pub(crate) use self::wait::{retry_after, retry_after_seconds};
-use super::header_style::HeaderStyle;
-use crate::quotas::Quota;
+pub(crate) use self::values::{number, retry_after, retry_after_seconds, unique_names};
+use self::values::{push_parameter, seconds, unix_seconds, window_seconds};
+use crate::quotas::{Quota, tightest};
+
+// Constants are copied without a call, statics are cloned.
+
+/// `X-RateLimit-*`: sent by most services and defined by no document, hence the two meanings of `Reset`.
+const LEGACY: [HeaderName; 3] = [
+    HeaderName::from_static("x-ratelimit-limit"),
+    HeaderName::from_static("x-ratelimit-remaining"),
+    HeaderName::from_static("x-ratelimit-reset"),
+];
+
+/// Of draft-ietf-httpapi-ratelimit-headers-06, for clients that still read them.
+const DRAFT_06: [HeaderName; 4] = [
+    HeaderName::from_static("ratelimit-limit"),
+    HeaderName::from_static("ratelimit-remaining"),
+    HeaderName::from_static("ratelimit-reset"),
+    HeaderName::from_static("ratelimit-policy"),
+];
+
+static LEGACY_FIELDS: [HeaderName; 3] = LEGACY;
+static DRAFT_06_FIELDS: [HeaderName; 4] = DRAFT_06;
 
 /// The names of the fields of `style`.
 pub(crate) fn field_names(style: HeaderStyle) -> &'static [HeaderName] {
     match style {
-        HeaderStyle::LegacyUnix | HeaderStyle::LegacyDelta => &legacy::NAMES,
-        HeaderStyle::Draft06 => &draft_06::NAMES,
-        HeaderStyle::Draft11 => &draft_11::NAMES,
+        HeaderStyle::LegacyUnix | HeaderStyle::LegacyDelta => &LEGACY_FIELDS,
+        HeaderStyle::Draft06 => &DRAFT_06_FIELDS,
+        HeaderStyle::Draft11 => &draft_11::FIELDS,
     }
 }
 
@@ -45,9 +59,18 @@ pub(crate) fn write(styles: &[HeaderStyle], quotas: &[&Quota], headers: &mut Hea
     for style in styles {
         let quotas = if style.tells_slots() { quotas } else { rates };
         match style {
-            HeaderStyle::LegacyUnix => legacy::fields(quotas, legacy::Reset::UnixSeconds, &mut set),
-            HeaderStyle::LegacyDelta => legacy::fields(quotas, legacy::Reset::DeltaSeconds, &mut set),
-            HeaderStyle::Draft06 => draft_06::fields(quotas, &mut set),
+            HeaderStyle::LegacyUnix => {
+                let unix = |quota: &Quota| unix_seconds(quota.available_at());
+                fields_of_tightest(quotas, LEGACY, unix, &mut set);
+            }
+            HeaderStyle::LegacyDelta => fields_of_tightest(quotas, LEGACY, wait, &mut set),
+            HeaderStyle::Draft06 => {
+                let [limit, remaining, reset, policy] = DRAFT_06;
+                fields_of_tightest(quotas, [limit, remaining, reset], wait, &mut set);
+                if let (false, Ok(policies)) = (quotas.is_empty(), HeaderValue::try_from(policies(quotas))) {
+                    set(policy, policies);
+                }
+            }
             HeaderStyle::Draft11 => draft_11::fields(quotas, &mut set),
         }
     }
@@ -55,3 +78,81 @@ pub(crate) fn write(styles: &[HeaderStyle], quotas: &[&Quota], headers: &mut Hea
 
 #[cfg(test)]
 mod tests;
+
+/// The quota of the tightest limit, what is left of it, and when more is available.
+fn fields_of_tightest(
+    quotas: &[&Quota],
+    [limit, remaining, reset]: [HeaderName; 3],
+    resets: impl Fn(&Quota) -> u64,
+    set: &mut impl FnMut(HeaderName, HeaderValue),
+) {
+    let Some(quota) = tightest(quotas) else { return };
+    let outcome = quota.outcome();
+    set(limit, values::limit(outcome.limit()));
+    set(remaining, number(outcome.remaining()));
+    set(reset, values::reset(resets(quota)));
+}
+
+/// The wait for more, in whole seconds.
+fn wait(quota: &Quota) -> u64 {
+    seconds(quota.outcome().available_after())
+}
+
+/// The quotas and windows of all limits, for draft 6.
+fn policies(quotas: &[&Quota]) -> String {
+    let mut list = String::new();
+    for quota in quotas {
+        if !list.is_empty() {
+            list.push_str(", ");
+        }
+        list.push_str(itoa::Buffer::new().format(quota.outcome().limit()));
+        if let Some(window) = window_seconds(quota) {
+            push_parameter(&mut list, "w", window);
+        }
+    }
+    list
+}
+
+/// The header fields that report a quota to the client.
+///
+/// Several styles can be sent at once, see [`RateLimitConfigBuilder::headers`](crate::RateLimitConfigBuilder::headers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeaderStyle {
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` of the tightest limit.
+    ///
+    /// `Reset` is an instant in Unix seconds, rounded up. If this limit denied the request, the request passes then. If
+    /// `Remaining` is 0, one more unit is available then. Otherwise the full quota is back then. A client that waits until
+    /// `Reset` passes, if no other request is charged meanwhile.
+    LegacyUnix,
+    /// The fields of [`LegacyUnix`](Self::LegacyUnix), with `Reset` as a wait in seconds, rounded up.
+    LegacyDelta,
+    /// Draft 6 of the IETF's fields: `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` of the tightest limit, and
+    /// `RateLimit-Policy` with all limits. `Reset` is a wait in seconds, rounded up.
+    Draft06,
+    /// Draft 11 of the IETF's fields: `RateLimit` and `RateLimit-Policy`, each with all limits by name.
+    ///
+    /// The parameter `t` is the wait of each limit in seconds, rounded up; at most one window while units are left. This is a
+    /// draft and not a standard, and may change again.
+    ///
+    /// The only style that reports the slots of concurrency limits: with the unit `concurrent-requests`, without `t`.
+    Draft11,
+}
+
+impl HeaderStyle {
+    /// Whether the style reports the slots of concurrency limits. The others have no word for them: as a quota without a time, they
+    /// would stop clients that may go on.
+    pub(crate) const fn tells_slots(self) -> bool {
+        matches!(self, Self::Draft11)
+    }
+}
+
+/// One style, where several may be given: `headers(HeaderStyle::Draft11)`.
+impl IntoIterator for HeaderStyle {
+    type Item = Self;
+    type IntoIter = std::iter::Once<Self>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        std::iter::once(self)
+    }
+}

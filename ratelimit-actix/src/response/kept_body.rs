@@ -1,11 +1,17 @@
-//! A body that keeps something until it has been sent or dropped: slots, or the payload of a request.
+//! A body that keeps something until it has been sent or dropped: slots, or the payload of a rejected request, whose small body is
+//! drained so that its connection stays usable.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use actix_web::HttpResponse;
-use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::body::{self, BodySize, BodyStream, BoxBody, MessageBody};
+use actix_web::dev::Payload;
+use actix_web::http::Version;
+use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use actix_web::rt::time::timeout;
 use actix_web::web::Bytes;
+use actix_web::{HttpRequest, HttpResponse};
 pub(crate) use ratelimit_core::Slots as Held;
 
 /// The body of a response, and what is dropped after it.
@@ -35,5 +41,46 @@ impl<T: Unpin> MessageBody for KeptBody<T> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
         Pin::new(&mut self.body).poll_next(cx)
+    }
+}
+
+/// Largest body, in bytes, that is read and dropped.
+const MAX_DRAIN_BYTES: usize = 16 * 1024;
+
+/// Longest time to read it.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The payload of a body that was not read to its end.
+pub(crate) struct UnreadPayload(Payload);
+
+/// Reads a small body to its end and drops it, so that the connection can carry the next request.
+///
+/// Actix closes a connection with an unread body. That is right for a large body, which may never end. A small body has usually
+/// arrived, and a new connection would cost both sides more. A declared length above the maximum is not read. HTTP/2 can end a
+/// stream without closing the connection.
+pub(crate) async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<UnreadPayload> {
+    if req.version() > Version::HTTP_11 {
+        return None;
+    }
+    let is_chunked = req.headers().contains_key(TRANSFER_ENCODING);
+    let length =
+        req.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if !is_chunked && !length.is_some_and(|length| (1..=MAX_DRAIN_BYTES).contains(&length)) {
+        return None;
+    }
+    let read =
+        timeout(DRAIN_TIMEOUT, body::to_bytes_limited(BodyStream::new(&mut payload), MAX_DRAIN_BYTES)).await;
+    // Errors do not matter: the request is rejected anyway.
+    let is_ended = matches!(read, Ok(Ok(Ok(_))));
+    (is_chunked && !is_ended).then_some(UnreadPayload(payload))
+}
+
+impl UnreadPayload {
+    /// Closes the connection after `response`.
+    ///
+    /// If the payload of a chunked body is dropped, Actix reads and drops chunks as long as the client sends them. Therefore the
+    /// response holds the payload until it is written.
+    pub(crate) fn close_after(self, response: HttpResponse) -> HttpResponse {
+        response.map_body(|_, body| keep(body, self.0))
     }
 }

@@ -21,9 +21,9 @@
 #[cfg(test)]
 mod tests;
 
-use super::reader::{Reader, Writer};
 use super::sliding_window_counter::{SubWindows, TwoWindows};
 use super::state::{Packed, State};
+use super::step::{Reader, Writer};
 use super::{calendar_window, concurrency, sliding_window_log, token_bucket};
 use crate::error::StoreError;
 use crate::policy::{Algorithm, Policy};

@@ -19,10 +19,10 @@
 //!
 //! Twin: `lua/fixed_window.lua`, where `from` is the first instant of the window.
 
-use super::compact::{U24, U40, U56};
 use super::fixed_window::Count;
+use super::numbers::{U24, U40, U56};
 #[cfg(feature = "redis")]
-use super::reader::Reader;
+use super::step::Reader;
 use super::step::Step;
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;

@@ -31,8 +31,7 @@ mod entries;
 
 #[cfg(feature = "redis")]
 pub(crate) use self::entries::{Entries, HOLD_US, OwnEntry};
-use super::reader::{Reader, Writer};
-use super::step::Step;
+use super::step::{Reader, Step, Writer};
 use crate::outcome::Verdict;
 use crate::policy::Policy;
 

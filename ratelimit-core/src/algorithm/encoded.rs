@@ -7,10 +7,9 @@ use smallvec::SmallVec;
 
 use super::concurrency::{Entries, OwnEntry};
 use super::decide::Operation;
-use super::reader::{ABSENT, Encoded, Reader};
 use super::shadow::decide;
 use super::state::{Packed, State, Unpacked, each};
-use super::step::Step;
+use super::step::{ABSENT, Encoded, Reader, Step};
 use super::{calendar_window, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::check::Check;
 use crate::clock::Timestamp;

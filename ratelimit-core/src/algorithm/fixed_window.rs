@@ -15,9 +15,9 @@
 //!
 //! Twin: `lua/fixed_window.lua`.
 
-#[cfg(feature = "redis")]
-use super::reader::{Encoded, Reader};
 use super::step::Step;
+#[cfg(feature = "redis")]
+use super::step::{Encoded, Reader};
 #[cfg(feature = "redis")]
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;

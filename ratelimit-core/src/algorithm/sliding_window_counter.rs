@@ -32,12 +32,10 @@
 //!
 //! Twin: `lua/sliding_window_counter.lua`.
 
-use super::compact::U40;
-use super::mul_div::mul_div;
+use super::numbers::{U40, mul_div};
 #[cfg(feature = "redis")]
-use super::reader::Encoded;
-use super::reader::{Reader, Writer};
-use super::step::Step;
+use super::step::Encoded;
+use super::step::{Reader, Step, Writer};
 #[cfg(feature = "redis")]
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;

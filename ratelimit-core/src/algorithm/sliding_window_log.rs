@@ -28,9 +28,8 @@
 use std::collections::VecDeque;
 
 #[cfg(feature = "redis")]
-use super::reader::Encoded;
-use super::reader::{Reader, Writer};
-use super::step::Step;
+use super::step::Encoded;
+use super::step::{Reader, Step, Writer};
 #[cfg(feature = "redis")]
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;

@@ -6,8 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::compact::{U24, U40, U56};
-use super::rational::Rational;
+use super::numbers::{Rational, U24, U40, U56};
 use super::step::Step;
 use super::{
     calendar_window, concurrency, fixed_window, sliding_window_counter, sliding_window_log, token_bucket,

@@ -42,12 +42,10 @@
 //!
 //! Twin: `lua/token_bucket.lua`.
 
-use super::mul_div::mul_div;
-use super::rational::Rational;
+use super::numbers::{Rational, mul_div};
 #[cfg(feature = "redis")]
-use super::reader::Encoded;
-use super::reader::Reader;
-use super::step::Step;
+use super::step::Encoded;
+use super::step::{Reader, Step};
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::Policy;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::setup::MINUTE;
+use super::tested::MINUTE;
 use crate::check::{Check, MAX_GROUP};
 use crate::policy::{Algorithm, Mode, Policy};
 

@@ -1,11 +1,15 @@
-//! The store under test, by one handle or by two in turns, and what makes it.
+//! The store under test, by one handle or by two in turns, and what makes it; and what every case needs.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::algorithm::Operation;
 use crate::check::Check;
+use crate::clock::{FakeClock, Timestamp};
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
+use crate::policy::{Algorithm, Policy};
 use crate::reservation::Reservation;
 use crate::store::{Deadline, Store};
 
@@ -89,4 +93,18 @@ impl<'s, S: Store> Tested<'s, S> {
 /// A store under test must reach what keeps its counts.
 fn decided<T>(result: Result<T, StoreError>) -> T {
     result.unwrap_or_else(|error| panic!("the store returned an error: {error}: {error:?}"))
+}
+
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+
+pub(super) fn policy(key: &'static str, algorithm: Algorithm, max: u64) -> Policy {
+    Policy::builder(key).algorithm(algorithm).max(max).window(MINUTE).build()
+}
+
+/// The future of a case.
+pub type Run<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// Creates a clock at a fixed instant in 2026 that is no multiple of a second.
+pub fn clock() -> FakeClock {
+    FakeClock::at(Timestamp::from_micros(1_790_000_000_123_456))
 }

@@ -311,19 +311,3 @@ fn what_cannot_be_settled_is_an_error() {
         assert_eq!(left.map(|outcome| outcome.remaining()), [4, 1], "the other limit keeps its charge");
     });
 }
-
-#[test]
-fn an_overflow_count_is_not_settled() {
-    let (clock, policy) = (clock(), Policy::new("k", 10, MINUTE));
-    let limiter = limiter(&clock, 1);
-    block_on(async {
-        assert!(limiter.check(&policy, "first").await.unwrap().is_allowed());
-        let group = [Check::new(&policy, "a").with_cost(2)];
-        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
-        for actual in [0, 9] {
-            limiter.settle(reservation.clone(), actual).await.unwrap();
-            limiter.settle(reservation.clone().into_owned(), actual).await.unwrap();
-            assert_eq!(limiter.peek(&policy, "b").await.unwrap().remaining(), 8, "shared by other callers");
-        }
-    });
-}

@@ -37,7 +37,7 @@ use metrics::{
 
 use crate::check::Check;
 use crate::error::StoreError;
-use crate::observe::counted::Counted;
+use crate::observe::Counted;
 use crate::observe::log::LogLimit;
 use crate::outcome::Outcome;
 use crate::policy::{OnError, Policy};

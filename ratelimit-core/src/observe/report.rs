@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::check::Check;
 use crate::clock::{Clock, SystemClock, Timestamp};
-use crate::observe::counted::Counted;
+use crate::observe::Counted;
 use crate::observe::log::help;
 use crate::observe::metrics;
 use crate::observe::stats::Stats;

@@ -6,7 +6,6 @@
 mod counts;
 mod denied;
 mod histogram;
-mod recent;
 mod table;
 
 use std::sync::Arc;
@@ -14,15 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use self::counts::LimitCounts;
+pub use self::counts::{BAR_SECONDS, BARS, Bar, Totals};
 use self::denied::DeniedCallers;
 pub use self::denied::{CallerDigest, DeniedCaller};
 #[cfg(feature = "redis")]
 pub(crate) use self::histogram::Histogram;
-pub use self::recent::{BAR_SECONDS, BARS, Bar, Totals};
 use self::table::LimitTable;
 use crate::check::Check;
 use crate::clock::{Clock, SystemClock, Timestamp};
-use crate::observe::counted::Counted;
+use crate::observe::Counted;
 pub use crate::observe::status::Percentiles;
 use crate::policy::Policy;
 

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::{Mutex, RwLock};
 
-use super::check::check;
+use super::check::{KnownLimit, check, known_limits};
 use super::error::OverridesError;
 use super::in_force::{InForce, OverridesStatus};
-use super::known::{KnownLimit, known_limits};
 use super::set::Overrides;
 use super::table::OverrideTable;
 use crate::observe::metrics;

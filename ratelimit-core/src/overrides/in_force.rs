@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::row::{Field, Origin};
-use super::table::{LimitRows, Row};
+use super::table::{Field, LimitRows, Origin, Row};
 use crate::policy::{Policy, PolicyError};
 
 /// The overrides of a limiter as a whole.

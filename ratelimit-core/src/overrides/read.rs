@@ -1,4 +1,5 @@
-//! Files and texts to overrides: the form, without the limits of the program. Finds mistakes, each with its line.
+//! Files and texts to overrides: the form, without the limits of the program. Finds mistakes, each with its line, without a walk
+//! through the text for each.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,12 +9,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{OverridesError, Problems};
-use super::file;
-use super::lines::Lines;
-use super::row::{Field, Override, Switch};
-use super::set::{LimitOverride, Overrides};
+use super::set::{LimitOverride, Overrides, file_name, read_file};
+use super::table::{Field, Override, Switch};
+use crate::policy::error::UnknownValueError;
 use crate::policy::suggest::{list, nearest};
-use crate::policy::unknown_value::UnknownValueError;
 use crate::policy::{Mode, OnError, Window};
 
 /// The tables beside the fields of a limit.
@@ -30,13 +29,13 @@ impl Overrides {
     /// break, or is not in the form above.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, OverridesError> {
         let path = path.as_ref();
-        let text = file::read(path).map_err(|text| OverridesError::one(&file::name(path), text))?;
+        let text = read_file(path).map_err(|text| OverridesError::one(&file_name(path), text))?;
         Self::from_text_of(path, text)
     }
 
     /// Reads the text that a file has.
     pub(super) fn from_text_of(path: &Path, text: String) -> Result<Self, OverridesError> {
-        let limits = limits(&text).map_err(|problems| OverridesError::new(&file::name(path), problems))?;
+        let limits = limits(&text).map_err(|problems| OverridesError::new(&file_name(path), problems))?;
         Ok(Self { limits, file: Some((path.to_owned(), text)), is_watched: false })
     }
 }
@@ -249,5 +248,63 @@ fn mode(value: &Value<'_>) -> Result<Switch, String> {
             Err(_) => Err(UnknownValueError::new("mode", text, names().collect()).to_string()),
         },
         other => Err(unexpected(other, &format!("one of {}", list(names(), '"')))),
+    }
+}
+
+/// Where the lines of a text end, in ascending order.
+pub(super) struct Lines<E = usize>(Vec<E>);
+
+impl Lines {
+    pub(super) fn of(text: &str) -> Self {
+        Self(text.match_indices('\n').map(|(end, _)| end).collect())
+    }
+}
+
+impl<E: PartialOrd<usize>> Lines<E> {
+    /// The line of a place in the text, from 1 on.
+    pub(super) fn at(&self, place: usize) -> usize {
+        1 + self.0.partition_point(|end| *end < place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::cmp::Ordering;
+
+    use super::*;
+
+    /// The end of a line that counts how often it is compared.
+    struct Counted<'c>(usize, &'c Cell<u32>);
+
+    impl PartialEq<usize> for Counted<'_> {
+        fn eq(&self, other: &usize) -> bool {
+            self.0 == *other
+        }
+    }
+
+    impl PartialOrd<usize> for Counted<'_> {
+        fn partial_cmp(&self, other: &usize) -> Option<Ordering> {
+            self.1.set(self.1.get() + 1);
+            self.0.partial_cmp(other)
+        }
+    }
+
+    #[test]
+    fn lines_count_from_1_and_end_with_their_break() {
+        let lines = Lines::of("ab\n\nc");
+        assert_eq!([0, 2, 3, 4, 5].map(|place| lines.at(place)), [1, 1, 2, 3, 3]);
+        assert_eq!(Lines::of("").at(0), 1);
+    }
+
+    #[test]
+    fn the_line_of_each_of_a_million_rows_is_found_with_at_most_21_comparisons() {
+        let comparisons = Cell::new(0);
+        let lines = Lines((0..1 << 20).map(|row| Counted(4 * row + 3, &comparisons)).collect());
+        for row in (0..1 << 20).step_by(4_099) {
+            comparisons.set(0);
+            assert_eq!(lines.at(4 * row), row + 1);
+            assert!((1..=21).contains(&comparisons.get()), "row {row}: {}", comparisons.get());
+        }
     }
 }

@@ -8,8 +8,8 @@ mod watched;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::check::KnownLimit;
 use super::current::Current;
-use super::known::KnownLimit;
 use super::{Overrides, OverridesError};
 use crate::limiter::RateLimiter;
 use crate::policy::{Algorithm, Policy};

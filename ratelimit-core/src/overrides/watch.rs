@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use super::current::Current;
 use super::error::OverridesError;
-use super::file;
-use super::set::Overrides;
+use super::set::{Overrides, file_name, read_file};
 use crate::observe::log::help;
 use crate::observe::metrics;
 
@@ -42,7 +41,7 @@ impl Watcher {
 
     /// Reads the file. Contents that two reads in a row have found, and that are new, are put in force or rejected.
     pub(super) fn poll(&mut self, current: &Current) {
-        let found = file::read(&self.path);
+        let found = read_file(&self.path);
         if found != self.seen {
             self.seen = found;
         } else if self.seen != self.judged {
@@ -96,7 +95,7 @@ impl Watcher {
     }
 
     fn fault(&self, text: &str) -> OverridesError {
-        OverridesError::one(&file::name(&self.path), text)
+        OverridesError::one(&file_name(&self.path), text)
     }
 }
 
@@ -121,7 +120,7 @@ struct WatchThread(mpsc::Sender<u64>);
 
 /// Starts a thread that watches a file, from [`begin`](WatchThread::begin) on until the limiter is dropped or gets other overrides.
 fn start_thread(path: PathBuf, text: String, current: &Arc<Current>) -> Result<WatchThread, OverridesError> {
-    let name = file::name(&path);
+    let name = file_name(&path);
     let current: Weak<Current> = Arc::downgrade(current);
     let (sender, number) = mpsc::channel();
     let watch = move || {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::name::is_name;
+use super::state_kind::is_name;
 use super::{
     Algorithm, Calendar, HOLD, MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Mode, OnError,
     Policy, PolicyError,

@@ -1,7 +1,8 @@
 //! Calendar windows: days, weeks, months and years of a time zone.
 //!
 //! An edge is the first instant of a local day. The window of an instant lies between the last edge at or before it and the next.
-//! `edges` computes them; `known` keeps the zones and the present windows of all calendars of the program.
+//! `edges` computes them; `known` keeps the present windows of all calendars of the program. This file has calendars, and time zones
+//! by their names.
 
 mod edges;
 #[cfg(feature = "serde")]
@@ -9,17 +10,20 @@ mod fields;
 mod known;
 #[cfg(test)]
 mod tests;
-mod zone;
 
+use std::collections::BTreeSet;
 use std::fmt;
+
+use jiff::tz::{TimeZone, db};
+use parking_lot::Mutex;
 
 #[cfg(feature = "serde")]
 pub(crate) use self::fields::Anchor;
 #[cfg(feature = "redis")]
 pub(crate) use self::known::KnownCalendar;
-pub use self::zone::{DeclaredZones, UnknownZoneError};
-use super::fnv1a::{FNV_OFFSET, fnv1a};
 use super::named_values::named_values;
+use super::state_kind::{FNV_OFFSET, fnv1a};
+use super::suggest;
 
 /// Hours by which a local day can be longer than 24: the most that a zone put its clocks back at once.
 const MOST_HOURS_MORE: u64 = 3;
@@ -154,7 +158,7 @@ impl Calendar {
     ///
     /// [`UnknownZoneError`] if there is no such zone.
     pub fn try_in_zone(self, zone: &str) -> Result<Self, UnknownZoneError> {
-        zone::interned(zone).map(|zone| self.in_zone(zone))
+        interned(zone).map(|zone| self.in_zone(zone))
     }
 
     /// Looks the time zone up.
@@ -163,7 +167,7 @@ impl Calendar {
     ///
     /// [`UnknownZoneError`] if there is no such zone.
     pub fn check(&self) -> Result<(), UnknownZoneError> {
-        zone::find(self.zone).map(drop)
+        find(self.zone).map(drop)
     }
 
     /// The kind of the windows.
@@ -298,5 +302,84 @@ const fn ordinal(number: u8) -> &'static str {
         (_, 2) => "nd",
         (_, 3) => "rd",
         _ => "th",
+    }
+}
+
+/// There is no time zone of this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown time zone {found:?}{}; expected an IANA name such as \"Europe/Berlin\"", hint(.meant.as_deref()))]
+pub struct UnknownZoneError {
+    found: String,
+    meant: Option<String>,
+}
+
+impl UnknownZoneError {
+    /// Name that was probably meant.
+    pub fn suggestion(&self) -> Option<&str> {
+        self.meant.as_deref()
+    }
+}
+
+fn hint(meant: Option<&str>) -> String {
+    meant.map_or_else(String::new, |meant| format!(", did you mean {meant:?}?"))
+}
+
+/// The zone of a name.
+fn find(name: &str) -> Result<TimeZone, UnknownZoneError> {
+    match TimeZone::get(name) {
+        // Names are found in any case of letters, but one spelling is enough. `Etc/Unknown` would be UTC in silence.
+        Ok(zone) if !zone.is_unknown() && zone.iana_name() == Some(name) => Ok(zone),
+        _ => Err(UnknownZoneError { found: name.to_owned(), meant: meant(name) }),
+    }
+}
+
+fn meant(name: &str) -> Option<String> {
+    let names: Vec<String> = db().available().map(|name| name.as_str().to_owned()).collect();
+    let lower: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+    // The name of a city without its continent is a likely mistake.
+    let ending = format!("/{}", name.to_lowercase().replace(' ', "_"));
+    let same = lower.iter().position(|other| *other == name.to_lowercase());
+    let city = || lower.iter().position(|other| other.ends_with(&ending));
+    let index = same.or_else(city).or_else(|| {
+        let meant = suggest::nearest(name, lower.iter().map(String::as_str))?;
+        lower.iter().position(|name| name == meant)
+    })?;
+    Some(names[index].clone())
+}
+
+/// The name of a known zone, for the life of the program. There are some hundred.
+fn interned(name: &str) -> Result<&'static str, UnknownZoneError> {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    find(name)?;
+    let mut names = NAMES.lock();
+    if let Some(interned) = names.get(name) {
+        return Ok(interned);
+    }
+    let name: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    names.insert(name);
+    Ok(name)
+}
+
+/// A crate that declares limits, whose zones are looked up when a limiter is built.
+#[derive(Debug)]
+pub struct DeclaredZones {
+    /// The first mistake, with its place in the source.
+    pub check: fn() -> Result<(), String>,
+}
+
+inventory::collect!(DeclaredZones);
+
+impl DeclaredZones {
+    /// Looks up the zones of all declared limits.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such zone.
+    pub(crate) fn check_all() {
+        for crate_ in inventory::iter::<Self> {
+            if let Err(error) = (crate_.check)() {
+                panic!("{error}");
+            }
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Modes: whether a limit denies requests, or only reports what it would deny.
+//! What a limit does with a request that it does not admit: denies it, or only reports that; and what it does during an outage of
+//! the store.
 
 use super::named_values::named_values;
 
@@ -34,3 +35,42 @@ pub enum Mode {
 }
 
 named_values!(Mode, "mode": Enforce = "enforce", Shadow = "shadow");
+
+/// Failure policy: what a limit does during an outage of the store.
+///
+/// An outage is every error of the store, such as a lost connection, a missed deadline, or an open circuit breaker.
+///
+/// | variant | also called | a request during the outage | suits |
+/// |---|---|---|---|
+/// | [`Local`](Self::Local) | fallback | is decided by counts of this process | most limits |
+/// | [`Deny`](Self::Deny) | fail closed | fails | limits that protect secrets or money, such as log-in attempts |
+/// | [`Allow`](Self::Allow) | fail open | passes uncounted | limits whose absence does no harm |
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use ratelimit_core::{OnError, Policy};
+///
+/// static LOGIN: Policy =
+///     Policy::builder("login").max(5).window(Duration::from_secs(900)).on_error(OnError::Deny).build();
+///
+/// assert_eq!("deny".parse(), Ok(LOGIN.on_error()));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnError {
+    /// Fallback: this process counts by itself, by the same algorithm, until the store is back.
+    ///
+    /// The store never learns these counts. So an outage admits at most `max` units more per caller and process, or a part
+    /// of `max` if the [number of processes](crate::RateLimiterBuilder::instances) is known.
+    #[default]
+    Local,
+    /// Fail closed: the check is an error, and `ratelimit-actix` responds with status 503. An outage of the store stops
+    /// every request under this limit.
+    Deny,
+    /// Fail open: every request passes, uncounted. An outage of the store removes this limit.
+    Allow,
+}
+
+named_values!(OnError, "on_error": Local = "local", Deny = "deny", Allow = "allow");

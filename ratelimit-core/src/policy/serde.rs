@@ -275,6 +275,36 @@ mod tests {
     }
 
     #[test]
+    fn the_table_of_the_documentation_has_every_field_and_value() {
+        let table = include_str!("serde.md").split_once("| field | value |\n").unwrap().1;
+        let rows: Vec<_> =
+            table.lines().skip(1).map_while(|line| line.strip_prefix("| ")?.split_once(" | ")).collect();
+        let code = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+        let mut listed: Vec<_> = rows.iter().flat_map(|(fields, _)| code(fields)).collect();
+        listed.sort_unstable();
+        listed.dedup();
+        let error = read("key = 'k'\nno_field = 1").unwrap_err();
+        let mut fields = code(error.message().split_once("expected one of ").unwrap().1);
+        fields.sort_unstable();
+        #[cfg(not(feature = "calendar"))]
+        listed.retain(|field| !["zone", "anchor"].contains(&field.as_str()));
+        assert_eq!(listed, fields, "serde.md");
+        let values = |field: &str| {
+            let row = rows.iter().find(|(fields, _)| *fields == format!("`{field}`"));
+            row.map(|(_, value)| *value).unwrap_or_else(|| panic!("serde.md has no row of `{field}`"))
+        };
+        for (field, names) in [
+            ("algorithm", Algorithm::EVERY.iter().map(|value| value.as_str()).collect::<Vec<_>>()),
+            ("on_error", OnError::ALL.iter().map(|value| value.as_str()).collect()),
+            ("mode", Mode::ALL.iter().map(|value| value.as_str()).collect()),
+        ] {
+            for name in names {
+                assert!(values(field).contains(&format!("`\"{name}\"`")), "serde.md, `{field}`: {name}");
+            }
+        }
+    }
+
+    #[test]
     fn every_policy_is_written_as_it_is_read() {
         for &algorithm in Algorithm::ALL {
             for &on_error in OnError::ALL {

@@ -1,6 +1,6 @@
-//! What tells apart the states of policies with one key: the one answer to which policies count together.
+//! What tells the states of policies apart: keys and names, and the kinds of states under one key. The one answer to which policies
+//! count together.
 
-use super::fnv1a::{FNV_OFFSET, fnv1a};
 use super::{Algorithm, Mode};
 
 /// Policies count together if they have the same key and the same kind of state.
@@ -38,4 +38,41 @@ impl StateKind {
         }
         hash
     }
+}
+
+/// Start value of [`fnv1a`].
+pub const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Continues the FNV-1a `hash` over `bytes`.
+pub const fn fnv1a(mut hash: u64, bytes: &[u8]) -> u64 {
+    let mut i = 0;
+    while i < bytes.len() {
+        hash = (hash ^ bytes[i] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        i += 1;
+    }
+    hash
+}
+
+/// Longest key or name of a policy: 128 bytes. A module path and a function name fit.
+pub const MAX_NAME_LEN: usize = 128;
+
+/// Whether this may be a key or a name: printable ASCII that needs no escape in a Redis key or a quoted header field.
+pub(super) const fn is_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes.len() > MAX_NAME_LEN {
+        return false;
+    }
+    let mut i = 0;
+    while i < bytes.len() {
+        if !is_name_byte(bytes[i]) {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// Whether a key or a name may have this byte.
+pub const fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}' | b'"' | b'\\')
 }

@@ -1,4 +1,5 @@
-//! Windows as text: the grammar of the attribute, for configuration that is read at run time.
+//! Windows: as text, by the grammar of the attribute, for configuration that is read at run time; and as spans of time, where a
+//! calendar has them.
 
 mod grammar;
 
@@ -114,6 +115,25 @@ const _: () = assert!(
     grammar::MIN_MICROS as u128 == MIN_WINDOW.as_micros()
         && grammar::MAX_MICROS as u128 == MAX_WINDOW.as_micros()
 );
+
+/// A window from its first instant to the first one after it, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WindowSpan {
+    pub(crate) from: u64,
+    pub(crate) before: u64,
+}
+
+impl WindowSpan {
+    #[cfg(feature = "calendar")]
+    #[inline]
+    pub(crate) const fn contains(self, now: u64) -> bool {
+        self.from <= now && now < self.before
+    }
+
+    pub(crate) const fn length(self) -> u64 {
+        self.before - self.from
+    }
+}
 
 #[cfg(test)]
 mod tests {

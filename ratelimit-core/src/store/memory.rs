@@ -1,7 +1,6 @@
 //! The in-process store: a sharded table of states by keyed digests.
 
 mod shard;
-mod slots;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +21,7 @@ use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
 use crate::reservation::Reservation;
+use crate::slots::Slots;
 
 /// Default number of callers that a [`MemoryStore`] holds.
 pub const DEFAULT_MAX_CALLERS: usize = 100_000;
@@ -154,8 +154,30 @@ impl MemoryStore {
         if !operation.charges() || !outcome.is_allowed() {
             return outcome;
         }
-        let held = slots::held_by(&self.shards, group, &outcome, |index| (shard_of(index), places[index].1));
+        let held = self.hold(group, &outcome, |index| (shard_of(index), places[index].1));
         outcome.with_slots(held)
+    }
+
+    /// The slots that an admitted group took. `place` tells the shard and the digest of a check.
+    #[inline]
+    fn hold(
+        &self,
+        group: &[Check<'_>],
+        outcome: &GroupOutcome,
+        place: impl Fn(usize) -> (usize, Digest),
+    ) -> Slots {
+        let taken = outcome.slots_taken(group).into_iter();
+        let held = taken.map(|(index, slots)| {
+            let (shards, (shard, digest)) = (Arc::clone(&self.shards), place(index));
+            Slots::freed_by(move || {
+                let mut shard = shards[shard].lock();
+                if let Some(entry) = shard.find(digest) {
+                    entry.state.free(slots);
+                    shard.remove(digest);
+                }
+            })
+        });
+        held.fold(Slots::default(), Slots::and)
     }
 
     /// Drops the state of each check, but not slots that are held.

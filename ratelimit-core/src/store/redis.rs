@@ -12,7 +12,6 @@ mod lease;
 mod link;
 mod protocol;
 mod queue;
-mod refunds;
 mod reply_sink;
 mod riders;
 mod script;
@@ -81,11 +80,11 @@ impl RedisStore {
     }
 
     async fn peek(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
-        if let Some((outcome, _)) = self.groups.riders.leases.take(group, Operation::Peek) {
+        if let Some((outcome, _)) = self.groups.riders.held.take(group, Operation::Peek) {
             return Ok(outcome);
         }
         let outcome = self.groups.decide(group, Operation::Peek, deadline).await?;
-        Ok(self.groups.riders.leases.with_held(group, outcome, Operation::Peek))
+        Ok(self.groups.riders.held.with_held(group, outcome, Operation::Peek))
     }
 
     async fn check_up_to(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
@@ -149,7 +148,7 @@ impl Store for RedisStore {
         if operation != Operation::Check {
             return None;
         }
-        if let Some(outcome) = self.groups.try_leases(group) {
+        if let Some(outcome) = self.groups.try_held(group) {
             return Some(outcome);
         }
         let denial = self.groups.denials.get(group)?;
@@ -158,7 +157,7 @@ impl Store for RedisStore {
     }
 
     fn set_instances(&self, instances: NonZeroU32) {
-        self.groups.riders.leases.set_instances(instances);
+        self.groups.riders.held.set_instances(instances);
     }
 
     fn is_ready(&self) -> bool {
@@ -170,12 +169,10 @@ impl Store for RedisStore {
     }
 
     fn status(&self) -> super::StoreStatus {
-        let connection = super::ConnectionStatus {
-            cached_denials: self.groups.denials.len(),
-            denial_cache_hits: self.groups.denials.hits.get(),
-            leases: self.groups.riders.leases.status(),
-            ..self.groups.client.status()
-        };
+        let mut connection = self.groups.client.status();
+        connection.cached_denials = self.groups.denials.len();
+        connection.denial_cache_hits = self.groups.denials.hits.get();
+        self.groups.riders.report(&mut connection);
         super::StoreStatus { connection: Some(connection), ..super::StoreStatus::new() }
     }
 

@@ -9,7 +9,7 @@ use crate::expand::paths::Facade;
 use crate::parse::args::{Args, value_of};
 use crate::parse::by::By;
 use crate::parse::calendar::{Anchor, LimitWindow, Unit};
-use crate::parse::number::Units;
+use crate::parse::number::Number;
 use crate::parse::request_fn::{Closure, RequestFn};
 use crate::span::located_at_start;
 use crate::validate::spec::HandlerSpec;
@@ -62,7 +62,7 @@ fn per_request_values(facade: Facade<'_>, position: usize, limit: &Args) -> Vec<
         values.push(assignment(position, "calendar", anchor.can_fail(), &value));
     }
     for (setter, units) in [("max", limit.max.as_ref()), ("cost", limit.cost.as_ref())] {
-        if let Some(function) = value_of(units).and_then(Units::per_request) {
+        if let Some(function) = value_of(units).and_then(Number::per_request) {
             let value = value(facade, function, primitive("u64"), failed);
             values.push(assignment(position, setter, function.can_fail(), &value));
         }

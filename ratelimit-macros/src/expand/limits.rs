@@ -8,12 +8,13 @@ use crate::bounds::is_name;
 use crate::expand::closure_fn;
 use crate::expand::paths::Facade;
 use crate::kind::Kind;
+use crate::parse::args::table::with_arguments;
 use crate::parse::args::{Args, Argument, value_of};
 use crate::parse::by::By;
 use crate::parse::calendar::{Anchor, AnchorDay, LimitWindow, Unit, WEEKDAYS};
 use crate::parse::choice::{Choice, Count, Responses, Spelling};
-use crate::parse::name::{Key, Name};
-use crate::parse::number::{Number, Units};
+use crate::parse::name::{Key, Text};
+use crate::parse::number::Number;
 use crate::parse::request_fn::{Closure, Inputs};
 use crate::parse::tokens::{code_text, path_text};
 use crate::parse::window::Window;
@@ -28,9 +29,10 @@ pub(crate) fn expand(facade: Facade<'_>, handler: &str, index: usize, limit: &Ar
     let by = limit.caller().filter(|by| !matches!(by, By::Ip)).and_then(|by| {
         self::by(facade, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by)))
     });
-    let on_missing = choice(facade, value_of(limit.on_missing.as_ref()).copied());
-    let cost = setter("cost", constant(limit.cost.as_ref()));
-    let count = value_of(limit.count.as_ref()).and_then(|count| self::count(facade, count));
+    let on_missing =
+        value_of(limit.on_missing.as_ref()).map(|value| value.setter("on_missing", facade, limit));
+    let cost = value_of(limit.cost.as_ref()).map(|value| value.setter("cost", facade, limit));
+    let count = value_of(limit.count.as_ref()).map(|count| self::count(facade, count, limit));
     let text = text(facade, limit);
     quote_spanned!(Span::mixed_site()=> #start #by #on_missing #cost #count #text)
 }
@@ -41,7 +43,7 @@ fn text(facade: Facade<'_>, limit: &Args) -> Option<TokenStream> {
     let private = facade.private(site);
     let by = limit.caller().filter(|by| !matches!(by, By::Ip)).map(By::text);
     let count = value_of(limit.count.as_ref()).and_then(count_text);
-    let has_dynamic_cost = value_of(limit.cost.as_ref()).and_then(Units::per_request).is_some();
+    let has_dynamic_cost = value_of(limit.cost.as_ref()).and_then(Number::per_request).is_some();
     let fields = [
         by.map(|by| quote!(by: #by)),
         count.map(|count| quote!(count: #count)),
@@ -88,23 +90,8 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
         },
         string_literal,
     );
-    let max = setter("max", constant(limit.max.as_ref()));
-    let window = value_of(limit.window.as_ref()).map(|window| match window {
-        LimitWindow::Length(window) => duration("window", window),
-        LimitWindow::Calendar(unit, span) => calendar(facade, *unit, *span, limit),
-    });
-    let algorithm = match limit.kind.only_algorithm() {
-        None => choice(facade, value_of(limit.algorithm.as_ref()).copied()),
-        Some(only) => Some(variant_setter(facade, "algorithm", "Algorithm", only)),
-    };
-    let sub_windows = setter("sub_windows", value_of(limit.sub_windows.as_ref()));
-    let burst = setter("burst", value_of(limit.burst.as_ref()));
-    let name = value_of(limit.name.as_ref()).map(|name| {
-        let name = string_literal(name);
-        quote_spanned!(site=> .name(#name))
-    });
     // Clients do not see the module path.
-    let shown = (given_key.is_none() && name.is_none()).then(|| {
+    let shown = (given_key.is_none() && limit.name.is_none()).then(|| {
         let private = facade.private(site);
         // Nearly every name is a key as it is: what the compiler need not compute.
         if is_name(&default_key) {
@@ -113,22 +100,16 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
             quote_spanned!(site=> .with_public_name(#private::DefaultKey::new(#default_key).as_str()))
         }
     });
-    let on_error = choice(facade, value_of(limit.on_error.as_ref()).copied());
-    let block = value_of(limit.block.as_ref()).map(|block| duration("block", block));
-    let mode = choice(facade, value_of(limit.mode.as_ref()).copied());
-    let lease = value_of(limit.lease.as_ref()).map(|lease| duration("lease", lease));
-
+    let setters = setters(facade, limit);
+    let only_algorithm =
+        limit.kind.only_algorithm().map(|only| variant_setter(facade, "algorithm", "Algorithm", only));
     // rustc reports a wrong number at the whole chain, from its first token to its last.
-    let span = constant_span([
-        constant(limit.max.as_ref()),
-        value_of(limit.sub_windows.as_ref()),
-        value_of(limit.burst.as_ref()),
-    ]);
+    let span = constant_span([&limit.max, &limit.sub_windows, &limit.burst]);
     let private = facade.private(span);
     let rule = quote_spanned! {span=>
-        #private::Policy::builder(#key) #max #window #algorithm #sub_windows #burst #name #on_error #block #mode #lease
+        #private::Policy::builder(#key) #setters #only_algorithm
     };
-    let has_dynamic_max = value_of(limit.max.as_ref()).and_then(Units::per_request).is_some();
+    let has_dynamic_max = value_of(limit.max.as_ref()).and_then(Number::per_request).is_some();
     let has_dynamic_anchor = value_of(limit.anchor.as_ref()).and_then(Anchor::per_request).is_some();
     let limit = if has_dynamic_max || has_dynamic_anchor {
         quote_spanned! {span=>
@@ -151,44 +132,86 @@ fn default_key(handler: &str, index: usize) -> String {
     if index == 0 { name } else { format!("{name}#{}", index + 1) }
 }
 
-/// The number, unless it is chosen per request.
-fn constant(units: Option<&Argument<Units>>) -> Option<&Number> {
-    match value_of(units)? {
-        Units::Fixed(number) => Some(number),
-        Units::PerRequest(_) => None,
-    }
-}
-
-fn string_literal(name: &Name) -> TokenStream {
+fn string_literal(name: &Text) -> TokenStream {
     let mut literal = Literal::string(&name.text);
     literal.set_span(located(name.span));
     literal.into_token_stream()
 }
 
-/// `.name(number)`.
-fn setter(name: &str, number: Option<&Number>) -> Option<TokenStream> {
-    Some(match number? {
-        Number::Literal { value, span } => {
-            let span = located(*span);
-            let name = Ident::new(name, span);
-            let mut value = Literal::u64_suffixed(*value);
-            value.set_span(span);
-            quote_spanned!(span=> .#name(#value))
-        }
-        Number::Constant(constant) => {
-            let span = located_at_start(constant);
-            let name = Ident::new(name, span);
-            quote_spanned!(span=> .#name(#constant))
-        }
-    })
+/// The setters of the builder of a policy, for the given arguments.
+fn setters(facade: Facade<'_>, limit: &Args) -> TokenStream {
+    macro_rules! of_each {
+        ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $read:expr, [$($alias:literal),*] $(, $why:literal)?;)*) => {
+            [$(of_one!($of, $field, $name)),*]
+        };
+    }
+    macro_rules! of_one {
+        (Policy, $field:ident, $name:literal) => {
+            value_of(limit.$field.as_ref()).map(|value| value.setter($name, facade, limit))
+        };
+        ($of:ident, $field:ident, $name:literal) => {
+            None
+        };
+    }
+    with_arguments!(of_each).into_iter().flatten().collect()
 }
 
-/// `.name(duration)`.
-fn duration(name: &str, window: &Window) -> TokenStream {
-    let span = located(window.span);
+/// A value that a setter of the same name takes.
+trait Setter {
+    /// `.name(value)`, or nothing for the default of the builder.
+    fn setter(&self, name: &str, facade: Facade<'_>, limit: &Args) -> TokenStream;
+}
+
+impl Setter for Number {
+    fn setter(&self, name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
+        match self {
+            Self::Literal { value, span } => {
+                let mut value = Literal::u64_suffixed(*value);
+                value.set_span(located(*span));
+                call(name, located(*span), &value)
+            }
+            Self::Constant(constant) => call(name, located_at_start(constant), constant),
+            Self::PerRequest(_) => TokenStream::new(),
+        }
+    }
+}
+
+impl Setter for Window {
+    fn setter(&self, name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
+        let (span, micros) = (located(self.span), Literal::u64_suffixed(self.micros));
+        call(name, span, &quote_spanned!(span=> ::core::time::Duration::from_micros(#micros)))
+    }
+}
+
+impl Setter for LimitWindow {
+    fn setter(&self, name: &str, facade: Facade<'_>, limit: &Args) -> TokenStream {
+        match self {
+            Self::Length(window) => window.setter(name, facade, limit),
+            Self::Calendar(unit, span) => calendar(facade, *unit, *span, limit),
+        }
+    }
+}
+
+impl Setter for Text {
+    fn setter(&self, name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
+        call(name, Span::mixed_site(), &string_literal(self))
+    }
+}
+
+impl<T: Choice> Setter for T {
+    fn setter(&self, name: &str, facade: Facade<'_>, _: &Args) -> TokenStream {
+        let Spelling { name: value, variant, .. } = self.spelling();
+        if value == T::default().spelling().name {
+            return TokenStream::new();
+        }
+        variant_setter(facade, name, T::TYPE, variant)
+    }
+}
+
+/// `.name(value)`.
+fn call(name: &str, span: Span, value: &impl ToTokens) -> TokenStream {
     let name = Ident::new(name, span);
-    let micros = Literal::u64_suffixed(window.micros);
-    quote_spanned!(span=> .#name(::core::time::Duration::from_micros(#micros)))
+    quote_spanned!(span=> .#name(#value))
 }
 
 /// `.calendar(Calendar::month(15).in_zone("Europe/Berlin"))`; from the first day if that is chosen per request.
@@ -213,15 +236,14 @@ fn calendar(facade: Facade<'_>, unit: Unit, span: Span, limit: &Args) -> TokenSt
         }
     };
     let calendar = calendar_of(facade, &days, span, limit);
-    quote_spanned!(span=> .calendar(#calendar))
+    call("calendar", span, &calendar)
 }
 
 /// `Calendar::month(15).in_zone("Europe/Berlin")`, where `days` is the part before the zone.
 pub(crate) fn calendar_of(facade: Facade<'_>, days: &TokenStream, span: Span, limit: &Args) -> TokenStream {
     let private = facade.private(span);
     let zone = value_of(limit.zone.as_ref()).map(|zone| {
-        let mut name = Literal::string(&zone.text);
-        name.set_span(located(zone.span));
+        let name = string_literal(zone);
         quote_spanned!(span=> .in_zone(#name))
     });
     quote_spanned!(span=> #private::Calendar::#days #zone)
@@ -231,22 +253,16 @@ pub(crate) fn calendar_of(facade: Facade<'_>, days: &TokenStream, span: Span, li
 fn variant_setter(facade: Facade<'_>, setter: &str, ty: &str, variant: &str) -> TokenStream {
     let site = Span::mixed_site();
     let private = facade.private(site);
-    let (setter, ty, variant) = (Ident::new(setter, site), Ident::new(ty, site), Ident::new(variant, site));
-    quote_spanned!(site=> .#setter(#private::#ty::#variant))
-}
-
-/// `.mode(Mode::Shadow)`, unless it is the default.
-fn choice<T: Choice>(facade: Facade<'_>, choice: Option<T>) -> Option<TokenStream> {
-    let Spelling { name, variant, .. } = choice?.spelling();
-    (name != T::default().spelling().name).then(|| variant_setter(facade, T::ARGUMENT, T::TYPE, variant))
+    let (ty, variant) = (Ident::new(ty, site), Ident::new(variant, site));
+    call(setter, site, &quote_spanned!(site=> #private::#ty::#variant))
 }
 
 /// The span of the only const expression among `numbers`. Literals have been checked, so only a const expression can
 /// still be wrong. With several of them it is the span of the attribute, and the message names the wrong one.
-fn constant_span<'a>(numbers: impl IntoIterator<Item = Option<&'a Number>>) -> Span {
-    let mut constants = numbers.into_iter().flatten().filter_map(|number| match number {
+fn constant_span(numbers: [&Option<Argument<Number>>; 3]) -> Span {
+    let mut constants = numbers.into_iter().filter_map(|number| match value_of(number.as_ref())? {
         Number::Constant(constant) => Some(located_at_start(constant)),
-        Number::Literal { .. } => None,
+        Number::Literal { .. } | Number::PerRequest(_) => None,
     });
     match (constants.next(), constants.next()) {
         (Some(only), None) => only,
@@ -300,11 +316,11 @@ pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream>
     })
 }
 
-fn count(facade: Facade<'_>, count: &Responses) -> Option<TokenStream> {
+fn count(facade: Facade<'_>, count: &Responses, limit: &Args) -> TokenStream {
     match count {
-        Responses::Named(count) => choice(facade, Some(*count)),
-        Responses::Closure(when) => Some(count_when(facade, when)),
-        Responses::Function(when) => Some(count_when(facade, when)),
+        Responses::Named(count) => count.setter("count", facade, limit),
+        Responses::Closure(when) => count_when(facade, when),
+        Responses::Function(when) => count_when(facade, when),
     }
 }
 
@@ -312,5 +328,5 @@ fn count(facade: Facade<'_>, count: &Responses) -> Option<TokenStream> {
 fn count_when(facade: Facade<'_>, when: &impl ToTokens) -> TokenStream {
     let span = located_at_start(when);
     let private = facade.private(span);
-    quote_spanned!(span=> .count(#private::Count::When(#when)))
+    call("count", span, &quote_spanned!(span=> #private::Count::When(#when)))
 }

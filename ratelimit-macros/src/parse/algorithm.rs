@@ -2,7 +2,7 @@
 
 mod table;
 
-pub(crate) use self::table::{ALGORITHMS, Algorithm, DEFAULT, Parameter};
+pub(crate) use self::table::{ALGORITHMS, Algorithm, DEFAULT};
 use crate::kind::NO_ALGORITHM;
 use crate::parse::choice::{Choice, Related, Spelling};
 
@@ -45,23 +45,8 @@ impl Choice for &'static Algorithm {
 
 impl Algorithm {
     /// Returns true if the algorithm has the argument `parameter`.
-    pub(crate) fn has(&self, parameter: Parameter) -> bool {
+    pub(crate) fn has(&self, parameter: &str) -> bool {
         self.parameters.contains(&parameter)
-    }
-}
-
-impl Parameter {
-    /// The name in the attribute.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::SubWindows => "sub_windows",
-            Self::Burst => "burst",
-        }
-    }
-
-    /// The algorithms that have it.
-    pub(crate) fn algorithms(self) -> impl Iterator<Item = &'static Algorithm> {
-        ALGORITHMS.iter().filter(move |algorithm| algorithm.has(self))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The value of `by`: the caller as a word, call, function, closure or tuple of these.
 
+use std::slice;
+
 use proc_macro2::Span;
 use quote::ToTokens;
 use syn::{Expr, ExprCall, ExprPath, ExprTuple, Lit, LitStr};
@@ -49,7 +51,6 @@ pub(crate) enum RouteCheck {
 impl By {
     /// Reads the value of `by`.
     pub(crate) fn read(value: Expr, diagnostics: &mut Diagnostics) -> Result<Self, Reported> {
-        let value = ungrouped(value);
         match value {
             Expr::Tuple(tuple) => read_tuple(tuple, diagnostics),
             other => read_single(other, diagnostics),
@@ -72,46 +73,32 @@ impl By {
         if parts.len() > 1 { Some(Self::Parts(parts)) } else { parts.pop() }
     }
 
+    /// The parts of a tuple, which has none in it, or the caller itself.
+    fn parts(&self) -> &[Self] {
+        if let Self::Parts(parts) = self { parts } else { slice::from_ref(self) }
+    }
+
+    fn closures(&self) -> impl Iterator<Item = &Closure> {
+        self.parts()
+            .iter()
+            .filter_map(|part| if let Self::Closure(closure) = part { Some(closure) } else { None })
+    }
+
     /// Returns true if the caller is known without an `await`.
     pub(crate) fn is_immediate(&self) -> bool {
-        match self {
-            Self::Closure(closure) => closure.is_immediate(),
-            Self::Parts(parts) => parts.iter().all(Self::is_immediate),
-            Self::Ip
-            | Self::Global
-            | Self::Facade(_)
-            | Self::Path(_)
-            | Self::Header(_)
-            | Self::Function(_) => true,
-        }
+        self.closures().all(Closure::is_immediate)
     }
 
     /// Returns true if an extractor may fail.
     pub(crate) fn can_fail(&self) -> bool {
-        match self {
-            Self::Closure(closure) => closure.can_fail(),
-            Self::Parts(parts) => parts.iter().any(Self::can_fail),
-            Self::Ip
-            | Self::Global
-            | Self::Facade(_)
-            | Self::Path(_)
-            | Self::Header(_)
-            | Self::Function(_) => false,
-        }
+        self.closures().any(Closure::can_fail)
     }
 
     /// All path parameters.
-    pub(crate) fn parameters(&self) -> Vec<&Parameter> {
-        match self {
-            Self::Path(parameter) => vec![parameter],
-            Self::Parts(parts) => parts.iter().flat_map(Self::parameters).collect(),
-            Self::Ip
-            | Self::Global
-            | Self::Facade(_)
-            | Self::Header(_)
-            | Self::Function(_)
-            | Self::Closure(_) => Vec::new(),
-        }
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = &Parameter> {
+        self.parts()
+            .iter()
+            .filter_map(|part| if let Self::Path(parameter) = part { Some(parameter) } else { None })
     }
 
     /// The caller as it is written in the attribute.

@@ -8,9 +8,11 @@ use syn::{Expr, Lit};
 use self::table::{UNITS, has_day};
 pub(crate) use self::table::{Unit, WEEKDAYS};
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::expr::{describe, expect_str, literal, ungrouped};
+use crate::parse::expr::{describe, expect_str, literal};
+use crate::parse::name::Text;
 use crate::parse::path::is_constant;
 use crate::parse::request_fn::{self, RequestFn};
+use crate::parse::row::Row;
 use crate::parse::tokens::path_text;
 use crate::parse::window::{Time, Window};
 use crate::suggest::{list, nearest};
@@ -30,18 +32,12 @@ pub(crate) enum Anchor {
 impl Anchor {
     /// The constant day.
     pub(crate) fn fixed(&self) -> Option<AnchorDay> {
-        match self {
-            Self::Fixed(day, _) => Some(*day),
-            Self::PerRequest(_) => None,
-        }
+        if let Self::Fixed(day, _) = self { Some(*day) } else { None }
     }
 
     /// The code that chooses the day per request.
     pub(crate) fn per_request(&self) -> Option<&RequestFn> {
-        match self {
-            Self::Fixed(..) => None,
-            Self::PerRequest(function) => Some(function),
-        }
+        if let Self::PerRequest(function) = self { Some(function) } else { None }
     }
 }
 
@@ -53,12 +49,6 @@ pub(crate) enum AnchorDay {
     Month(u8),
     /// Month and day.
     Year(u8, u8),
-}
-
-/// The IANA name of a time zone. The program looks it up when it starts.
-pub(crate) struct Zone {
-    pub(crate) text: String,
-    pub(crate) span: Span,
 }
 
 impl Unit {
@@ -89,13 +79,8 @@ pub(crate) fn units() -> String {
 }
 
 /// Reads the window of a limit.
-pub(crate) fn window(
-    name: &str,
-    example: &str,
-    value: Expr,
-    diagnostics: &mut Diagnostics,
-) -> Result<LimitWindow, Reported> {
-    let value = ungrouped(value);
+pub(crate) fn window(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<LimitWindow, Reported> {
+    let name = row.name;
     if let Some(Lit::Str(text)) = literal(&value) {
         let plain: String =
             text.value().chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
@@ -112,7 +97,7 @@ pub(crate) fn window(
             }
         }
     }
-    Time::window(name, example).read(value, diagnostics).map(LimitWindow::Length)
+    Time::window(row).read(value, diagnostics).map(LimitWindow::Length)
 }
 
 /// The fault of a calendar window without the feature.
@@ -125,21 +110,16 @@ pub(crate) fn missing_feature(window: &str, has_feature: bool) -> Option<String>
     })
 }
 
-/// Reads the name of a time zone.
-pub(crate) fn zone(
-    name: &str,
-    example: &str,
-    value: Expr,
-    diagnostics: &mut Diagnostics,
-) -> Result<Zone, Reported> {
-    let value = ungrouped(value);
-    let fault = match expect_str(name, example, &value) {
+/// Reads the IANA name of a time zone. The program looks it up when it starts.
+pub(crate) fn zone(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<Text, Reported> {
+    let Row { name, example, .. } = row;
+    let fault = match expect_str(row, &value) {
         Ok(text) => {
             let (zone, span) = (text.value(), text.span());
             let is_name = zone.starts_with(|letter: char| letter.is_ascii_alphabetic())
                 && zone.chars().all(|letter| letter.is_ascii_alphanumeric() || "/_-+".contains(letter));
             if is_name {
-                return Ok(Zone { text: zone, span });
+                return Ok(Text { text: zone, span });
             }
             format!(
                 "`{name}` takes the IANA name of a time zone, found {zone:?}; write for example `{example}`"
@@ -151,8 +131,8 @@ pub(crate) fn zone(
 }
 
 /// Reads the day on which windows begin, or code that chooses it per request.
-pub(crate) fn anchor(name: &str, value: Expr, diagnostics: &mut Diagnostics) -> Result<Anchor, Reported> {
-    let value = ungrouped(value);
+pub(crate) fn anchor(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<Anchor, Reported> {
+    let name = row.name;
     if let Some(function) = request_fn::read(name, &value, diagnostics) {
         return function.map(Anchor::PerRequest);
     }

@@ -5,7 +5,7 @@ use quote::ToTokens;
 use syn::{Expr, ExprPath, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::expr::{describe, literal, ungrouped, word};
+use crate::parse::expr::{describe, literal, word};
 use crate::parse::request_fn;
 use crate::suggest::{list, nearest};
 
@@ -118,7 +118,6 @@ pub(crate) enum Responses {
 
 /// Reads the value of `count`.
 pub(crate) fn responses(value: Expr, diagnostics: &mut Diagnostics) -> Result<Responses, Reported> {
-    let value = ungrouped(value);
     match &value {
         Expr::Closure(closure) if closure.inputs.len() != 1 || closure.asyncness.is_some() => {
             Err(diagnostics.error(
@@ -136,7 +135,6 @@ pub(crate) fn responses(value: Expr, diagnostics: &mut Diagnostics) -> Result<Re
 
 /// Reads one of the values.
 pub(crate) fn read<T: Choice>(value: Expr, diagnostics: &mut Diagnostics) -> Result<T, Reported> {
-    let value = ungrouped(value);
     let argument = T::ARGUMENT;
     let fault = match (literal(&value), word(&value)) {
         (Some(Lit::Str(text)), _) => {

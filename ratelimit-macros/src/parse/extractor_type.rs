@@ -1,10 +1,10 @@
 //! Types of a closure's parameters: the request, or extractors that leave the body unread.
 
-use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{GenericArgument, PathArguments, Type};
 
 use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::tokens::find_word;
 
 /// Extractors that read the body, which is not available when a limit is checked.
 const BODY_EXTRACTORS: [&str; 8] =
@@ -37,9 +37,9 @@ pub(crate) fn check(
         }
         return Ok(());
     }
-    if let Some(word) = find_placeholder(ty.to_token_stream()) {
+    if let Some(word) = find_word(ty.to_token_stream(), &["_"]) {
         return Err(diagnostics
-            .error_at(word, "a closure's parameters need whole types here: write out what `_` stands for"));
+            .error(word, "a closure's parameters need whole types here: write out what `_` stands for"));
     }
     if let Some((reader, place)) = body_reader(ty) {
         return Err(diagnostics.error(
@@ -60,16 +60,6 @@ pub(crate) fn bare(ty: &Type) -> &Type {
         Type::Paren(paren) => bare(&paren.elem),
         other => other,
     }
-}
-
-/// The span of a `_` in a type.
-fn find_placeholder(tokens: TokenStream) -> Option<proc_macro2::Span> {
-    tokens.into_iter().find_map(|token| match token {
-        TokenTree::Ident(word) if word == "_" => Some(word.span()),
-        TokenTree::Punct(punct) if punct.as_char() == '_' => Some(punct.span()),
-        TokenTree::Group(group) => find_placeholder(group.stream()),
-        _ => None,
-    })
 }
 
 /// The extractor in `ty` that reads the body: its name and its type.

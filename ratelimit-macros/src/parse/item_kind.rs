@@ -20,13 +20,7 @@ pub(crate) enum ItemKind {
 
 /// The kind of `item`, which has no attributes.
 pub(crate) fn of(item: &TokenStream) -> ItemKind {
-    let found = |input: ParseStream<'_>| {
-        let _visibility: Visibility = input.parse()?;
-        let found = other_than_function(input);
-        let _rest: TokenStream = input.parse()?;
-        Ok(found)
-    };
-    match found.parse2(item.clone()) {
+    match read(item, |input| Ok(other_than_function(input))) {
         Ok(Err("a module")) => ItemKind::Module,
         Ok(Err("an impl block")) => ItemKind::Impl,
         Ok(Err(_)) if is_several(item) => ItemKind::Crate,
@@ -40,24 +34,23 @@ fn is_several(item: &TokenStream) -> bool {
 
 /// Returns true if `item` is an `async fn`.
 pub(crate) fn is_async_fn(item: &TokenStream) -> bool {
-    let is_async_fn = |input: ParseStream<'_>| {
-        let _visibility: Visibility = input.parse()?;
-        let found = other_than_function(input).is_ok() && input.peek(Token![async]);
-        let _rest: TokenStream = input.parse()?;
-        Ok(found)
-    };
-    is_async_fn.parse2(item.clone()).unwrap_or(false)
+    read(item, |input| Ok(other_than_function(input).is_ok() && input.peek(Token![async]))).unwrap_or(false)
 }
 
 /// Returns true if `item` is a function with `self`.
 pub(crate) fn has_receiver(item: &TokenStream) -> bool {
-    let has_receiver = |input: ParseStream<'_>| {
+    read(item, |input| Ok(input.parse::<Signature>()?.receiver().is_some())).unwrap_or(false)
+}
+
+/// What `find` finds behind the visibility of `item`.
+fn read<T>(item: &TokenStream, find: impl FnOnce(ParseStream<'_>) -> syn::Result<T>) -> syn::Result<T> {
+    let find = |input: ParseStream<'_>| {
         let _visibility: Visibility = input.parse()?;
-        let signature: Signature = input.parse()?;
-        let _body: TokenStream = input.parse()?;
-        Ok(signature.receiver().is_some())
+        let found = find(input)?;
+        let _rest: TokenStream = input.parse()?;
+        Ok(found)
     };
-    has_receiver.parse2(item.clone()).unwrap_or(false)
+    find.parse2(item.clone())
 }
 
 /// Checks that a function is next. The error names the item that was found instead.

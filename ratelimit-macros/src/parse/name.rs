@@ -6,33 +6,29 @@ use syn::{Expr, Lit};
 use crate::bounds::{MAX_NAME, is_name_char};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::by::By;
-use crate::parse::expr::{expect_str, literal, ungrouped, word};
+use crate::parse::expr::{expect_str, literal, word};
+use crate::parse::row::Row;
 use crate::parse::template;
 
-/// A key or the name of a policy.
-pub(crate) struct Name {
+/// A text in the user's program: a key, the name of a policy or of a time zone.
+pub(crate) struct Text {
     pub(crate) text: String,
     pub(crate) span: Span,
 }
 
 /// A key: a plain name or a template.
 pub(crate) enum Key {
-    Name(Name),
+    Name(Text),
     /// The name of the policy, and the caller that the placeholders define.
-    Template(Name, By),
+    Template(Text, By),
 }
 
 /// Reads the name of a policy.
-pub(crate) fn read(
-    name: &str,
-    example: &str,
-    value: Expr,
-    diagnostics: &mut Diagnostics,
-) -> Result<Name, Reported> {
-    let value = ungrouped(value);
-    let fault = match (expect_str(name, example, &value), word(&value)) {
-        (Ok(text), _) => match name_fault(name, example, &text.value()) {
-            None => return Ok(Name { text: text.value(), span: text.span() }),
+pub(crate) fn read(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<Text, Reported> {
+    let name = row.name;
+    let fault = match (expect_str(row, &value), word(&value)) {
+        (Ok(text), _) => match name_fault(row, &text.value()) {
+            None => return Ok(Text { text: text.value(), span: text.span() }),
             Some(fault) => fault,
         },
         (Err(_), Some(word)) => {
@@ -44,7 +40,8 @@ pub(crate) fn read(
 }
 
 /// The fault in a key or name, if there is one.
-fn name_fault(name: &str, example: &str, text: &str) -> Option<String> {
+fn name_fault(row: &Row, text: &str) -> Option<String> {
+    let Row { name, example, .. } = row;
     let wrong = text.chars().find(|c| !is_name_char(*c));
     Some(match wrong {
         _ if text.is_empty() => {
@@ -58,7 +55,7 @@ fn name_fault(name: &str, example: &str, text: &str) -> Option<String> {
         Some(wrong) if wrong.is_whitespace() => {
             let words: Vec<&str> = text.split_whitespace().collect();
             let joined = words.join("-");
-            match name_fault(name, example, &joined) {
+            match name_fault(row, &joined) {
                 None => format!("`{name}` must not contain blanks; did you mean `{name} = \"{joined}\"`?"),
                 Some(_) => {
                     format!("`{name}` must not contain blanks: write for example `{example}`")
@@ -73,13 +70,7 @@ fn name_fault(name: &str, example: &str, text: &str) -> Option<String> {
 }
 
 /// Reads a plain name or a template.
-pub(crate) fn read_key(
-    name: &str,
-    example: &str,
-    value: Expr,
-    diagnostics: &mut Diagnostics,
-) -> Result<Key, Reported> {
-    let value = ungrouped(value);
+pub(crate) fn read_key(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<Key, Reported> {
     if let Some(Lit::Str(literal)) = literal(&value)
         && template::is_template(&literal.value())
     {
@@ -88,19 +79,19 @@ pub(crate) fn read_key(
             Ok(template) => template,
             Err(fault) => return Err(diagnostics.error(value, fault)),
         };
-        if let Some(fault) = name_fault(name, example, &template.name) {
+        if let Some(fault) = name_fault(row, &template.name) {
             let fault = fault.replace('<', "{").replace('>', "}");
             return Err(diagnostics.error(value, fault));
         }
         let Some(by) = By::from_template(template.placeholders, span) else {
             return Err(diagnostics.error(value, "a template needs a placeholder, such as `{user_id}`"));
         };
-        return Ok(Key::Template(Name { text: template.name, span }, by));
+        return Ok(Key::Template(Text { text: template.name, span }, by));
     }
     if let Expr::Closure(_) = value {
         let fault =
             "`key` names the count, and `by` tells callers apart: write `by = |req: &HttpRequest| ..`";
         return Err(diagnostics.error(value, fault));
     }
-    read(name, example, value, diagnostics).map(Key::Name)
+    read(row, value, diagnostics).map(Key::Name)
 }

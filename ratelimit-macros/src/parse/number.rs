@@ -8,62 +8,41 @@ use syn::{BinOp, Expr, Lit, UnOp};
 
 use crate::bounds::UNITS;
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::expr::{describe, describe_literal, ungrouped};
+use crate::parse::expr::{describe, describe_literal};
 use crate::parse::path::is_constant;
 use crate::parse::request_fn::{self, RequestFn};
+use crate::parse::row::Row;
 use crate::parse::tokens::{has_word, path_text};
 use crate::parse::window::arguments_of_rate;
 
-/// A whole number: a literal, or an expression that the compiler evaluates.
+/// A whole number: a literal, an expression that the compiler evaluates, or code that chooses it per request.
 pub(crate) enum Number {
     Literal { value: u64, span: Span },
     Constant(TokenStream),
+    PerRequest(RequestFn),
 }
 
 impl Number {
     /// The value of a literal.
     pub(crate) fn literal(&self) -> Option<u64> {
-        match self {
-            Self::Literal { value, .. } => Some(*value),
-            Self::Constant(_) => None,
-        }
-    }
-}
-
-/// A number that is constant or chosen per request.
-pub(crate) enum Units {
-    Fixed(Number),
-    PerRequest(RequestFn),
-}
-
-impl Units {
-    /// The value of a literal.
-    pub(crate) fn literal(&self) -> Option<u64> {
-        match self {
-            Self::Fixed(number) => number.literal(),
-            Self::PerRequest(_) => None,
-        }
+        if let Self::Literal { value, .. } = self { Some(*value) } else { None }
     }
 
     /// The code that chooses the number per request.
     pub(crate) fn per_request(&self) -> Option<&RequestFn> {
-        match self {
-            Self::Fixed(_) => None,
-            Self::PerRequest(function) => Some(function),
-        }
+        if let Self::PerRequest(function) = self { Some(function) } else { None }
     }
 }
 
 /// Reads an integer or a const expression.
 pub(crate) fn number(
-    name: &str,
-    example: &str,
+    row: &Row,
     value: Expr,
     bounds: RangeInclusive<u64>,
     diagnostics: &mut Diagnostics,
 ) -> Result<Number, Reported> {
-    let value = ungrouped(value);
-    let example = format!("write for example `{example}`");
+    let name = row.name;
+    let example = format!("write for example `{}`", row.example);
     let bounded = format!("`{name}` must be from {} to {}", bounds.start(), bounds.end());
     let fault = match &value {
         Expr::Lit(literal) => match &literal.lit {
@@ -107,15 +86,10 @@ fn is_integer_suffix(suffix: &str) -> bool {
 }
 
 /// Reads an integer, a const expression, or code that runs per request.
-pub(crate) fn units(
-    name: &str,
-    example: &str,
-    value: Expr,
-    diagnostics: &mut Diagnostics,
-) -> Result<Units, Reported> {
-    let value = ungrouped(value);
+pub(crate) fn units(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<Number, Reported> {
+    let name = row.name;
     if let Some(function) = request_fn::read(name, &value, diagnostics) {
-        return function.map(Units::PerRequest);
+        return function.map(Number::PerRequest);
     }
     match &value {
         // The compiler would expect a `u64`, and advise to call the function.
@@ -133,7 +107,7 @@ pub(crate) fn units(
                 let fault = format!("`{found}` is a rate, of which each part is an argument: write `{rate}`");
                 Err(diagnostics.error(value, fault))
             }
-            None => number(name, example, value, UNITS, diagnostics).map(Units::Fixed),
+            None => number(row, value, UNITS, diagnostics),
         },
         // No const expression parses a text or reads the environment.
         Expr::MethodCall(_) if has_word(value.to_token_stream(), &["parse"]) => {
@@ -143,7 +117,7 @@ pub(crate) fn units(
             );
             Err(diagnostics.error(value, fault))
         }
-        _ => number(name, example, value, UNITS, diagnostics).map(Units::Fixed),
+        _ => number(row, value, UNITS, diagnostics),
     }
 }
 

@@ -1,15 +1,14 @@
 //! The values of `policy`, `inner` and `crate`: paths and names in the user's program.
 
 use proc_macro2::Ident;
-use quote::ToTokens;
 use syn::{Expr, ExprPath, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::expr::{describe, literal, ungrouped};
+use crate::parse::expr::{describe, literal};
+use crate::parse::tokens::path_text;
 
 /// Reads the path of a `static` or `const` policy. The compiler checks its type.
 pub(crate) fn policy(value: Expr, diagnostics: &mut Diagnostics) -> Result<ExprPath, Reported> {
-    let value = ungrouped(value);
     let meant = match &value {
         Expr::Path(path) => return Ok(path.clone()),
         Expr::Reference(reference) => match &*reference.expr {
@@ -24,7 +23,7 @@ pub(crate) fn policy(value: Expr, diagnostics: &mut Diagnostics) -> Result<ExprP
     let what = if matches!(value, Expr::Reference(_)) { "a reference" } else { describe(&value) };
     let fault = match meant {
         Some(path) => {
-            let path = path.to_token_stream().to_string().replace(' ', "");
+            let path = path_text(&path);
             format!("`policy` takes the path of a `static`, not {what}; did you mean `policy = {path}`?")
         }
         None => format!(
@@ -43,7 +42,6 @@ pub(crate) fn is_constant(path: &ExprPath) -> bool {
 
 /// Reads the name of the handler's own function.
 pub(crate) fn inner(value: Expr, diagnostics: &mut Diagnostics) -> Result<Ident, Reported> {
-    let value = ungrouped(value);
     if let Expr::Path(path) = &value
         && let Some(name) = path.path.get_ident()
     {
@@ -63,49 +61,36 @@ pub(crate) fn inner(value: Expr, diagnostics: &mut Diagnostics) -> Result<Ident,
 
 /// Reads the path of the facade.
 pub(crate) fn facade(value: Expr, diagnostics: &mut Diagnostics) -> Result<ExprPath, Reported> {
-    let value = ungrouped(value);
-    let fault = match &value {
-        Expr::Path(path) if path.qself.is_none() && is_plain(&path.path) => {
-            let text = path.to_token_stream().to_string().replace(' ', "");
-            let first =
-                path.path.segments.first().map(|segment| segment.ident.to_string()).unwrap_or_default();
-            match first.as_str() {
-                _ if path.path.leading_colon.is_some() => None,
-                "crate" | "$crate" => None,
+    let example = "write for example `crate = ::ratelimit_actix`";
+    let fault = match (&value, literal(&value)) {
+        (Expr::Path(path), _) if path.qself.is_none() && is_plain(&path.path) => {
+            let first = path.path.segments.first().map(|segment| segment.ident.to_string());
+            let text = path_text(path);
+            let help = match first.unwrap_or_default().as_str() {
+                _ if path.path.leading_colon.is_some() => return Ok(path.clone()),
+                "crate" | "$crate" => return Ok(path.clone()),
                 "self" | "super" => {
-                    Some("write it from the root of this crate, such as `crate = crate::facade`".to_owned())
+                    "write it from the root of this crate, such as `crate = crate::facade`".to_owned()
                 }
-                _ => Some(format!("did you mean `crate = ::{text}`, or `crate = crate::{text}`?")),
-            }
-            .map(|help| format!("`crate` takes an absolute path, found `{text}`; {help}"))
+                _ => format!("did you mean `crate = ::{text}`, or `crate = crate::{text}`?"),
+            };
+            format!("`crate` takes an absolute path, found `{text}`; {help}")
         }
-        _ => Some(match literal(&value) {
-            Some(Lit::Str(text)) => {
-                let text = text.value();
-                let path = text.trim_start_matches(':');
-                match syn::parse_str::<syn::Path>(path) {
-                    Ok(_) => format!("`crate` takes a path without quotes; did you mean `crate = ::{path}`?"),
-                    Err(_) => {
-                        "`crate` takes a path, not a string; write for example `crate = ::ratelimit_actix`"
-                            .to_owned()
-                    }
-                }
+        (_, Some(Lit::Str(text))) => {
+            let text = text.value();
+            let path = text.trim_start_matches(':');
+            if syn::parse_str::<syn::Path>(path).is_ok() {
+                format!("`crate` takes a path without quotes; did you mean `crate = ::{path}`?")
+            } else {
+                format!("`crate` takes a path, not a string; {example}")
             }
-            _ if matches!(value, Expr::Path(_)) => {
-                "`crate` takes the path of a crate or module, without types; write for example \
-                 `crate = ::ratelimit_actix`"
-                    .to_owned()
-            }
-            _ => format!(
-                "`crate` takes a path, not {}; write for example `crate = ::ratelimit_actix`",
-                describe(&value)
-            ),
-        }),
+        }
+        (Expr::Path(_), _) => {
+            format!("`crate` takes the path of a crate or module, without types; {example}")
+        }
+        _ => format!("`crate` takes a path, not {}; {example}", describe(&value)),
     };
-    match (fault, value) {
-        (None, Expr::Path(path)) => Ok(path),
-        (fault, value) => Err(diagnostics.error(value, fault.unwrap_or_default())),
-    }
+    Err(diagnostics.error(value, fault))
 }
 
 fn is_plain(path: &syn::Path) -> bool {

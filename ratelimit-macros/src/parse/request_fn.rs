@@ -7,6 +7,7 @@ use syn::{Expr, ExprCall, ExprClosure, ExprPath, Lit, Pat, ReturnType, Type};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, ungrouped};
 use crate::parse::extractor_type;
+use crate::parse::row::Row;
 use crate::parse::tokens::path_text;
 use crate::span::located_at_start;
 
@@ -95,9 +96,8 @@ pub(crate) fn read(
 }
 
 /// Reads the value of `skip`: code that returns a boolean.
-pub(crate) fn skip(value: Expr, diagnostics: &mut Diagnostics) -> Result<RequestFn, Reported> {
-    let value = ungrouped(value);
-    if let Some(function) = read("skip", &value, diagnostics) {
+pub(crate) fn skip(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<RequestFn, Reported> {
+    if let Some(function) = read(row.name, &value, diagnostics) {
         return function;
     }
     let help = match &value {
@@ -113,11 +113,10 @@ pub(crate) fn skip(value: Expr, diagnostics: &mut Diagnostics) -> Result<Request
 }
 
 /// Reads the value of `plan`: code that returns the name of a plan per request.
-pub(crate) fn plan(value: Expr, diagnostics: &mut Diagnostics) -> Result<RequestFn, Reported> {
-    let value = ungrouped(value);
+pub(crate) fn plan(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<RequestFn, Reported> {
     let help = match &value {
         Expr::Closure(closure) => {
-            return self::closure("plan", closure, diagnostics).map(RequestFn::Closure);
+            return self::closure(row.name, closure, diagnostics).map(RequestFn::Closure);
         }
         Expr::Path(path) => return Ok(RequestFn::Function { path: path.clone(), can_fail: false }),
         Expr::Lit(_) => "; the plans have their numbers in overrides, in `[limit.NAME.plans]`".to_owned(),

@@ -32,10 +32,15 @@ pub(crate) fn find_self(tokens: TokenStream) -> Option<Ident> {
 
 /// Returns true if one of `words` is among the tokens, at any depth.
 pub(crate) fn has_word(tokens: TokenStream, words: &[&str]) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(word) => words.iter().any(|other| word == other),
-        TokenTree::Group(group) => has_word(group.stream(), words),
-        _ => false,
+    find_word(tokens, words).is_some()
+}
+
+/// The first of `words` among the tokens, at any depth.
+pub(crate) fn find_word(tokens: TokenStream, words: &[&str]) -> Option<Ident> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Ident(word) => Some(word).filter(|word| words.iter().any(|other| word == other)),
+        TokenTree::Group(group) => find_word(group.stream(), words),
+        _ => None,
     })
 }
 

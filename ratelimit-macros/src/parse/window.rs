@@ -7,7 +7,8 @@ use syn::{Expr, Lit};
 
 use crate::bounds::MAX_LEASE_MICROS;
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::expr::{expect_str, literal, ungrouped};
+use crate::parse::expr::{expect_str, literal};
+use crate::parse::row::Row;
 use crate::parse::window::grammar::{EXPECTED, Fault};
 
 /// The length of a window, of a block or of a lease.
@@ -18,9 +19,7 @@ pub(crate) struct Window {
 
 /// An argument that takes a time, such as `"60s"`.
 pub(crate) struct Time<'a> {
-    name: &'a str,
-    /// The whole argument.
-    example: &'a str,
+    row: &'a Row,
     /// The unit of a number without one.
     unit: &'a str,
     /// The longest time in microseconds, if it is shorter than that of a window, and as text.
@@ -29,19 +28,18 @@ pub(crate) struct Time<'a> {
 
 impl<'a> Time<'a> {
     /// A window or a block.
-    pub(crate) const fn window(name: &'a str, example: &'a str) -> Self {
-        Self { name, example, unit: "s", longest: None }
+    pub(crate) const fn window(row: &'a Row) -> Self {
+        Self { row, unit: "s", longest: None }
     }
 
-    pub(crate) const fn lease(name: &'a str, example: &'a str) -> Self {
-        Self { name, example, unit: "ms", longest: Some((MAX_LEASE_MICROS, "10 s")) }
+    pub(crate) const fn lease(row: &'a Row) -> Self {
+        Self { row, unit: "ms", longest: Some((MAX_LEASE_MICROS, "10 s")) }
     }
 
     /// Reads the value.
     pub(crate) fn read(&self, value: Expr, diagnostics: &mut Diagnostics) -> Result<Window, Reported> {
-        let Self { name, example, .. } = self;
-        let value = ungrouped(value);
-        let fault = match (literal(&value), expect_str(name, example, &value)) {
+        let Row { name, example, .. } = self.row;
+        let fault = match (literal(&value), expect_str(self.row, &value)) {
             (Some(Lit::Int(integer)), _) => {
                 let unit = if integer.suffix().is_empty() { self.unit } else { integer.suffix() };
                 let meant = format!("{}{unit}", integer.base10_digits());
@@ -70,7 +68,7 @@ impl<'a> Time<'a> {
 
     /// The fault, and the argument that was probably meant.
     pub(crate) fn message(&self, Fault { text, meant }: &Fault) -> String {
-        let Self { name, example, .. } = self;
+        let Row { name, example, .. } = self.row;
         // The grammar is that of a window, and begins its messages so.
         let text =
             text.strip_prefix("`window`").map_or_else(|| text.clone(), |rest| format!("`{name}`{rest}"));

@@ -4,11 +4,15 @@ use std::fs;
 
 use super::expand;
 use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
+use crate::kind::Kind;
 use crate::parse::algorithm::Algorithm;
+use crate::parse::args::table::{ARGUMENTS, arguments_of};
 use crate::parse::choice::{Choice, Count, Mode, OnError, OnMissing};
 use crate::parse::window::grammar;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/attribute.md");
+
+const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
 
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference.md");
 
@@ -56,6 +60,82 @@ fn rows(argument: &str) -> Vec<String> {
     let begin = format!("| `{argument}` | ");
     let lines = include_str!("../lib.rs").lines().chain(reference.lines());
     lines.filter_map(|line| line.trim_start_matches("/// ").strip_prefix(&begin)).map(str::to_owned).collect()
+}
+
+/// The tables of arguments: where they are, their cells, and the attribute that they are of.
+fn tables() -> Vec<(&'static str, Vec<Vec<String>>, Kind)> {
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let (documentation, reference, readme) =
+        (include_str!("../lib.rs").to_owned(), read(REFERENCE), read(README));
+    let mut tables = Vec::new();
+    for (place, text, position, kind) in [
+        ("lib.rs, `rate_limit`", &documentation, 1, Kind::Rate),
+        ("lib.rs, `concurrency_limit`", &documentation, 2, Kind::Concurrency),
+        ("docs/reference.md", &reference, 1, Kind::Rate),
+        ("README.md", &readme, 1, Kind::Rate),
+    ] {
+        // The published crate contains no page.
+        if text.is_empty() {
+            continue;
+        }
+        let table = text.split("| argument |").nth(position).unwrap_or_else(|| panic!("{place}: no table"));
+        let lines = table.lines().map(|line| line.trim_start_matches("/// ")).skip(2);
+        let rows = lines.map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+        tables.push((place, rows.map(|row| row.split(" | ").map(str::to_owned).collect()).collect(), kind));
+    }
+    tables
+}
+
+/// The words in backticks, in the order of the alphabet.
+fn words(text: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+    words.sort_unstable();
+    words
+}
+
+fn sorted(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn the_tables_of_arguments_have_a_row_for_each() {
+    for (place, rows, kind) in tables() {
+        let listed: Vec<&str> = rows.iter().flat_map(|row| words(&row[0])).collect();
+        let names = sorted(arguments_of(kind).map(|row| row.name));
+        if place == "README.md" {
+            let unknown: Vec<_> = listed.iter().filter(|name| !names.contains(name)).collect();
+            assert!(unknown.is_empty() && listed.len() > 5, "{place}: {unknown:?}");
+            let algorithm = rows.iter().find(|row| row[0] == "`algorithm`").unwrap();
+            assert_eq!(algorithm[2], format!("`\"{}\"`", <&Algorithm>::default().name), "{place}");
+            let max = rows.iter().find(|row| row[0].starts_with("`max`")).unwrap();
+            assert_eq!(max[2], format!("{DEFAULT_MAX} per {} s", DEFAULT_MICROS / 1_000_000), "{place}");
+        } else {
+            let mut listed = listed;
+            listed.sort_unstable();
+            assert_eq!(listed, names, "{place}");
+        }
+    }
+}
+
+/// What `policy` replaces, what is beside it, and what a concurrency limit does not have.
+#[test]
+fn the_documentation_tells_which_arguments_belong_to_what() {
+    for (place, rows, kind) in tables() {
+        let Some(policy) = rows.iter().find(|row| row[0] == "`policy`") else { continue };
+        let (_, parts) =
+            policy[1].split_once("replaces").or_else(|| policy[1].split_once("instead of")).unwrap();
+        let of_policy = arguments_of(kind).filter(|row| row.is_of_policy());
+        assert_eq!(words(parts), sorted(of_policy.map(|row| row.name)), "{place}, the row of `policy`");
+    }
+    let documentation = include_str!("../lib.rs").replace("\n///", "");
+    let before = |end| {
+        let text = documentation.split(end).next().unwrap();
+        text.rsplit(['.', '/']).next().unwrap()
+    };
+    let only_of_rates = ARGUMENTS.iter().filter(|row| row.rate_only.is_some()).map(|row| row.name);
+    assert_eq!(words(before(" are compile errors: none of them")), sorted(only_of_rates), "lib.rs");
 }
 
 #[test]

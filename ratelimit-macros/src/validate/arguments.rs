@@ -4,12 +4,12 @@ use syn::ExprPath;
 
 use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
 use crate::diagnostics::Diagnostics;
-use crate::parse::algorithm::{self, Algorithm, Parameter};
+use crate::parse::algorithm::{self, ALGORITHMS, Algorithm};
 use crate::parse::args::{Args, Argument, Written, value_of};
 use crate::parse::by::By;
 use crate::parse::calendar::LimitWindow;
 use crate::parse::name::Key;
-use crate::parse::number::{Number, Units};
+use crate::parse::number::Number;
 use crate::parse::tokens::path_text;
 use crate::parse::window::grammar;
 use crate::validate::{calendar, lease};
@@ -32,7 +32,7 @@ pub(crate) fn check(args: &Args, attribute: &Written, diagnostics: &mut Diagnost
 }
 
 /// The algorithm of the limit. `None` if its name is wrong.
-fn algorithm(args: &Args) -> Option<&'static Algorithm> {
+pub(super) fn algorithm(args: &Args) -> Option<&'static Algorithm> {
     match &args.algorithm {
         None if calendar::unit(args).is_some() => algorithm::named(calendar::FIXED_WINDOW),
         None => Some(algorithm::DEFAULT),
@@ -41,18 +41,14 @@ fn algorithm(args: &Args) -> Option<&'static Algorithm> {
 }
 
 /// Reports a parameter that the algorithm does not have. Returns true if it was reported.
-fn check_algorithm_has(
-    parameter: Parameter,
-    argument: &Argument<Number>,
-    args: &Args,
-    diagnostics: &mut Diagnostics,
-) -> bool {
-    let Some(found) = algorithm(args).filter(|algorithm| !algorithm.has(parameter)) else {
+fn check_algorithm_has(argument: &Argument<Number>, args: &Args, diagnostics: &mut Diagnostics) -> bool {
+    let name = argument.keyword.to_string();
+    let Some(found) = algorithm(args).filter(|algorithm| !algorithm.has(&name)) else {
         return false;
     };
-    let name = parameter.name();
+    let owners = ALGORITHMS.iter().filter(|algorithm| algorithm.has(&name));
     let owners: Vec<String> =
-        parameter.algorithms().map(|algorithm| format!("`algorithm = \"{}\"`", algorithm.name)).collect();
+        owners.map(|algorithm| format!("`algorithm = \"{}\"`", algorithm.name)).collect();
     let message = format!(
         "`{name}` is only for {}, found \"{}\"; remove `{name}` or change the algorithm",
         owners.join(" or "),
@@ -62,20 +58,9 @@ fn check_algorithm_has(
     true
 }
 
-/// The value of an argument or its default. `None` for a const expression and for a wrong value.
+/// The literal of an argument or its default. `None` for any other number, and for a wrong value.
 fn literal(argument: Option<&Argument<Number>>, default: Option<u64>) -> Option<u64> {
-    match argument {
-        None => default,
-        Some(argument) => argument.value.as_ref().ok().and_then(Number::literal),
-    }
-}
-
-/// As [`literal`], for a number that can be chosen per request.
-fn units(argument: Option<&Argument<Units>>, default: Option<u64>) -> Option<u64> {
-    match argument {
-        None => default,
-        Some(argument) => argument.value.as_ref().ok().and_then(Units::literal),
-    }
+    argument.map_or(default, |argument| argument.value.as_ref().ok().and_then(Number::literal))
 }
 
 fn micros(args: &Args) -> Option<u64> {
@@ -113,7 +98,7 @@ fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(argument) = &args.sub_windows else {
         return;
     };
-    if check_algorithm_has(Parameter::SubWindows, argument, args, diagnostics) {
+    if check_algorithm_has(argument, args, diagnostics) {
         return;
     }
     if let (Some(parts), Some(micros)) = (literal(Some(argument), None), micros(args))
@@ -138,10 +123,10 @@ fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(argument) = &args.burst else {
         return;
     };
-    if check_algorithm_has(Parameter::Burst, argument, args, diagnostics) {
+    if check_algorithm_has(argument, args, diagnostics) {
         return;
     }
-    let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
+    let max = literal(args.max.as_ref(), Some(DEFAULT_MAX));
     if let (Some(burst), Some(max), Some(micros)) = (literal(Some(argument), None), max, micros(args))
         && u128::from(burst) * u128::from(micros) > u128::from(grammar::MAX_MICROS) * u128::from(max)
     {
@@ -165,7 +150,7 @@ fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
         return;
     }
     let by_default = if args.window.is_none() { " by default" } else { "" };
-    let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
+    let max = literal(args.max.as_ref(), Some(DEFAULT_MAX));
     let refill = match (&args.burst, literal(args.burst.as_ref(), None), max) {
         (Some(_), Some(burst), Some(max)) => {
             (u128::from(burst) * u128::from(window)).div_ceil(u128::from(max))
@@ -196,22 +181,19 @@ fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(algorithm) = algorithm(args) else {
         return;
     };
-    let max = units(args.max.as_ref(), Some(DEFAULT_MAX));
+    let max = literal(args.max.as_ref(), Some(DEFAULT_MAX));
     let (what, most) = match &args.burst {
-        Some(burst) if algorithm.has(Parameter::Burst) => ("burst", literal(Some(burst), None)),
+        Some(burst) if algorithm.has("burst") => ("burst", literal(Some(burst), None)),
         _ => ("max", max),
     };
-    if let (Some(cost), Some(most)) = (units(Some(argument), None), most)
+    if let (Some(cost), Some(most)) = (literal(Some(argument), None), most)
         && cost > most
     {
         let message = format!(
             "`cost` must be at most `{what}`, which is {most}, found {cost}: no call could ever pass; \
              write `cost = {most}` or raise `{what}`"
         );
-        match &argument.value {
-            Ok(Units::Fixed(Number::Literal { span, .. })) => diagnostics.error_at(*span, message),
-            _ => diagnostics.error(&argument.keyword, message),
-        };
+        report_at(argument, &message, diagnostics);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::parse::item::Item;
 use crate::parse::item_kind::ItemKind;
 use crate::parse::members::{is_trait_impl, owner, split_items};
 use crate::validate::group::{handler, read_attribute, report_contradiction};
-use crate::validate::handler::{Handler, Place};
+use crate::validate::handler::Handler;
 use crate::validate::inherited::Inherited;
 use crate::validate::spec::HandlerSpec;
 
@@ -176,13 +176,12 @@ fn read_member(
     for route in &mut routes {
         route.parameters.extend(inherited.scope.iter().cloned());
     }
-    let place = owner.map_or(Place::Free, Place::Type);
     if !inherited.is_valid && item.stacked().is_empty() {
         // Mistakes in its limits have been reported. Those in the handler have not.
-        let ignored = Handler::parse(&item, place, None, diagnostics);
+        let ignored = Handler::parse(&item, owner, None, diagnostics);
         return ignored.map(|_| BlockMember::Other(tokens));
     }
-    handler(&item, group, place, &routes, inherited.facade.as_ref(), diagnostics)
+    handler(&item, group, owner, &routes, inherited.facade.as_ref(), diagnostics)
         .map(|spec| BlockMember::Handler(Box::new(spec)))
 }
 

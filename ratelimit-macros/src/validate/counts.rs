@@ -1,33 +1,21 @@
 //! Which limits of a handler share a count, so that a request would be charged twice.
 
 use proc_macro2::Ident;
-use quote::ToTokens;
 
 use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
 use crate::diagnostics::Diagnostics;
-use crate::kind::Kind;
-use crate::parse::algorithm::{self, Parameter};
 use crate::parse::args::{Args, Argument, value_of};
 use crate::parse::by::By;
 use crate::parse::calendar::LimitWindow;
 use crate::parse::choice::Mode;
-use crate::parse::name::{Key, Name};
-use crate::parse::number::{Number, Units};
+use crate::parse::name::{Key, Text};
+use crate::parse::number::Number;
 use crate::parse::tokens::path_text;
-use crate::validate::calendar;
+use crate::validate::arguments::algorithm;
 
-/// What decides which count a limit has, as far as it is in view. Const expressions are compared by their text.
-#[derive(PartialEq)]
-struct CountIdentity {
-    key: String,
-    is_shadow: bool,
-    kind: Kind,
-    algorithm: &'static str,
-    /// The length in microseconds, or the kind of a calendar window, whatever its zone and anchor.
-    window: Result<u64, &'static str>,
-    /// The sub-windows of a counter; rate and size of a bucket.
-    parameters: Vec<String>,
-}
+/// What decides which count a limit has, as far as it is in view: the key, and the rest as text, with const expressions as they are
+/// written.
+type CountIdentity<'a> = (&'a str, String);
 
 /// Reports each limit of a handler that charges the same caller in the same count as one before it.
 ///
@@ -47,7 +35,7 @@ pub(crate) fn check(group: &[Args], diagnostics: &mut Diagnostics) {
         } else if let (Some(first), Some(second), Some(count)) = (&first.key, &second.key, count(second)) {
             let message = format!(
                 "two limits of this handler both count in `{}`, so a request {charged}; remove one, or give it {other}",
-                count.key
+                count.0
             );
             report(&second.keyword, message, &first.keyword, "the other limit has this key", diagnostics);
         }
@@ -78,65 +66,41 @@ fn report(at: &Ident, message: String, other: &Ident, note: &str, diagnostics: &
 }
 
 /// The count of a limit. `None` without a key, which is different for each limit, and in case of a mistake.
-fn count(args: &Args) -> Option<CountIdentity> {
-    let (Key::Name(Name { text, .. }) | Key::Template(Name { text, .. }, _)) =
-        args.key.as_ref()?.value.as_ref().ok()?;
-    let algorithm = match &args.algorithm {
-        None if calendar::unit(args).is_some() => algorithm::named(calendar::FIXED_WINDOW)?,
-        None => algorithm::DEFAULT,
-        Some(argument) => argument.value.ok()?,
-    };
+fn count(args: &Args) -> Option<CountIdentity<'_>> {
+    let (Key::Name(Text { text: key, .. }) | Key::Template(Text { text: key, .. }, _)) =
+        value_of(args.key.as_ref())?;
+    let algorithm = algorithm(args)?;
+    // The kind of a calendar window, whatever its zone and anchor.
     let window = match &args.window {
-        None => Ok(DEFAULT_MICROS),
+        None => DEFAULT_MICROS.to_string(),
         Some(argument) => match argument.value.as_ref().ok()? {
-            LimitWindow::Length(window) => Ok(window.micros),
-            LimitWindow::Calendar(unit, _) => Err(unit.name()),
+            LimitWindow::Length(window) => window.micros.to_string(),
+            LimitWindow::Calendar(unit, _) => unit.name().to_owned(),
         },
     };
-    let mut parameters = Vec::new();
-    if algorithm.has(Parameter::SubWindows) {
-        parameters.push(number(args.sub_windows.as_ref(), 1)?);
-    }
-    if algorithm.has(Parameter::Burst) {
-        let max = max(args.max.as_ref())?;
-        let burst = match &args.burst {
-            None => max.clone(),
-            burst => number(burst.as_ref(), 0)?,
-        };
-        parameters.extend([max, burst]);
-    }
+    let sub_windows =
+        if algorithm.has("sub_windows") { number(args.sub_windows.as_ref(), 1)? } else { String::new() };
+    let bucket = if algorithm.has("burst") {
+        let max = number(args.max.as_ref(), DEFAULT_MAX)?;
+        let burst = args.burst.as_ref().map_or_else(|| Some(max.clone()), |burst| number(Some(burst), 0))?;
+        format!("{max}, {burst}")
+    } else {
+        String::new()
+    };
     let is_shadow = value_of(args.mode.as_ref()) == Some(&Mode::Shadow);
     // The arguments that a concurrency limit does not have are equal here.
-    Some(CountIdentity {
-        key: text.clone(),
-        is_shadow,
-        kind: args.kind,
-        algorithm: algorithm.name,
-        window,
-        parameters,
-    })
+    let rest = format!("{is_shadow}, {}, {}, {window}, {sub_windows}, {bucket}", args.kind, algorithm.name);
+    Some((key, rest))
 }
 
 fn number(argument: Option<&Argument<Number>>, default: u64) -> Option<String> {
-    match argument {
-        None => Some(default.to_string()),
-        Some(argument) => argument.value.as_ref().ok().map(text),
-    }
-}
-
-fn max(argument: Option<&Argument<Units>>) -> Option<String> {
-    match argument {
-        None => Some(DEFAULT_MAX.to_string()),
-        Some(argument) => match argument.value.as_ref().ok()? {
-            Units::Fixed(number) => Some(text(number)),
-            Units::PerRequest(function) => Some(function.code().to_string()),
-        },
-    }
+    argument.map_or_else(|| Some(default.to_string()), |argument| argument.value.as_ref().ok().map(text))
 }
 
 fn text(number: &Number) -> String {
     match number {
         Number::Literal { value, .. } => value.to_string(),
-        Number::Constant(code) => code.to_token_stream().to_string(),
+        Number::Constant(code) => code.to_string(),
+        Number::PerRequest(function) => function.code().to_string(),
     }
 }

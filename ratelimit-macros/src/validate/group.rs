@@ -8,7 +8,7 @@ use crate::parse::args::{Args, Written};
 use crate::parse::item::Item;
 use crate::parse::route::Route;
 use crate::validate::arguments;
-use crate::validate::handler::{Handler, Place};
+use crate::validate::handler::Handler;
 use crate::validate::spec::{self, HandlerSpec, validate};
 
 /// Reads all stacked attributes and the function, and records all mistakes.
@@ -25,7 +25,7 @@ pub(crate) fn read_function(
         report_contradiction(exemption, diagnostics.kind, diagnostics);
     }
     let other_kind = item.other_kind(attribute.kind);
-    let spec = handler(item, group, Place::Free, &item.routes(), None, diagnostics)?;
+    let spec = handler(item, group, None, &item.routes(), None, diagnostics)?;
     Ok(HandlerSpec { other_kind, ..spec })
 }
 
@@ -58,13 +58,13 @@ pub(crate) fn read_attribute(kind: Kind, attribute: &Attribute, diagnostics: &mu
 pub(crate) fn handler(
     item: &Item,
     group: Vec<Args>,
-    place: Place<'_>,
+    owner: Option<&str>,
     routes: &[Route],
     facade: Option<&ExprPath>,
     diagnostics: &mut Diagnostics,
 ) -> Result<HandlerSpec, Reported> {
-    let beside = item.has_route() || matches!(place, Place::Type(_));
+    let beside = item.has_route() || owner.is_some();
     let inner = spec::inner_name(&group, beside, diagnostics);
-    let handler = Handler::parse(item, place, inner.as_ref(), diagnostics);
+    let handler = Handler::parse(item, owner, inner.as_ref(), diagnostics);
     validate(group, handler, routes, facade, diagnostics)
 }

@@ -41,20 +41,11 @@ pub(crate) enum Form {
     },
 }
 
-/// The place of a handler.
-#[derive(Clone, Copy)]
-pub(crate) enum Place<'a> {
-    /// Below its own attribute, or in a module.
-    Free,
-    /// In an impl block of this type.
-    Type(&'a str),
-}
-
 impl Handler {
-    /// Reads the function, and records all reasons why it cannot be a handler.
+    /// Reads the function, and records all reasons why it cannot be a handler. `owner`: the type of the impl block around it.
     pub(crate) fn parse(
         item: &Item,
-        place: Place<'_>,
+        owner: Option<&str>,
         inner: Option<&Ident>,
         diagnostics: &mut Diagnostics,
     ) -> Result<Self, Reported> {
@@ -98,7 +89,7 @@ impl Handler {
                 ),
             ));
         }
-        let form = form(&signature.ident, place, inner);
+        let form = form(&signature.ident, owner, inner);
         if matches!(form, Form::Nested)
             && signature.receiver().is_none()
             && let Some(own_type) = find_self(signature.to_token_stream()).or_else(|| find_self(body.clone()))
@@ -117,10 +108,6 @@ impl Handler {
             Form::Nested => item.attributes_nested(),
             Form::Beside { is_named, .. } => item.attributes_beside(*is_named),
         };
-        let owner = match place {
-            Place::Free => None,
-            Place::Type(name) => Some(name.to_owned()),
-        };
         Ok(Self {
             wrapper_attributes,
             function_attributes,
@@ -129,7 +116,7 @@ impl Handler {
             extractors: extractors?,
             body,
             form,
-            owner,
+            owner: owner.map(str::to_owned),
         })
     }
 
@@ -155,11 +142,11 @@ impl Handler {
 }
 
 /// Chooses the place of the user's function. An associated function stays outside the wrapper, where `Self` is valid.
-fn form(handler: &Ident, place: Place<'_>, inner: Option<&Ident>) -> Form {
-    match (inner, place) {
+fn form(handler: &Ident, owner: Option<&str>, inner: Option<&Ident>) -> Form {
+    match (inner, owner) {
         (Some(inner), _) => Form::Beside { name: inner.clone(), is_named: true },
-        (None, Place::Free) => Form::Nested,
-        (None, Place::Type(_)) => {
+        (None, None) => Form::Nested,
+        (None, Some(_)) => {
             Form::Beside { name: format_ident!("__rate_limited_{}", handler.unraw()), is_named: false }
         }
     }
@@ -168,16 +155,16 @@ fn form(handler: &Ident, place: Place<'_>, inner: Option<&Ident>) -> Form {
 fn check_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<(), Reported> {
     let mut sound = Ok(());
     let name = &signature.ident;
-    if let Some(token) = &signature.constness {
-        sound =
-            Err(diagnostics.error(token, format!("a handler cannot be `const`: write `async fn {name}`")));
-    }
-    if let syn::Safety::Unsafe(token) = &signature.safety {
-        sound =
-            Err(diagnostics.error(token, format!("a handler cannot be `unsafe`: write `async fn {name}`")));
-    }
-    if let Some(abi) = &signature.abi {
-        sound = Err(diagnostics.error(abi, format!("a handler cannot be `extern`: write `async fn {name}`")));
+    let safety = if let syn::Safety::Unsafe(token) = &signature.safety { Some(token) } else { None };
+    for (qualifier, word) in [
+        (signature.constness.as_ref().map(|token| token as &dyn ToTokens), "const"),
+        (safety.map(|token| token as _), "unsafe"),
+        (signature.abi.as_ref().map(|abi| abi as _), "extern"),
+    ] {
+        if let Some(qualifier) = qualifier {
+            let message = format!("a handler cannot be `{word}`: write `async fn {name}`");
+            sound = Err(diagnostics.error(qualifier, message));
+        }
     }
     if signature.asyncness.is_none() {
         sound = Err(diagnostics.error(

@@ -1,14 +1,14 @@
 //! Rules between `lease` and other arguments.
 
 use crate::diagnostics::Diagnostics;
-use crate::parse::args::Args;
+use crate::parse::args::{Args, value_of};
 use crate::parse::calendar::Anchor;
-use crate::parse::number::Units;
+use crate::parse::number::Number;
 
 /// Records a mistake for each broken rule.
 pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(lease) = &args.lease else { return };
-    if let Some(Ok(algorithm)) = args.algorithm.as_ref().map(|argument| argument.value)
+    if let Some(algorithm) = value_of(args.algorithm.as_ref())
         && let Some(reason) = algorithm.no_lease
     {
         let message = format!(
@@ -18,14 +18,14 @@ pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
         );
         diagnostics.error(&lease.keyword, message);
     }
-    if let Some(Ok(Units::PerRequest(_))) = args.max.as_ref().map(|argument| &argument.value) {
+    if value_of(args.max.as_ref()).and_then(Number::per_request).is_some() {
         diagnostics.error(
             &lease.keyword,
             "`lease` needs a `max` that is the same for every request of a caller, because held units were charged under it; \
              remove `lease`, or write a constant `max`",
         );
     }
-    if let Some(Ok(Anchor::PerRequest(_))) = args.anchor.as_ref().map(|argument| &argument.value) {
+    if value_of(args.anchor.as_ref()).and_then(Anchor::per_request).is_some() {
         diagnostics.error(
             &lease.keyword,
             "`lease` needs an `anchor` that is the same for every request of a caller, because held units end with the window; \

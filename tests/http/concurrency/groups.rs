@@ -10,8 +10,7 @@ use actix_web::web::{Bytes, Path};
 use actix_web::{App, HttpRequest, HttpResponse, Result, get, test, web};
 use futures_util::stream;
 use ratelimit_actix::{
-    BodyStyle, HeaderStyle, MemoryStore, Overrides, Policy, Quotas, RateLimitConfig, RateLimiter,
-    concurrency_limit, declared_limits, rate_limit,
+    BodyStyle, HeaderStyle, Quotas, RateLimitConfig, RateLimiter, concurrency_limit, rate_limit,
 };
 use tests::answer::{get as from_client, request};
 use tests::store::{clocked, fresh};
@@ -164,21 +163,6 @@ async fn max_can_be_chosen_per_request() {
 }
 
 #[actix_web::test]
-async fn a_shadow_limit_denies_nothing_and_has_slots_of_its_own() {
-    #[concurrency_limit(max = 1, key = "streams", by = global, mode = "shadow")]
-    #[get("/shadow")]
-    async fn in_shadow(quotas: Quotas) -> String {
-        format!("{}", quotas.to_vec()[0].outcome().would_deny())
-    }
-    let app = service!(fresh(), in_shadow, stream_of);
-    let first = call(&app, "/shadow").await;
-    let second = send(&app, from_client("/shadow")).await;
-    assert_eq!((second.status, second.body.as_str()), (200, "true"));
-    drop(first);
-    assert_eq!(send(&app, from_client("/shadow")).await.body, "false");
-}
-
-#[actix_web::test]
 async fn a_handler_charges_and_refunds_rates_and_holds_its_slot() {
     #[concurrency_limit(max = 5, key = "slots", by = global)]
     #[rate_limit(max = 10, window = "1d", key = "failures", by = global, count = "failures")]
@@ -277,57 +261,4 @@ async fn modules_and_impl_blocks_limit_each_handler_inside() {
     assert_eq!(call(&app, "/second").await.status(), StatusCode::OK);
     let denied = call(&app, "/second").await;
     assert!(field(&denied, "retry-after").is_some());
-}
-
-#[actix_web::test]
-async fn overrides_give_another_max() {
-    let overrides: Overrides = "[limit.streams]\nmax = 3".parse().unwrap();
-    let limiter = RateLimiter::builder(MemoryStore::new()).overrides(overrides).unwrap().build();
-    let app = service!(limiter, stream_of);
-    let mut held = Vec::new();
-    for status in [200, 200, 200, 429] {
-        let response = call(&app, "/stream").await;
-        assert_eq!(response.status().as_u16(), status);
-        held.push(response);
-    }
-    let window = "[limit.streams]\nwindow = \"1m\"".parse::<Overrides>().unwrap();
-    assert!(RateLimiter::builder(MemoryStore::new()).overrides(window).is_err());
-}
-
-#[actix_web::test]
-async fn the_list_of_limits_tells_what_runs_at_a_time() {
-    let limits = declared_limits();
-    let stream = limits
-        .iter()
-        .find(|limit| limit.handler() == "stream_of" && limit.policy().key() == "streams")
-        .unwrap();
-    assert!(stream.policy().is_concurrency());
-    let line = stream.to_string();
-    assert!(line.contains("::stream_of: 2 at a time by global, key streams ("), "{line}");
-    let both: Vec<_> = limits
-        .iter()
-        .filter(|limit| limit.handler() == "chat" && limit.policy().key() == "streams")
-        .collect();
-    assert_eq!((both.len(), both[0].max()), (1, Some(2)));
-}
-
-static STREAMS: Policy = Policy::concurrency("shared", 1);
-
-#[actix_web::test]
-async fn handlers_with_one_policy_share_its_slots() {
-    #[concurrency_limit(policy = STREAMS, by = global)]
-    #[get("/one")]
-    async fn one() -> HttpResponse {
-        endless()
-    }
-    #[concurrency_limit(policy = STREAMS, by = global)]
-    #[get("/other")]
-    async fn other() -> HttpResponse {
-        endless()
-    }
-    let app = service!(fresh(), one, other);
-    let held = call(&app, "/one").await;
-    assert_eq!(call(&app, "/other").await.status(), StatusCode::TOO_MANY_REQUESTS);
-    drop(held);
-    assert_eq!(call(&app, "/other").await.status(), StatusCode::OK);
 }

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::time::Duration;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse};
@@ -20,8 +19,6 @@ use super::ends::read_to;
 use super::service::{Led, PATIENCE, Step};
 
 static ONE: Policy = Policy::concurrency("scope", 1);
-static TWO: Policy = Policy::new("requests", 2, Duration::from_secs(86_400));
-
 async fn fails(_: ServiceRequest, _: Next<impl MessageBody>) -> Result<ServiceResponse<BoxBody>, Error> {
     Err(error::ErrorForbidden("not here"))
 }
@@ -86,22 +83,4 @@ async fn an_error_of_a_service_holds_the_slot_until_it_is_sent() {
     assert_eq!(status("/scope").await, StatusCode::TOO_MANY_REQUESTS);
     drop(response);
     assert_eq!(status("/scope").await, StatusCode::OK);
-}
-
-#[actix_web::test]
-async fn middleware_decides_slots_and_rates_as_one_group() {
-    let limited = RateLimitMiddleware::new(Limit::new(&ONE).global()).and(Limit::new(&TWO).global());
-    let app = App::new()
-        .app_data(fresh())
-        .service(web::scope("").wrap(limited).route("/", web::get().to(async || "ok")));
-    let app = actix_web::test::init_service(app).await;
-    let call = async || app.call(from_client("/").to_request()).await.unwrap();
-    let first = call().await;
-    for _ in 0..3 {
-        assert_eq!(call().await.status(), StatusCode::TOO_MANY_REQUESTS);
-    }
-    drop(first);
-    assert_eq!(call().await.status(), StatusCode::OK);
-    let denied = call().await;
-    assert!(denied.headers().contains_key("retry-after"));
 }

@@ -28,33 +28,6 @@ fn real_ip() -> ForwardedHeader {
 }
 
 #[test]
-fn a_trusted_proxy_names_the_client() {
-    let config = behind(&["10.0.0.0/8", "2001:db8:a::/48"], ForwardedHeader::XForwardedFor);
-    let ten_thousand = format!("{}203.0.113.9", "1.2.3.4, ".repeat(10_000));
-    let mebibyte = format!("{}, 203.0.113.9", "x".repeat(1 << 20));
-    let cases = [
-        ("10.0.0.1:1", "203.0.113.9", "203.0.113.9"),
-        ("[::ffff:10.0.0.1]:1", "203.0.113.9", "203.0.113.9"),
-        ("[2001:db8:a::1]:1", "203.0.113.9", "203.0.113.9"),
-        ("11.0.0.1:1", "203.0.113.9", "11.0.0.1"),
-        ("10.0.0.1:1", "1.2.3.4, 203.0.113.9, 10.0.0.2", "203.0.113.9"),
-        ("10.0.0.1:1", "1.2.3.4, unknown, 10.0.0.2", "10.0.0.2"),
-        ("10.0.0.1:1", "\"[2001:db8::1]:443\"", "2001:db8::1"),
-        ("10.0.0.1:1", "::ffff:10.0.0.3", "10.0.0.3"),
-        ("10.0.0.1:1", "::ffff:cb00:7109", "203.0.113.9"),
-        ("10.0.0.1:1", "\u{a0}", "10.0.0.1"),
-        ("10.0.0.1:1", &ten_thousand, "203.0.113.9"),
-        ("10.0.0.1:1", &mebibyte, "203.0.113.9"),
-    ];
-    for (peer, line, expected) in cases {
-        let found = client(&config, peer, "x-forwarded-for", line.as_bytes());
-        assert_eq!(found.as_deref(), Some(expected), "{peer}: {line:.60}");
-    }
-    let found = client(&config, "10.0.0.1:1", "x-forwarded-for", b"203.0.113.9, \xff\xfe");
-    assert_eq!(found.as_deref(), Some("10.0.0.1"));
-}
-
-#[test]
 fn only_the_configured_header_is_trusted() {
     let headers = [
         (ForwardedHeader::XForwardedFor, "x-forwarded-for", "203.0.113.9"),
@@ -69,13 +42,6 @@ fn only_the_configured_header_is_trusted() {
             assert_eq!(found.as_deref(), Some(expected), "{own_name} was chosen, {name} sent");
         }
     }
-}
-
-#[test]
-fn headers_of_a_request_without_a_peer_are_ignored() {
-    let config = behind(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
-    let request = TestRequest::default().app_data(config).insert_header(("x-forwarded-for", "203.0.113.9"));
-    assert_eq!(client_ip(&request.to_http_request()), None);
 }
 
 /// Header names that some services trust, and others that an attacker might try.
@@ -130,16 +96,6 @@ proptest! {
         let forged = forged.to_http_request();
         prop_assert_eq!(client_ip(&forged), Some(peer));
         prop_assert_eq!(caller::ip(&forged), caller::ip(&bare));
-    }
-
-    #[test]
-    fn random_headers_of_a_trusted_peer_give_an_address_or_none(
-        line in proptest::collection::vec(any::<u8>(), 0..300),
-    ) {
-        for header in [ForwardedHeader::XForwardedFor, ForwardedHeader::Forwarded] {
-            let name = if header == ForwardedHeader::Forwarded { "forwarded" } else { "x-forwarded-for" };
-            prop_assert!(client(&behind(&["10.0.0.0/8"], header), "10.0.0.1:1", name, &line).is_some());
-        }
     }
 }
 

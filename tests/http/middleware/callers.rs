@@ -37,17 +37,6 @@ async fn path_parameters_name_callers_in_scopes_and_around_resources() {
 }
 
 #[actix_web::test]
-async fn every_spelling_of_a_parameter_is_one_caller() {
-    let by_org = |req: &HttpRequest| caller::path_param(req, "org");
-    let scope = web::scope("/{org}").wrap(RateLimitMiddleware::new(Limit::new(&TWO).by(by_org)));
-    let app = App::new().app_data(Data::new(fresh())).service(scope.route("/x", web::get().to(ok)));
-    let app = init_service(app).await;
-    for (path, status) in [("/a+b/x", 200), ("/a%2Bb/x", 200), ("/a%2bb/x", 429), ("/ab/x", 200)] {
-        assert_eq!(statuses(&app, path, 1).await, [status], "{path}");
-    }
-}
-
-#[actix_web::test]
 async fn on_missing_decides_about_requests_without_a_caller() {
     let tenant = |req: &HttpRequest| req.headers().get("x-tenant").map(|_| "tenant");
     let cases = [

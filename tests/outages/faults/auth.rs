@@ -21,18 +21,6 @@ async fn a_temporary_password_does_not_end_the_connection_for_good() {
 }
 
 #[tokio::test]
-async fn a_password_changed_and_restored_does_not_end_the_connection_for_good() {
-    let Some(server) = server() else { return };
-    server.must("ACL SETUSER app on >one ~* +@all");
-    let fail = || {
-        server.must("ACL SETUSER app resetpass >two");
-        server.must("CLIENT KILL USER app");
-    };
-    let url = format!("redis://app:one@127.0.0.1:{}/", server.port());
-    fail_and_recover("WRONGPASS", &url, fail, || server.must("ACL SETUSER app >one"), 2 * SECOND).await;
-}
-
-#[tokio::test]
 async fn a_revoked_permission_is_an_outage_until_it_is_granted_again() {
     let Some(server) = server() else { return };
     server.must("ACL SETUSER app on >one ~* +@all");

@@ -3,11 +3,8 @@
 use std::time::{Duration, Instant};
 
 use ratelimit_core::{Algorithm, OnError, Policy};
-use tests::log::Log;
-use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::{server, server_with};
-use tracing::Level;
 
 use super::patient;
 
@@ -104,48 +101,4 @@ async fn a_failover_loses_only_what_was_not_replicated() {
     let after = admitted(200).await;
     println!("failover: {} of 100 admitted, 30 were not replicated", 70 + after);
     assert_eq!(after, 60);
-}
-
-#[test]
-fn an_evicting_server_is_warned_about_because_floods_free_denied_callers() {
-    static ONE: Policy = Policy::builder("evicted")
-        .max(1)
-        .window(Duration::from_secs(3600))
-        .algorithm(Algorithm::SlidingWindowLog)
-        .on_error(OnError::Deny)
-        .build();
-    in_own_process(|| {
-        let Some(server) = server_with("--maxmemory 3mb --maxmemory-policy allkeys-lru") else { return };
-        let log = Log::of_process();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let limiter = patient(&server.url());
-            // The server picks keys to drop at random, so a single one might be spared.
-            let victims: Vec<String> = (0..50).map(|i| format!("victim-{i}")).collect();
-            for victim in &victims {
-                assert!(limiter.check(&ONE, victim).await.unwrap().is_allowed());
-                assert!(!limiter.check(&ONE, victim).await.unwrap().is_allowed());
-            }
-            // They send nothing meanwhile: every check would make them recently used.
-            for wave in 0..120u32 {
-                let limiter = &limiter;
-                let flood = (0..200u32).map(|i| async move {
-                    let caller = (wave * 200 + i).to_le_bytes();
-                    assert!(limiter.check(&ONE, caller).await.unwrap().is_allowed());
-                });
-                futures_util::future::join_all(flood).await;
-            }
-            let kept: u32 = server.query("DBSIZE")[1..].parse().unwrap();
-            let mut freed = 0;
-            for victim in &victims {
-                freed += u32::from(limiter.check(&ONE, victim).await.unwrap().is_allowed());
-            }
-            println!("{kept} of 24050 callers are kept, and {freed} of 50 denied callers are free");
-            assert!(kept < 24_000, "nothing is evicted");
-            assert!(freed > 0, "a flood of other callers frees no denied caller");
-        });
-        let warnings = log.at(Level::WARN);
-        assert_eq!(warnings.len(), 1, "{warnings:?}");
-        assert!(warnings[0].contains("allkeys-lru") && warnings[0].contains("noeviction"), "{warnings:?}");
-    });
 }

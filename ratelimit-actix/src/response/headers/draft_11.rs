@@ -9,12 +9,12 @@
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 
-use super::number::push_parameter;
-use super::unique_names::unique_names;
-use super::wait::{retry_after, retry_after_seconds, seconds, window_seconds};
+use super::values::{
+    push_parameter, retry_after, retry_after_seconds, seconds, unique_names, window_seconds,
+};
 use crate::quotas::Quota;
 
-pub(super) static NAMES: [HeaderName; 2] = [LIMIT, POLICY];
+pub(super) static FIELDS: [HeaderName; 2] = [LIMIT, POLICY];
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");

@@ -219,10 +219,10 @@ fn several_styles_are_written_side_by_side() {
 fn existing_fields_are_replaced() {
     let (_, quotas, _) = &vectors()[0];
     let mut headers = HeaderMap::new();
-    headers.append(legacy::NAMES[0].clone(), HeaderValue::from_static("old"));
-    headers.append(legacy::NAMES[0].clone(), HeaderValue::from_static("older"));
+    headers.append(LEGACY_FIELDS[0].clone(), HeaderValue::from_static("old"));
+    headers.append(LEGACY_FIELDS[0].clone(), HeaderValue::from_static("older"));
     write(&[HeaderStyle::LegacyUnix], &quotas.iter().collect::<Vec<_>>(), &mut headers);
-    assert_eq!(headers.get_all(&legacy::NAMES[0]).count(), 1);
+    assert_eq!(headers.get_all(&LEGACY_FIELDS[0]).count(), 1);
 }
 
 #[test]

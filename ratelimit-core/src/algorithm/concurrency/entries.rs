@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::State;
-use crate::algorithm::reader::{ABSENT, Reader};
+use crate::algorithm::step::{ABSENT, Reader};
 use crate::policy::{Algorithm, HOLD};
 
 /// Time for which an entry counts after the last message of its process, in microseconds.

@@ -6,8 +6,7 @@ use std::thread;
 use crate::check::Check;
 use crate::clock::FakeClock;
 use crate::conformance::clause::{ATOMIC, BOUNDED};
-use crate::conformance::setup::{Run, policy};
-use crate::conformance::tested::Tested;
+use crate::conformance::tested::{Run, Tested, policy};
 use crate::policy::{Algorithm, Policy};
 use crate::store::Store;
 

@@ -3,8 +3,7 @@
 use crate::check::Check;
 use crate::clock::FakeClock;
 use crate::conformance::clause::{ALL_OR_NOTHING, EQUAL};
-use crate::conformance::setup::{MINUTE, Run};
-use crate::conformance::tested::Tested;
+use crate::conformance::tested::{MINUTE, Run, Tested};
 use crate::policy::{Algorithm, Mode, Policy};
 use crate::store::Store;
 

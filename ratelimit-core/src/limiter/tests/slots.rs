@@ -192,20 +192,6 @@ fn a_shadow_limit_of_slots_holds_what_fits() {
     }
 }
 
-#[test]
-fn slots_are_neither_settled_nor_charged_up_to_a_number() {
-    let limiter = limiter(&clock(), 1000);
-    let group = [Check::new(&TWO, "a")];
-    let outcome = block_on(limiter.check_all(&group)).unwrap();
-    let reservation = outcome.reservation(&group).unwrap();
-    let error = block_on(limiter.settle(reservation.clone(), 2)).unwrap_err();
-    assert!(matches!(&error, SettleError::ConcurrencyLimit { limit } if limit == "two"), "{error}");
-    let error = block_on(limiter.check_up_to_all(&group, 5)).unwrap_err();
-    assert!(matches!(&error, StoreError::ConcurrencyLimit { limit } if limit == "two"), "{error}");
-    block_on(limiter.refund(reservation)).unwrap();
-    assert_eq!(block_on(limiter.peek(&TWO, "a")).unwrap().remaining(), 1, "a refund frees no slot");
-}
-
 #[cfg(feature = "stats")]
 #[test]
 fn the_statistics_tell_how_many_slots_are_held() {

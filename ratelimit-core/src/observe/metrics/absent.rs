@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::absent::absent;
 use crate::check::Check;
 use crate::error::StoreError;
-use crate::observe::counted::Counted;
+use crate::observe::Counted;
 use crate::outcome::Outcome;
 use crate::policy::Policy;
 

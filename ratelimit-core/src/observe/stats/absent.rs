@@ -2,7 +2,7 @@
 
 use crate::absent::absent;
 use crate::check::Check;
-use crate::observe::counted::Counted;
+use crate::observe::Counted;
 use crate::observe::status::Percentiles;
 use crate::policy::Policy;
 

@@ -14,7 +14,7 @@ use super::counts::LimitCounts;
 use crate::policy::Policy;
 
 /// Number of entries: one for each policy with states of its own.
-const SLOTS: usize = 2_048;
+const PLACES: usize = 2_048;
 
 /// Entries that a request looks at before it takes the lock.
 const PROBES: usize = 16;
@@ -28,7 +28,7 @@ const OTHERS: &str = "all others";
 /// The counters of all limits.
 #[derive(Debug)]
 pub(super) struct LimitTable {
-    slots: Box<[OnceLock<KnownState>]>,
+    places: Box<[OnceLock<KnownState>]>,
     by_name: RwLock<HashMap<String, Limit>>,
 }
 
@@ -40,14 +40,14 @@ struct KnownState {
 
 impl LimitTable {
     pub(super) fn new() -> Self {
-        Self { slots: (0..SLOTS).map(|_| OnceLock::new()).collect(), by_name: RwLock::default() }
+        Self { places: (0..PLACES).map(|_| OnceLock::new()).collect(), by_name: RwLock::default() }
     }
 
     /// Runs `use_limit` with the counters of this policy's name.
     #[inline]
     pub(super) fn with<T>(&self, policy: &Policy, use_limit: impl FnOnce(&Limit) -> T) -> T {
-        for slot in self.probe(policy) {
-            match slot.get() {
+        for place in self.probe(policy) {
+            match place.get() {
                 Some(entry) if entry.state_id == policy.state_id() && entry.limit.name() == policy.name() => {
                     return use_limit(&entry.limit);
                 }
@@ -59,19 +59,19 @@ impl LimitTable {
         use_limit(&known.unwrap_or_else(|| self.enter(policy)))
     }
 
-    /// The counters of a name for whose states there is no slot.
+    /// The counters of a name for whose states there is no place.
     #[cold]
     fn known(&self, policy: &Policy) -> Option<Limit> {
         let by_name = self.by_name.read();
         by_name.get(policy.name()).or_else(|| by_name.get(OTHERS)).map(Arc::clone)
     }
 
-    /// The slots in which the entry of a policy may be, in order.
+    /// The places in which the entry of a policy may be, in order.
     #[inline]
     fn probe(&self, policy: &Policy) -> impl Iterator<Item = &OnceLock<KnownState>> {
         #[allow(clippy::cast_possible_truncation, reason = "any bits of a fingerprint will do")]
         let first = policy.state_id() as usize;
-        (0..PROBES).map(move |probe| &self.slots[first.wrapping_add(probe) % SLOTS])
+        (0..PROBES).map(move |probe| &self.places[first.wrapping_add(probe) % PLACES])
     }
 
     /// Finds the counters by name, and enters them for the next request.
@@ -92,9 +92,9 @@ impl LimitTable {
         }
         limit.keep(policy);
         // The lock is held, so that no other thread enters the same.
-        for slot in self.probe(policy) {
+        for place in self.probe(policy) {
             let entry = KnownState { state_id: policy.state_id(), limit: Arc::clone(&limit) };
-            if slot.set(entry).is_ok() {
+            if place.set(entry).is_ok() {
                 break;
             }
         }
@@ -112,7 +112,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::observe::counted::Counted;
+    use crate::observe::Counted;
 
     fn count(table: &LimitTable, policy: &Policy) {
         table.with(policy, |limit| limit.record(Counted::Admitted, false));
@@ -146,11 +146,11 @@ mod tests {
     #[test]
     fn counts_stay_exact_when_the_table_is_full() {
         let table = LimitTable::new();
-        for window in 1..=3 * SLOTS as u64 {
+        for window in 1..=3 * PLACES as u64 {
             count(&table, &policy("k", window));
             count(&table, &policy("k", window));
         }
-        assert_eq!(counted(&table), [("k".to_owned(), 6 * SLOTS as u64)]);
+        assert_eq!(counted(&table), [("k".to_owned(), 6 * PLACES as u64)]);
     }
 
     #[test]

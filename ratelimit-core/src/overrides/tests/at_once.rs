@@ -7,7 +7,7 @@ use std::thread;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::overrides::known::DeclaredLimits;
+use crate::overrides::check::DeclaredLimits;
 
 /// How long a test waits for what happens at once, before it fails.
 const LONG: Duration = Duration::from_secs(10);

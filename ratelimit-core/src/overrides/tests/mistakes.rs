@@ -3,7 +3,8 @@
 use super::at_once::CALLERS_READ;
 use super::*;
 use crate::overrides::check::check;
-use crate::overrides::{Problem, file};
+use crate::overrides::set::open_file;
+use crate::overrides::{MAX_FILE_LEN, Problem};
 
 /// The text of the error for overrides in this form.
 fn error_of(text: &str) -> String {
@@ -141,7 +142,7 @@ fn a_file_of_the_largest_size_is_read_with_the_line_of_each_row() {
         (0..40_000).map(|row| format!("[limit.l{row:05}]\nmax = {}\n", row + 1)).collect();
     let pad = "#".repeat(99);
     let text = (pad + "\n").repeat(31_000) + &rows.concat() + "[limit.last]\nmx = 1\n";
-    assert!((4_000_000..=usize::try_from(file::MAX_FILE_LEN).unwrap()).contains(&text.len()));
+    assert!((4_000_000..=usize::try_from(MAX_FILE_LEN).unwrap()).contains(&text.len()));
     let error = text.parse::<Overrides>().unwrap_err();
     assert_eq!(error.problems().iter().map(Problem::line).collect::<Vec<_>>(), [Some(111_002)]);
 }
@@ -245,7 +246,7 @@ fn what_is_not_a_short_text_file_is_a_mistake() {
     let long = std::fs::File::create(folder.path().join("long.toml")).unwrap();
     long.set_len(100_000_000).unwrap();
     assert!(error_of("long.toml").contains("expected at most 4194304 bytes, found 100000000"));
-    long.set_len(file::MAX_FILE_LEN).unwrap();
+    long.set_len(MAX_FILE_LEN).unwrap();
     assert!(!error_of("long.toml").contains("expected at most"), "nothing but zeros, which are no TOML");
     std::fs::write(folder.path().join("cut.toml"), "[limit.shop]\nmax = 6").unwrap();
     assert!(error_of("cut.toml").contains("the last line does not end with a line break"));
@@ -264,7 +265,7 @@ fn a_named_pipe_is_not_waited_for() {
     assert!(error.to_string().contains("expected a regular file"), "{error}");
     // It may take the place of a file between the look and the opening.
     let (sender, opened) = std::sync::mpsc::channel();
-    std::thread::spawn(move || sender.send(file::open(&path).map(|file| file.metadata().unwrap().is_file())));
+    std::thread::spawn(move || sender.send(open_file(&path).map(|file| file.metadata().unwrap().is_file())));
     let opened = opened.recv_timeout(Duration::from_secs(10)).expect("opened without a writer");
     assert!(matches!(opened, Ok(false)), "{opened:?}");
 }

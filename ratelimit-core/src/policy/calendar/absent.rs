@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::window_span::WindowSpan;
+use super::window::WindowSpan;
 use crate::absent::absent;
 
 #[cfg(feature = "redis")]

@@ -5,7 +5,7 @@ use jiff::civil::Date;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
 use super::{Calendar, CalendarUnit};
-use crate::policy::window_span::WindowSpan;
+use crate::policy::window::WindowSpan;
 
 const MICROS: u64 = 1_000_000;
 

@@ -8,8 +8,8 @@ use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
 use super::edges::day_after;
-use super::{Calendar, CalendarUnit, Weekday, zone};
-use crate::policy::window_span::WindowSpan;
+use super::{Calendar, CalendarUnit, Weekday, find};
+use crate::policy::window::WindowSpan;
 
 /// Calendars that are found without a lock: one for each remainder of a fingerprint. So many that each anchor of a year in one zone,
 /// which requests may choose, has a place of its own. With the anchors of several zones some calendars have one place: the first that
@@ -64,7 +64,7 @@ impl KnownCalendar {
     )]
     fn look_up(calendar: &Calendar) -> &'static Self {
         let known = *ALL.lock().entry(calendar.id).or_insert_with(|| {
-            let zone = zone::find(calendar.zone).unwrap_or_else(|error| panic!("{error}"));
+            let zone = find(calendar.zone).unwrap_or_else(|error| panic!("{error}"));
             Box::leak(Box::new(Self {
                 calendar: *calendar,
                 zone,

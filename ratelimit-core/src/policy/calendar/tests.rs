@@ -7,7 +7,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, civil};
 
 use super::*;
-use crate::policy::window_span::WindowSpan;
+use crate::policy::window::WindowSpan;
 use crate::policy::{Algorithm, Policy, PolicyError};
 
 const MICROS: u64 = 1_000_000;

@@ -1,5 +1,6 @@
 //! Circuit breaker: opens after too many failures in a row, or when half of the calls time out.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::error::RedisConfigError;
@@ -29,8 +30,8 @@ pub struct Breaker {
     errors: u32,
 }
 
-/// Largest threshold.
-const MAX_THRESHOLD: u32 = 1000;
+/// Valid thresholds.
+const THRESHOLDS: RangeInclusive<u32> = 1..=1000;
 
 impl Default for Breaker {
     fn default() -> Self {
@@ -61,8 +62,7 @@ impl Breaker {
     }
 
     pub(super) fn validate(self) -> Result<(), RedisConfigError> {
-        let is_valid = |threshold| (1..=MAX_THRESHOLD).contains(&threshold);
-        if is_valid(self.timeouts) && is_valid(self.errors) {
+        if THRESHOLDS.contains(&self.timeouts) && THRESHOLDS.contains(&self.errors) {
             return Ok(());
         }
         Err(RedisConfigError::Setting { setting: "breaker", expected: "two thresholds from 1 to 1000" })

@@ -14,7 +14,6 @@ use super::group_client::GroupClient;
 use super::key::KeyFormat;
 use super::protocol::Encoder;
 use super::riders::Riders;
-use super::server_clock::ServerClock;
 use super::timeouts::Timeouts;
 use super::topology::{self, TlsRoots, Topology};
 use crate::clock::{Clock, SuspendClock, SystemClock};
@@ -229,7 +228,7 @@ impl RedisStoreBuilder {
             }
             None => (clock, rider_clock, now),
         };
-        let encoder = Arc::new(Encoder { key_format, now, server_clock: Arc::new(ServerClock::new()) });
+        let encoder = Arc::new(Encoder::new(key_format, now));
         let denials = Arc::new(DenialCache::new(clock, self.denial_cache_ttl));
         let is_cluster = topology.is_cluster();
         let riders = Riders::new(&rider_clock, default_lease_us.into(), is_cluster, &denials);

@@ -5,11 +5,9 @@ use std::thread;
 
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
 
 use super::breaker::Breaker;
 use super::error::RedisConfigError;
-use super::lease::Leases;
 use super::link::Link;
 use super::protocol::Encoder;
 use super::queue::{Queues, Shared};
@@ -37,25 +35,25 @@ impl Client {
     ) -> Result<Self, RedisConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(RedisConfigError::Thread)?;
         let probe_key = |number| encoder.key_format.probe_key(number);
-        let nodes = topology.nodes(timeouts, &riders.leases.lanes, runtime.handle());
+        let renewing = riders.clone();
+        let nodes = topology.nodes(timeouts, move |node| renewing.renew(node), runtime.handle());
         let probe_keys = if nodes.is_some() { key_in_each_range(probe_key) } else { vec![probe_key(0)] };
-        let (lanes, server_clock) = (Arc::clone(&riders.leases.lanes), Arc::clone(&encoder.server_clock));
-        let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys, lanes, server_clock));
+        let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys));
         let (stop, stopped) = oneshot::channel();
-        let queues = Arc::new(Queues::start(Shared {
+        let shared = Arc::new(Shared {
             link: Arc::clone(&link),
             runtime: runtime.handle().clone(),
             encoder: Arc::clone(encoder),
             riders: riders.clone(),
             is_direct: topology.is_plain(),
-        }));
-        // Weak, because the queues have the table.
+        });
+        let queues = Arc::new(Queues::start(Arc::clone(&shared)));
+        // Weak, because the queues have the riders.
         let messages = Arc::downgrade(&queues);
         let send = move |message| messages.upgrade().is_some_and(|queues| queues.tell(message));
-        riders.start(&runtime, Box::new(send));
-        runtime.spawn(sweep_forever(Arc::clone(&riders.leases), Arc::clone(&queues)));
-        let connected = Arc::clone(&queues);
-        runtime.spawn(Arc::clone(&link).supervise_forever(topology, move || connected.note_connected()));
+        let commands = Arc::clone(&queues);
+        riders.start(&runtime, Box::new(send), move || drop(commands.send_rider_commands()));
+        runtime.spawn(shared.supervise_forever(topology));
         // When this handle is dropped, the thread ends, and all tasks on it.
         let last = Arc::clone(&queues);
         let run = move || {
@@ -84,17 +82,5 @@ impl Client {
             batch: link.calls.batches(),
             ..ConnectionStatus::default()
         }
-    }
-}
-
-/// Sweeps as long as there are counts with leases, and waits for the next one.
-async fn sweep_forever(leases: Arc<Leases>, queues: Arc<Queues>) {
-    loop {
-        leases.has_count.notified().await;
-        while let Some(pause) = leases.sweep() {
-            queues.send_rider_commands();
-            sleep(pause).await;
-        }
-        queues.send_rider_commands();
     }
 }

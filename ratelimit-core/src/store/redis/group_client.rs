@@ -1,18 +1,19 @@
-//! Sends groups, refunds and resets to the server; in a cluster one call per caller.
+//! Sends groups, refunds and resets to the server; in a cluster one call per caller. A turn whose reply nothing waits for is refunded.
 
-use std::sync::Arc;
+use std::slice;
+use std::sync::{Arc, Weak};
 
 use smallvec::{SmallVec, smallvec};
 
 use super::client::Client;
-use super::command::{Command, GuardedCommand};
+use super::command::{Command, GuardedCommand, Keys, ScriptCall};
 use super::denial_cache::DenialCache;
-use super::protocol::{Encoder, LimitArg, Request};
-use super::queue::PendingReply;
-use super::refunds::{UnclaimedTurn, refund_command};
+use super::protocol::{Encoder, LimitArg, RefundArgs, Reply, Request, Unclaimed};
+use super::queue::{PendingReply, Queues};
 use super::riders::{Rider, Riders};
+use super::script;
 use crate::algorithm::Operation;
-use crate::check::Check;
+use crate::check::{Check, OwnedCheck};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::observe::log::{LogLimit, help};
@@ -74,42 +75,38 @@ impl GroupClient {
     fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {
         let new = if operation.overdraws() { LimitArg::overdrawn } else { LimitArg::new };
         let limit = |check| new(self.encoder.key_format.key(check), check);
-        let mut request = Request { operation, limits: group.iter().map(limit).collect() };
-        request.share_windows();
-        request
+        Request::new(operation, group.iter().map(limit).collect())
     }
 
-    /// Queues a group whose keys are on one node. Its answer is also of use for the leases of these counts.
+    /// Queues a group whose keys are on one node, with its rider.
     fn submit(&self, group: &[Check<'_>], operation: Operation, deadline: Deadline) -> PendingReply {
         for check in group {
             self.client.link.durability.warn_about(check.policy());
         }
-        let targets = self.riders.leases.targets(group, operation);
         let rider = match (group, operation) {
             ([check], Operation::Wait { .. }) if check.has_turns() => {
                 let (encoder, denials) = (Arc::clone(&self.encoder), Arc::clone(&self.denials));
                 Rider::Turn(Box::new(UnclaimedTurn::new(check, encoder, denials, &self.client.queues)))
             }
-            _ if targets.is_empty() => Rider::None,
-            _ => Rider::Leases(targets),
+            _ => self.riders.rider(group, operation),
         };
         self.client.queues.submit(self.request(group, operation), rider, deadline)
     }
 
-    /// Admits a request by held units, if all of its limits have leases with enough of them.
-    pub(super) fn try_leases(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        let (outcome, wanted) = self.riders.leases.take(group, Operation::Check)?;
+    /// Admits a request by held units, if there are enough for all of its limits.
+    pub(super) fn try_held(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+        let (outcome, wanted) = self.riders.held.take(group, Operation::Check)?;
         for index in wanted {
             self.prefetch(&group[index]);
         }
         Some(outcome)
     }
 
-    /// Fetches the next lease of a limit in the background.
+    /// Fetches more units of a limit in the background.
     #[cold]
     fn prefetch(&self, check: &Check<'_>) {
-        let group = std::slice::from_ref(check);
-        let rider = Rider::Leases(self.riders.leases.targets(group, Operation::Check));
+        let group = slice::from_ref(check);
+        let rider = self.riders.rider(group, Operation::Check);
         let deadline = Deadline::after(self.client.link.deadline());
         self.client.queues.submit_unawaited(self.request(group, Operation::Check), rider, deadline);
     }
@@ -123,23 +120,23 @@ impl GroupClient {
     ) -> Result<GroupOutcome, StoreError> {
         self.make_way(group, operation);
         let outcome = self.decide(group, operation, deadline).await?;
-        Ok(self.riders.leases.with_held(group, outcome, operation))
+        Ok(self.riders.held.with_held(group, outcome, operation))
     }
 
     /// Sends what is held of the limits back, as far as it is in the way, before the request that follows.
     fn make_way(&self, group: &[Check<'_>], operation: Operation) {
-        if self.riders.leases.make_way(group, operation) {
+        if self.riders.held.make_way(group, operation) {
             drop(self.client.queues.send_rider_commands());
         }
     }
 
     /// Charges one limit although it may not fit, and ends the caller's denials. Held units pay, if there are enough.
     pub(super) async fn overdraw(&self, check: &Check<'_>, deadline: Deadline) -> Result<(), StoreError> {
-        let group = std::slice::from_ref(check);
-        if self.try_leases(group).is_some() {
+        let group = slice::from_ref(check);
+        if self.try_held(group).is_some() {
             return Ok(());
         }
-        // The answer ends the leases that were on their way, which would be used beside the debt.
+        // The answer ends the units that were on their way, which would be used beside the debt.
         self.make_way(group, Operation::Overdraw);
         let guard = self.denials.invalidate_on_drop(group);
         let reply = self.submit(group, Operation::Overdraw, deadline).reply().await;
@@ -270,8 +267,8 @@ impl GroupClient {
         reservation: &Reservation<'_>,
         deadline: Deadline,
     ) -> Result<(), StoreError> {
-        // Units of leases go back to them.
-        let left = reservation.charges().filter(|charge| !self.riders.leases.put_back(charge)).cloned();
+        // Units that were held may be held again.
+        let left = reservation.charges().filter(|charge| !self.riders.held.put_back(charge)).cloned();
         wait_for_all(self.send_refunds(left, deadline)).await
     }
 
@@ -324,4 +321,53 @@ async fn wait_for_all(commands: SmallVec<[PendingReply; 2]>) -> Result<(), Store
         result = result.and(command.done().await);
     }
     result
+}
+
+/// The command that refunds these charges of one caller. When it has ended, the caller's denials are void.
+fn refund_command(charges: &[Charge<'_>], encoder: &Encoder, denials: &Arc<DenialCache>) -> GuardedCommand {
+    let key_format = &encoder.key_format;
+    let mut keys = Keys::new();
+    let mut arguments = RefundArgs::new((encoder.now)());
+    for charge in charges {
+        keys.push(key_format.redis_key(&key_format.key(&charge.check())));
+        arguments.push(charge);
+    }
+    let script = script::refund(charges.iter().map(|charge| charge.check().policy().algorithm()));
+    let checks: SmallVec<[Check<'_>; 2]> = charges.iter().map(Charge::check).collect();
+    let call = ScriptCall { script, keys, arguments: smallvec![arguments.into_bytes()] };
+    GuardedCommand { command: Command::Run(call), guard: Box::new(denials.invalidate_on_drop(&checks)) }
+}
+
+/// A turn that goes back if nothing waits for its reply: the future was dropped while the call was in flight, or its deadline has
+/// passed.
+struct UnclaimedTurn {
+    check: OwnedCheck,
+    encoder: Arc<Encoder>,
+    denials: Arc<DenialCache>,
+    /// Weak, because a queue has its requests.
+    queues: Weak<Queues>,
+}
+
+impl UnclaimedTurn {
+    fn new(
+        check: &Check<'_>,
+        encoder: Arc<Encoder>,
+        denials: Arc<DenialCache>,
+        queues: &Arc<Queues>,
+    ) -> Self {
+        Self { check: OwnedCheck::new(check), encoder, denials, queues: Arc::downgrade(queues) }
+    }
+}
+
+impl Unclaimed for UnclaimedTurn {
+    fn refund(&self, reply: &Reply) {
+        let check = self.check.check();
+        let outcome = reply.outcome(slice::from_ref(&check)).ok().and_then(GroupOutcome::into_only);
+        if let (Some(outcome), Some(queues)) = (outcome.filter(Outcome::is_allowed), self.queues.upgrade()) {
+            let charge = Charge::turn(check, &outcome);
+            let command = refund_command(&[charge], &self.encoder, &self.denials);
+            // It goes on by itself.
+            drop(queues.send(command, queues.deadline()));
+        }
+    }
 }

@@ -27,10 +27,10 @@
 //! give_backs   units on their way back to the server
 //! shard        the counts under one lock
 //! table        all counts of which this process holds leases, or may soon
-//! call         what one call asks for, and what its answer brings
 //! ```
+//!
+//! Here are the leases in one call: what is asked for as it is written, and what its answer brings.
 
-mod call;
 mod count;
 mod give_backs;
 mod lanes;
@@ -39,9 +39,166 @@ mod size;
 mod table;
 mod units;
 
-pub(super) use self::call::CallLeases;
-pub(super) use self::lanes::Lanes;
-pub(super) use self::table::{LeaseTarget, Leases};
-
 #[cfg(test)]
 mod tests;
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use self::count::{Answer, GiveBack, LeaseRequest};
+use self::lanes::{ConnectionId, Reading};
+use self::size::LastAnswer;
+pub(super) use self::table::{LeaseTarget, Leases};
+use super::key::StateKey;
+use super::protocol::{self, LimitArg, Replies};
+use crate::error::StoreError;
+use crate::observe::log::help;
+use crate::observe::metrics;
+
+/// The leases of one call. Requests for leases whose answer never comes are ended when this is dropped.
+pub(super) struct CallLeases {
+    leases: Arc<Leases>,
+    /// `None` if it is not known which connection the call takes; then no leases are asked for.
+    connection: Option<ConnectionId>,
+    /// Before the call was written, by the local clock.
+    asked_at: u64,
+    counts: Vec<CallCount>,
+    /// Whether the call is sent over another connection than planned.
+    is_rerouted: bool,
+}
+
+/// A count in the call.
+struct CallCount {
+    target: LeaseTarget,
+    key: StateKey,
+    /// Index of a request of the call with this count, and of the limit in it. `None` if the call has only the lease.
+    place: Option<(usize, usize)>,
+    lease: Option<LeaseRequest>,
+}
+
+impl CallLeases {
+    pub(super) fn new(leases: &Arc<Leases>, lane: Option<usize>) -> Self {
+        Self {
+            leases: Arc::clone(leases),
+            connection: lane.and_then(|lane| leases.lanes.present(lane)),
+            asked_at: leases.now(),
+            counts: Vec::new(),
+            is_rerouted: false,
+        }
+    }
+
+    /// Notes the limits of a request whose answers are of use. `place` is the index of the request in the call; `None` for one
+    /// that only fetches a lease, and is not in the call itself. Adds to `requests` the lease of each count that has none in
+    /// this call.
+    pub(super) fn add(
+        &mut self,
+        targets: Box<[LeaseTarget]>,
+        limits: &[LimitArg],
+        place: Option<usize>,
+        requests: &mut SmallVec<[LimitArg; 1]>,
+    ) {
+        for mut target in targets {
+            let Some(limit) = limits.get(target.limit) else { continue };
+            let known = self.counts.iter().position(|known| known.target.digest == target.digest);
+            if let Some(known) = known.map(|known| &mut self.counts[known])
+                && (known.target.fetches() || !target.fetches())
+            {
+                known.target.is_overdrawn |= target.is_overdrawn;
+                continue;
+            }
+            let connection = self.connection.filter(|_| target.fetches());
+            let request = connection
+                .and_then(|connection| self.leases.lease_request(&target, connection, self.asked_at));
+            if place.is_none() && request.is_none() {
+                // The call has nothing of this count.
+                continue;
+            }
+            if let Some(known) = known {
+                // Only told so far. The others keep their order, which is that of their leases.
+                target.is_overdrawn |= self.counts.remove(known).target.is_overdrawn;
+            }
+            let lease =
+                |request: LeaseRequest| LimitArg::of_rider(limit.key.clone(), limit.policy, request.units);
+            requests.extend(request.map(lease));
+            let place = place.map(|place| (place, target.limit));
+            self.counts.push(CallCount { target, key: limit.key.clone(), place, lease: request });
+        }
+    }
+
+    /// The call is sent over another connection than planned, because this one rejected it.
+    pub(super) fn reroute(&mut self) {
+        self.is_rerouted = true;
+    }
+
+    /// Learns what the answer brings. `first_lease` is the index of the first request for a lease in the call.
+    pub(super) fn finish(&mut self, replies: &Replies, first_lease: usize) {
+        let Some(at) = replies.at() else { return };
+        let (at, asked_at, now) = (at.as_micros(), self.asked_at, self.leases.now());
+        let reading = Reading { at, asked_at, answered_at: now };
+        // Of another connection than planned, only the end of what is held counts.
+        let connection = self.connection.unwrap_or_default();
+        let is_present =
+            self.connection.is_some() && !self.is_rerouted && self.leases.lanes.observe(connection, reading);
+        let mut next_lease = first_lease;
+        for CallCount { target, key, place, lease } in &mut self.counts {
+            let asked = *lease;
+            let (place, verdict) = match asked {
+                None => (*place, None),
+                Some(request) => {
+                    next_lease += 1;
+                    let verdict = replies.verdict(next_lease - 1, &target.policy, request.units);
+                    (Some((next_lease - 1, 0)), verdict)
+                }
+            };
+            let state =
+                place.and_then(|(request, limit)| replies.final_state(request, limit, &target.policy));
+            if asked.is_some() && verdict.is_none() {
+                self.leases.record_odd_answer();
+            }
+            let is_present = is_present && asked.is_some() == verdict.is_some();
+            let Some(state) = state else { continue };
+            let mut granted = asked.zip(verdict);
+            if let Some((request, is_granted)) = granted.filter(|_| self.is_rerouted) {
+                granted = None;
+                if is_granted {
+                    let until = LastAnswer::new(&target.policy, state.clone(), at, asked_at).resets_at;
+                    let back = GiveBack { units: request.units, at, until, connection };
+                    self.leases.give_backs.push_one(&target.origin(key), back);
+                }
+            } else if granted.is_some() {
+                *lease = None;
+            }
+            let (is_overdrawn, lease) = (target.is_overdrawn, granted);
+            let answer = Answer { state, at, asked_at, now, connection, is_present, is_overdrawn, lease };
+            self.leases.learn(target, key, answer);
+        }
+    }
+}
+
+impl Leases {
+    /// Records that a server's answer about a lease does not follow from its state, or grants other units than were requested.
+    /// Logged at most once a second.
+    #[cold]
+    fn record_odd_answer(&self) {
+        let error = StoreError::protocol(protocol::EXPECTED);
+        metrics::failed(&error);
+        if self.odd_answers.may_log() {
+            tracing::warn!(
+                help = help("odd-lease"),
+                error = %error,
+                "the server's answer about a lease is not used"
+            );
+        }
+    }
+}
+
+impl Drop for CallLeases {
+    fn drop(&mut self) {
+        for count in &self.counts {
+            if let Some(request) = count.lease {
+                self.leases.abandon(count.target.digest, request);
+            }
+        }
+    }
+}

@@ -18,11 +18,11 @@ use tokio::time::{Instant, sleep};
 use super::breaker::Breaker;
 use super::command::Command;
 use super::error::{CallError, ConnectionImpact};
-use super::lease::Lanes;
 use super::server_check::Durability;
-use super::server_clock::ServerClock;
 use super::timeouts::Timeouts;
-use super::topology::{Connection, ConnectionId, NodeId, Nodes, RedisConnection, SLOT_RANGES, slot_of_key};
+use super::topology::{
+    Connection, ConnectionId, NodeId, Nodes, RedisConnection, SLOT_RANGES, hash_slot_of_key,
+};
 use crate::observe::calls::Calls;
 use crate::observe::metrics;
 
@@ -41,11 +41,8 @@ pub(super) struct Link {
     pub(super) probe_keys: Vec<String>,
     /// The masters of a cluster.
     pub(super) nodes: Option<Arc<Nodes>>,
-    /// The connections from which leases come.
-    pub(super) lanes: Arc<Lanes>,
     pub(super) calls: Calls,
     pub(super) durability: Durability,
-    pub(super) server_clock: Arc<ServerClock>,
 }
 
 /// State of the connection.
@@ -83,8 +80,6 @@ impl Link {
         timeouts: Timeouts,
         breaker: Breaker,
         probe_keys: Vec<String>,
-        lanes: Arc<Lanes>,
-        server_clock: Arc<ServerClock>,
     ) -> Self {
         let (state, _) = watch::channel(ConnectionState::Connecting);
         Self {
@@ -96,10 +91,8 @@ impl Link {
             generation: AtomicU64::new(0),
             probe_keys,
             nodes,
-            lanes,
             calls: Calls::new(),
             durability: Durability::default(),
-            server_clock,
         }
     }
 
@@ -124,10 +117,10 @@ impl Link {
         self.timeouts.deadline
     }
 
-    /// The slot of a command's first key; without a cluster all keys count as in one.
-    pub(super) fn slot(&self, key: Option<&String>) -> u16 {
+    /// The hash slot of a command's first key; without a cluster all keys count as in one.
+    pub(super) fn hash_slot(&self, key: Option<&String>) -> u16 {
         match key {
-            Some(key) if self.is_cluster() => slot_of_key(key),
+            Some(key) if self.is_cluster() => hash_slot_of_key(key),
             _ => 0,
         }
     }
@@ -187,7 +180,7 @@ impl Link {
         (at.elapsed() > self.timeouts.deadline / 2).then_some(generation)
     }
 
-    /// Sends, and sends again while a slot is between two nodes of a cluster, which proves each time that nothing ran.
+    /// Sends, and sends again while a hash slot is between two nodes of a cluster, which proves each time that nothing ran.
     async fn send_with_redirects(
         &self,
         command: &Command,
@@ -206,9 +199,9 @@ impl Link {
         }
     }
 
-    /// The server that has the keys of a slot, if it is known.
-    pub(super) fn owner(&self, slot: u16) -> Option<NodeId> {
-        self.nodes.as_ref().map_or(Some(NodeId::SINGLE), |nodes| nodes.owner(slot))
+    /// The server that has the keys of a hash slot, if it is known.
+    pub(super) fn owner(&self, hash_slot: u16) -> Option<NodeId> {
+        self.nodes.as_ref().map_or(Some(NodeId::SINGLE), |nodes| nodes.owner(hash_slot))
     }
 
     /// The present connection to the single server, or to a node of a cluster if it has one of its own.

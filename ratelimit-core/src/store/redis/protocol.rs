@@ -1,16 +1,416 @@
-//! The protocol of the scripts: arguments and replies. No other module knows these formats.
+//! The protocol of the scripts: the requests of a call, encoded as KEYS and ARGV, and replies. No other module knows these formats.
 //!
 //! Arguments are strings of little-endian doubles, because Lua unpacks one string of numbers faster than it converts many
 //! arguments. All numbers are integers below 2^53. The reply holds the state found at each key and, unless all requests
 //! passed, one verdict per request. `remaining`, `reset_after` and `retry_after` are derived from that state by the code
 //! that the memory store runs.
 
-mod batch;
 mod decode;
-mod encode;
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::batch::{Batch, LimitArg, PolicyArg, Request};
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use smallvec::{SmallVec, smallvec};
+
 pub(super) use self::decode::{EXPECTED, Replies, Reply, Unclaimed};
-pub(super) use self::encode::{Encoder, RefundArgs};
+use super::command::{Keys, ScriptCall};
+use super::key::{KeyFormat, StateKey};
+use super::script;
+use super::server_clock::ServerClock;
+use crate::algorithm::{Operation, OwnEntry, encoded};
+use crate::check::Check;
+use crate::policy::{Algorithm, Calendar, KnownCalendar, LuaSource, MAX_UNITS, Parameter, Policy};
+use crate::reservation::Charge;
+
+/// A policy as scripts take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PolicyArg {
+    algorithm: Algorithm,
+    max: u64,
+    window_us: u64,
+    /// Of a window that depends on the time of the call.
+    calendar: Option<&'static KnownCalendar>,
+    /// Burst of a token bucket; sub-windows of other algorithms.
+    parameter: u64,
+    /// Length of a block in microseconds; 0 for none.
+    block_us: u64,
+}
+
+impl PolicyArg {
+    pub(super) fn new(policy: &Policy) -> Self {
+        let algorithm = policy.algorithm();
+        let parameter = match algorithm.spec().parameter {
+            Parameter::Burst => policy.capacity(),
+            Parameter::SubWindows | Parameter::None => policy.sub_windows(),
+        };
+        let (max, window_us, block_us) = (policy.max(), policy.window_us(), policy.block_us());
+        let calendar = policy.calendar().map(Calendar::known);
+        Self { algorithm, max, window_us, calendar, parameter, block_us }
+    }
+
+    /// The policy of the largest limit; see [`Policy::largest`].
+    fn largest(policy: &Policy) -> Self {
+        Self::new(&policy.largest())
+    }
+
+    /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few bytes. A log
+    /// takes up to 60 µs where its script searches a tree twice, for expired entries and for the wait; entries take that if 190
+    /// processes have one of the caller, once a call, and up to 25 µs for each further request about the caller.
+    pub(super) const fn weight(&self) -> usize {
+        match self.algorithm.spec().lua {
+            LuaSource::Log(_) | LuaSource::Entries(_) => 8,
+            LuaSource::Step(_) => 1,
+        }
+    }
+
+    pub(super) const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Length in bytes of the state under this policy that `bytes` begin with.
+    fn state_len(&self, bytes: &[u8]) -> Option<usize> {
+        encoded::encoded_len(self.algorithm, self.parameter, bytes)
+    }
+}
+
+/// One limit of a request.
+#[derive(Clone, Debug)]
+pub(super) struct LimitArg {
+    /// Key of the state.
+    pub(super) key: StateKey,
+    pub(super) policy: PolicyArg,
+    cost: u64,
+    /// Whether the limit only reports what it would deny.
+    shadow: bool,
+    /// For an overdraft, or a wait, the policy of the largest limit.
+    largest: Option<PolicyArg>,
+    /// What the process tells of itself, of a state with an entry for each process. Set as the call is written.
+    pub(super) own: Option<Box<OwnEntry>>,
+}
+
+impl LimitArg {
+    pub(super) fn new(key: StateKey, check: &Check<'_>) -> Self {
+        // All costs above the largest limit are decided the same.
+        let (policy, cost) = (PolicyArg::new(check.policy()), check.cost().min(MAX_UNITS + 1));
+        Self { key, policy, cost, shadow: check.is_shadow(), largest: None, own: None }
+    }
+
+    /// A limit that a rider adds to a call. Its denial is no denial of a request: it begins no block.
+    pub(super) const fn of_rider(key: StateKey, policy: PolicyArg, cost: u64) -> Self {
+        let policy = PolicyArg { block_us: 0, ..policy };
+        Self { key, policy, cost, shadow: false, largest: None, own: None }
+    }
+
+    pub(super) const fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// A limit that is charged beyond what it admits.
+    pub(super) fn overdrawn(key: StateKey, check: &Check<'_>) -> Self {
+        Self { largest: Some(PolicyArg::largest(check.policy())), shadow: false, ..Self::new(key, check) }
+    }
+}
+
+/// A group of limits to decide together.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) operation: Operation,
+    pub(super) limits: SmallVec<[LimitArg; 1]>,
+}
+
+impl Request {
+    /// Limits over one key take the calendar of the first of them, as in [`decide`](crate::algorithm::decide).
+    pub(super) fn new(operation: Operation, mut limits: SmallVec<[LimitArg; 1]>) -> Self {
+        for place in 1..limits.len() {
+            let (before, from) = limits.split_at_mut(place);
+            let limit = &mut from[0];
+            if limit.policy.calendar.is_some()
+                && let Some(first) = before.iter().find(|first| first.key == limit.key)
+            {
+                limit.policy.calendar = first.policy.calendar;
+            }
+        }
+        Self { operation, limits }
+    }
+
+    /// The hashes of the keys of limits with a calendar, and these.
+    pub(super) fn calendars(&self) -> impl Iterator<Item = (u64, &'static KnownCalendar)> {
+        self.limits.iter().filter_map(|limit| Some((limit.key.hash(), limit.policy.calendar?)))
+    }
+
+    /// Longest time of the server for the request, as a multiple of that for one state of a few bytes. To find how many units
+    /// fit takes a step for each binary digit of their number.
+    pub(super) fn weight(&self) -> usize {
+        let limits: usize = self.limits.iter().map(|limit| limit.policy.weight()).sum();
+        if self.operation.takes_whole_cost() { limits } else { 8 * limits }
+    }
+}
+
+/// The requests of one call, as its reply refers to them.
+pub(super) struct Batch {
+    requests: Vec<RequestEntry>,
+    policies: SmallVec<[PolicyArg; 4]>,
+    /// One entry per key.
+    keys: Vec<KeyEntry>,
+    /// Set if a policy has a calendar: learns the instant of the reply.
+    server_clock: Option<Arc<ServerClock>>,
+}
+
+/// A request; each of its limits is the index of the key, and the cost.
+struct RequestEntry {
+    operation: Operation,
+    limits: SmallVec<[(u16, u64); 1]>,
+}
+
+/// All requests of the call for one key, taken together.
+struct KeyEntry {
+    /// Index of the policy.
+    policy: u16,
+    /// Sum of the costs.
+    total: u64,
+    /// Whether every request for the key is a check of this limit alone, so that the script may charge the sum at once.
+    is_plain: bool,
+    /// What the process tells of itself.
+    own: Option<Box<OwnEntry>>,
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "below 2^53: a policy's numbers by their bounds, instants until 2255"
+)]
+const fn exact(number: u64) -> f64 {
+    number as f64
+}
+
+fn push(bytes: &mut Vec<u8>, number: u64) {
+    bytes.extend_from_slice(&exact(number).to_le_bytes());
+}
+
+/// Appends the instant of a decision; -1 stands for the server's clock.
+fn push_now(bytes: &mut Vec<u8>, now: Option<u64>) {
+    match now {
+        Some(now) => push(bytes, now),
+        None => bytes.extend_from_slice(&(-1.0f64).to_le_bytes()),
+    }
+}
+
+impl PolicyArg {
+    /// Appends the policy, with the calendar window of the instant `at` if it has a calendar.
+    fn push(&self, bytes: &mut Vec<u8>, at: u64) {
+        let calendar = self.calendar.map(|calendar| calendar.window_at(at));
+        let (window, shape) =
+            calendar.map_or((self.window_us, self.parameter), |window| (window.length(), window.from));
+        for number in [self.algorithm.spec().number.into(), self.max, window, shape] {
+            push(bytes, number);
+        }
+    }
+}
+
+/// The header of a request: the number of its limits, negative for a peek, and otherwise 256 more for each number by which the
+/// operation is above that of a check.
+fn header(operation: Operation, limits: usize) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "a group is small")]
+    let size = limits as f64;
+    match operation {
+        Operation::Check => size,
+        Operation::Peek => -size,
+        Operation::Judge => size + 256.0,
+        Operation::UpTo => size + 512.0,
+        // Under the policy of the limit and under the largest.
+        Operation::Overdraw => 2.0 * size + 768.0,
+        Operation::Wait { .. } => 2.0 * size + 1024.0,
+    }
+}
+
+/// Index of the argument with the edges of calendar windows.
+const EDGES: usize = 4;
+
+/// The edges of the calendar windows of a call, which `calendar.lua` describes.
+fn edges_of(policies: &[PolicyArg], at: u64) -> Vec<u8> {
+    let calendars = || {
+        let numbered = (1u64..).zip(policies);
+        numbered
+            .filter_map(|(number, policy)| Some((number, policy.calendar?, policy.calendar?.window_at(at))))
+    };
+    let from = calendars().map(|(_, _, window)| window.from).max().unwrap_or(0);
+    let before = calendars().map(|(_, _, window)| window.before).min().unwrap_or(0);
+    let mut bytes = Vec::with_capacity(16 + 24 * policies.len());
+    push(&mut bytes, from);
+    push(&mut bytes, before);
+    for (number, calendar, window) in calendars() {
+        let around = calendar.around(window);
+        for number in [number, around.from, around.before] {
+            push(&mut bytes, number);
+        }
+    }
+    bytes
+}
+
+/// Encodes calls.
+pub(super) struct Encoder {
+    pub(super) key_format: KeyFormat,
+    /// Reads the instant of a decision, in microseconds; `None` stands for the server's clock.
+    pub(super) now: Box<dyn Fn() -> Option<u64> + Send + Sync>,
+    server_clock: Arc<ServerClock>,
+}
+
+impl Encoder {
+    pub(super) fn new(key_format: KeyFormat, now: Box<dyn Fn() -> Option<u64> + Send + Sync>) -> Self {
+        Self { key_format, now, server_clock: Arc::new(ServerClock::new()) }
+    }
+
+    /// Learns that the server's clock shows this second.
+    pub(super) fn note_server_seconds(&self, seconds: i64) {
+        self.server_clock.set_seconds(seconds);
+    }
+
+    /// Encodes one call of `check.lua` for these requests.
+    pub(super) fn encode(&self, requests: Vec<Request>) -> (ScriptCall, Batch) {
+        let mut policies: SmallVec<[PolicyArg; 4]> = SmallVec::new();
+        let mut keys: Vec<StateKey> = Vec::with_capacity(requests.len());
+        let mut entries: Vec<KeyEntry> = Vec::with_capacity(requests.len());
+        let mut indices: HashTable<u16> = HashTable::with_capacity(requests.len());
+        let mut body = Vec::with_capacity(32 * requests.len());
+        let encoded = requests.into_iter().map(|Request { operation, limits }| {
+            body.extend_from_slice(&header(operation, limits.len()).to_le_bytes());
+            // A wait whose cost fits is a check.
+            let is_alone =
+                limits.len() == 1 && matches!(operation, Operation::Check | Operation::Wait { .. });
+            // A shadow limit alone is decided like an enforced one; the process takes its denial for what it is.
+            let marks_shadows = limits.len() > 1 || operation == Operation::UpTo;
+            let limits = limits.into_iter().map(|LimitArg { key, policy, cost, shadow, largest, own }| {
+                // What is told is written on denial as well, so requests are judged one by one.
+                let is_plain = is_alone && own.is_none();
+                let mut number_of = |policy| number(&mut policies, policy);
+                let (policy, largest) = (number_of(policy), largest.map(number_of));
+                let (hash, next) = (key.hash(), short(keys.len()));
+                let known =
+                    indices.entry(hash, |&i| keys[usize::from(i)] == key, |&i| keys[usize::from(i)].hash());
+                let index = *known.or_insert(next).get();
+                if index == next {
+                    keys.push(key);
+                    entries.push(KeyEntry { policy, total: cost, is_plain, own });
+                } else {
+                    let entry = &mut entries[usize::from(index)];
+                    entry.is_plain &= is_plain && entry.policy == policy;
+                    entry.total += cost;
+                }
+                push(&mut body, u64::from(index) + 1);
+                let number = f64::from(policy) + 1.0;
+                body.extend_from_slice(&if marks_shadows && shadow { -number } else { number }.to_le_bytes());
+                push(
+                    &mut body,
+                    if let Operation::Wait { at_most_us } = operation { at_most_us } else { cost },
+                );
+                if let Some(largest) = largest {
+                    push(&mut body, u64::from(index) + 1);
+                    push(&mut body, u64::from(largest) + 1);
+                    push(&mut body, cost);
+                }
+                (index, cost)
+            });
+            RequestEntry { operation, limits: limits.collect() }
+        });
+        let requests = encoded.collect();
+        let mut head = Vec::with_capacity(16 + 32 * policies.len() + 16 * entries.len());
+        let now = (self.now)();
+        push_now(&mut head, now);
+        push(&mut head, policies.len() as u64);
+        let has_calendar = policies.iter().any(|policy| policy.calendar.is_some());
+        let at = if has_calendar { self.server_clock.guess(now) } else { 0 };
+        for policy in &policies {
+            policy.push(&mut head, at);
+        }
+        for KeyEntry { policy, total, is_plain, .. } in &entries {
+            push(&mut head, u64::from(*policy) + 1);
+            if *is_plain {
+                push(&mut head, *total);
+            } else {
+                head.extend_from_slice(&(-1.0f64).to_le_bytes());
+            }
+        }
+        let script = script::check(policies.iter().map(|policy| policy.algorithm));
+        let keys: Keys = keys.iter().map(|key| self.key_format.redis_key(key)).collect();
+        let mut arguments: SmallVec<_> = smallvec![head, body];
+        let tells = entries.iter().any(|entry| entry.own.is_some());
+        if tells || policies.iter().any(|policy| policy.block_us > 0) {
+            let mut blocks = Vec::with_capacity(8 * policies.len());
+            policies.iter().for_each(|policy| push(&mut blocks, policy.block_us));
+            arguments.push(blocks);
+        }
+        if tells {
+            arguments.push(own_entries(&entries));
+        }
+        if has_calendar {
+            // Empty arguments are absent ones.
+            arguments.resize_with(EDGES, Vec::new);
+            arguments.push(edges_of(&policies, at));
+        }
+        let server_clock = has_calendar.then(|| Arc::clone(&self.server_clock));
+        (ScriptCall { script, keys, arguments }, Batch { requests, policies, keys: entries, server_clock })
+    }
+}
+
+/// What the process tells of itself: its number, and both numbers of each key.
+fn own_entries(keys: &[KeyEntry]) -> Vec<u8> {
+    let process = keys.iter().find_map(|key| key.own.as_ref()).map_or(0, |own| own.process);
+    let mut bytes = Vec::with_capacity(8 + 16 * keys.len());
+    push(&mut bytes, process);
+    for key in keys {
+        let own = key.own.as_deref().copied().unwrap_or_default().kept();
+        push(&mut bytes, own.granted);
+        push(&mut bytes, own.freed);
+    }
+    bytes
+}
+
+/// The index of a policy of the call, which is added if it is new.
+fn number(policies: &mut SmallVec<[PolicyArg; 4]>, policy: PolicyArg) -> u16 {
+    let known = policies.iter().rposition(|other| *other == policy);
+    short(known.unwrap_or_else(|| {
+        policies.push(policy);
+        policies.len() - 1
+    }))
+}
+
+/// An index into a table of one call, which is short.
+fn short(index: usize) -> u16 {
+    u16::try_from(index).unwrap_or(u16::MAX)
+}
+
+/// Encodes ARGV of `refund.lua`.
+pub(super) struct RefundArgs(Vec<u8>);
+
+impl RefundArgs {
+    pub(super) fn new(now: Option<u64>) -> Self {
+        let mut bytes = Vec::new();
+        push_now(&mut bytes, now);
+        Self(bytes)
+    }
+
+    pub(super) fn push(&mut self, charge: &Charge<'_>) {
+        let (policy, units) = (PolicyArg::new(charge.check().policy()), charge.check().cost());
+        let units = exact(units.min(MAX_UNITS + 1));
+        let units = if charge.is_turn() { -units } else { units };
+        self.push_numbers(&policy, units, charge.at().as_micros(), charge.until().as_micros());
+    }
+
+    /// Units that were charged at `at` and count until `until`, in microseconds.
+    pub(super) fn push_units(&mut self, policy: &PolicyArg, units: u64, at: u64, until: u64) {
+        self.push_numbers(policy, exact(units), at, until);
+    }
+
+    fn push_numbers(&mut self, policy: &PolicyArg, units: f64, at: u64, until: u64) {
+        // The windows of the instant of the charge.
+        policy.push(&mut self.0, at);
+        for number in [units, exact(at), exact(until)] {
+            self.0.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}

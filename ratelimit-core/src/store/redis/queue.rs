@@ -6,7 +6,7 @@
 //! such as refunds, wait for no batch.
 //!
 //! A cluster has one queue per node. A batch has one call per caller, because a call for several callers might find some of
-//! their keys here and some there while a slot moves. The calls go to the node in one write.
+//! their keys here and some there while a hash slot moves. The calls go to the node in one write.
 
 mod call;
 mod dispatch;
@@ -29,7 +29,7 @@ use super::command::GuardedCommand;
 use super::error::CallError;
 use super::protocol::{self, LimitArg, Reply, Request};
 use super::riders::Rider;
-use super::topology::{NodeId, SLOT_RANGES, range_of_slot, slot_of_tag};
+use super::topology::{NodeId, SLOT_RANGES, hash_slot_of_tag, range_of_slot};
 use crate::algorithm::Operation;
 use crate::error::StoreError;
 use crate::store::Deadline;
@@ -44,8 +44,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    pub(super) fn start(shared: Shared) -> Self {
-        let shared = Arc::new(shared);
+    pub(super) fn start(shared: Arc<Shared>) -> Self {
         let size = if shared.link.is_cluster() { SLOT_RANGES } else { 1 };
         let queues = (0..size).map(|_| Queue::start(Arc::clone(&shared)));
         Self { queues: queues.collect(), shared }
@@ -69,16 +68,16 @@ impl Queues {
     }
 
     fn push(&self, request: Request, rider: Rider, deadline: Deadline, reply: Option<ReplySender>) -> bool {
-        let slot = match (self.shared.link.is_cluster(), first_key(&request)) {
-            (true, Some(key)) => slot_of_tag(&key.hash_tag()),
+        let hash_slot = match (self.shared.link.is_cluster(), first_key(&request)) {
+            (true, Some(key)) => hash_slot_of_tag(&key.hash_tag()),
             _ => 0,
         };
         // Fails here and not on the connection's thread, which may be busy with connecting: TLS takes computing time.
-        if let Some(error) = self.shared.link.fast_fail(range_of_slot(slot)) {
+        if let Some(error) = self.shared.link.fast_fail(range_of_slot(hash_slot)) {
             send_reply(reply, Err(error));
             return false;
         }
-        self.of_slot(slot).push(QueuedRequest { request, slot, deadline, rider, reply });
+        self.of_slot(hash_slot).push(QueuedRequest { request, hash_slot, deadline, rider, reply });
         true
     }
 
@@ -86,16 +85,16 @@ impl Queues {
     /// that a refund does not depend on the time that is left to a request.
     pub(super) fn send(&self, command: GuardedCommand, deadline: Deadline) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
-        let slot = self.shared.link.slot(command.command.keys().first());
-        if let Some(error) = self.shared.link.fast_fail(range_of_slot(slot)) {
+        let hash_slot = self.shared.link.hash_slot(command.command.keys().first());
+        if let Some(error) = self.shared.link.fast_fail(range_of_slot(hash_slot)) {
             send_reply(Some(reply), Err(error));
         } else {
-            self.of_slot(slot).send_command(command, slot, deadline, reply);
+            self.of_slot(hash_slot).send_command(command, hash_slot, deadline, reply);
         }
         PendingReply(receiver)
     }
 
-    /// Sends what leases give back.
+    /// Sends the commands of riders.
     pub(super) fn send_rider_commands(&self) -> Vec<PendingReply> {
         let Shared { link, riders, encoder, .. } = &*self.shared;
         let commands = riders.take_commands(encoder, link.is_cluster());
@@ -105,11 +104,6 @@ impl Queues {
     /// The store's deadline, from now on.
     pub(super) fn deadline(&self) -> Deadline {
         Deadline::after(self.shared.link.deadline())
-    }
-
-    /// A connection has been made.
-    pub(super) fn note_connected(&self) {
-        self.shared.riders.note_connected();
     }
 
     /// Tells the server what the process no longer holds, when the store is dropped. Waits no longer than one deadline.
@@ -126,15 +120,15 @@ impl Queues {
         }
     }
 
-    /// The queue of a slot in a cluster: that of the slot's node, or of its range while the node is not known.
-    fn of_slot(&self, slot: u16) -> &Arc<Queue> {
+    /// The queue of a hash slot in a cluster: that of the hash slot's node, or of its range while the node is not known.
+    fn of_slot(&self, hash_slot: u16) -> &Arc<Queue> {
         let link = &self.shared.link;
-        &self.queues[if link.is_cluster() { queue_of(slot, link.owner(slot)) } else { 0 }]
+        &self.queues[if link.is_cluster() { queue_of(hash_slot, link.owner(hash_slot)) } else { 0 }]
     }
 }
 
-fn queue_of(slot: u16, node: Option<NodeId>) -> usize {
-    node.map_or_else(|| range_of_slot(slot), |node| node.index() % SLOT_RANGES)
+fn queue_of(hash_slot: u16, node: Option<NodeId>) -> usize {
+    node.map_or_else(|| range_of_slot(hash_slot), |node| node.index() % SLOT_RANGES)
 }
 
 /// A request that only tells of slots.

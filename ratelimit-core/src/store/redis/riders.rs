@@ -1,20 +1,25 @@
-//! Riders: leases, slots and turns, which take part in the calls of requests. The queue carries what they add, and knows none of them.
+//! Riders: leases, slots and turns, which take part in the calls of requests. What sends and decides knows none of them: it asks
+//! here what the process may decide, carries what riders add to a call, and says when a connection is made or gone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use super::command::GuardedCommand;
 use super::denial_cache::DenialCache;
 use super::key::KeyFormat;
 use super::lease::{CallLeases, LeaseTarget, Leases};
 use super::protocol::{Encoder, LimitArg, Replies, Request, Unclaimed};
-use super::slots::{CallSlots, Sender, SlotTable, sweep_forever};
+use super::slots::{CallSlots, Sender, SlotTable};
 use super::topology::NodeId;
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::Clock;
+use crate::store::ConnectionStatus;
 
 /// What a request has of riders.
 pub(super) enum Rider {
@@ -31,8 +36,9 @@ pub(super) enum Rider {
 /// The leases and slots of a store.
 #[derive(Clone)]
 pub(super) struct Riders {
-    pub(super) leases: Arc<Leases>,
-    pub(super) slots: Arc<SlotTable>,
+    /// Units by which this process decides without the server.
+    pub(super) held: Arc<Leases>,
+    slots: Arc<SlotTable>,
 }
 
 impl Riders {
@@ -44,33 +50,60 @@ impl Riders {
         denials: &Arc<DenialCache>,
     ) -> Self {
         let leases = Leases::new(Arc::clone(clock), default_lease_us, is_cluster, Arc::clone(denials));
-        Self { leases: Arc::new(leases), slots: Arc::new(SlotTable::new(Arc::clone(clock))) }
+        Self { held: Arc::new(leases), slots: Arc::new(SlotTable::new(Arc::clone(clock))) }
     }
 
-    /// Lets riders send messages of their own.
-    pub(super) fn start(&self, runtime: &Runtime, sender: Sender) {
+    /// Lets riders send messages of their own, and the commands that wait.
+    pub(super) fn start(
+        &self,
+        runtime: &Runtime,
+        sender: Sender,
+        send_commands: impl Fn() + Send + Sync + 'static,
+    ) {
         self.slots.set_sender(sender);
-        runtime.spawn(sweep_forever(Arc::clone(&self.slots)));
+        runtime.spawn(sweep_forever(Arc::clone(&self.slots), |slots| &slots.has_entry, SlotTable::sweep));
+        let sweep = move |leases: &Leases| {
+            let pause = leases.sweep();
+            send_commands();
+            pause
+        };
+        runtime.spawn(sweep_forever(Arc::clone(&self.held), |leases| &leases.has_count, sweep));
+    }
+
+    /// Adds what is held to the status.
+    pub(super) fn report(&self, status: &mut ConnectionStatus) {
+        status.leases = self.held.status();
+    }
+
+    /// The rider of a group that is about to be queued.
+    pub(super) fn rider(&self, group: &[Check<'_>], operation: Operation) -> Rider {
+        let targets = self.held.targets(group, operation);
+        if targets.is_empty() { Rider::None } else { Rider::Leases(targets) }
     }
 
     /// A guard for a command that is about to remove the states of these checks.
     pub(super) fn reset_on_drop(&self, checks: &[Check<'_>], keys: &KeyFormat) -> impl Send + use<> {
-        (self.leases.reset_on_drop(checks), self.slots.tell_again_on_drop(checks, keys))
+        (self.held.reset_on_drop(checks), self.slots.tell_again_on_drop(checks, keys))
     }
 
     /// Takes the commands that wait to be sent, such as those that give units back.
     pub(super) fn take_commands(&self, encoder: &Encoder, is_cluster: bool) -> Vec<GuardedCommand> {
-        self.leases.take_give_backs(encoder, is_cluster)
+        self.held.take_give_backs(encoder, is_cluster)
     }
 
-    /// A connection has been made, to a server that may have lost its data.
+    /// There is a new connection to a node, or none, or the node has rejected a call because a hash slot has moved.
+    pub(super) fn renew(&self, node: NodeId) {
+        self.held.lanes.renew(node.index());
+    }
+
+    /// Before the first call on a new connection of the store: its server may be another, or have lost its data.
+    pub(super) fn renew_all(&self) {
+        self.held.lanes.renew_all();
+    }
+
+    /// Such a connection serves.
     pub(super) fn note_connected(&self) {
         self.slots.tell_all_again();
-    }
-
-    /// A node has rejected a call, because a slot has moved.
-    pub(super) fn note_moved(&self, node: NodeId) {
-        self.leases.lanes.renew(node.index());
     }
 
     /// A request of this rider will not be sent.
@@ -83,8 +116,22 @@ impl Riders {
 
     /// Ends what is held, when the store is dropped. Returns what slots have to tell then.
     pub(super) fn close(&self) -> Vec<LimitArg> {
-        self.leases.close();
+        self.held.close();
         self.slots.untold()
+    }
+}
+
+/// Sweeps as long as there is something to sweep, and waits for the next.
+async fn sweep_forever<T>(
+    table: Arc<T>,
+    has_entry: fn(&T) -> &Notify,
+    sweep: impl Fn(&T) -> Option<Duration>,
+) {
+    loop {
+        has_entry(&table).notified().await;
+        while let Some(pause) = sweep(&table) {
+            sleep(pause).await;
+        }
     }
 }
 
@@ -120,7 +167,7 @@ impl CallRiders {
         match rider {
             Rider::None => false,
             Rider::Leases(targets) => {
-                let new = || Box::new(CallLeases::new(&all.leases, node.map(NodeId::index)));
+                let new = || Box::new(CallLeases::new(&all.held, node.map(NodeId::index)));
                 let leases = self.leases.get_or_insert_with(new);
                 leases.add(targets, &request.limits, place, &mut self.lease_requests);
                 false

@@ -14,14 +14,92 @@
 //! ```text
 //! count     pure: the numbers of one caller, and every event
 //! table     the callers of which something runs, and the slots that requests hold
-//! call      slots in one call: what is asked for as it is written, and what its reply grants
 //! ```
+//!
+//! Here are the slots in one call: what is asked for as it is written, and what its reply grants.
 
-mod call;
 mod count;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::call::CallSlots;
-pub(super) use self::table::{Sender, SlotTable, sweep_forever};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+pub(super) use self::table::{Sender, SlotTable};
+use super::key::StateKey;
+use super::protocol::{Replies, Request};
+use crate::algorithm::Operation;
+
+/// The slots that one call asks for. If its reply never comes, that is noted when this is dropped.
+pub(super) struct CallSlots {
+    table: Arc<SlotTable>,
+    callers: Vec<CallerSlots>,
+}
+
+/// A caller in the call.
+struct CallerSlots {
+    key: StateKey,
+    asked: u64,
+    /// Whether the server stores what the call tells; of a peek it stores nothing.
+    tells: bool,
+    /// For each limit the index of its request, its own in the request, and what it asks for.
+    places: SmallVec<[(usize, usize, u64); 1]>,
+}
+
+impl CallSlots {
+    /// Notes what requests ask for, as the call is written, and adds to them what it tells. `None` if no limit is one of slots.
+    pub(super) fn new(table: &Arc<SlotTable>, requests: &mut [Request]) -> Option<Box<Self>> {
+        let mut callers: Vec<CallerSlots> = Vec::new();
+        for (index, request) in requests.iter().enumerate() {
+            for (place, limit) in request.limits.iter().enumerate() {
+                if !limit.policy.algorithm().holds_slots() {
+                    continue;
+                }
+                let asked = if request.operation.charges() { limit.cost() } else { 0 };
+                let tells = request.operation != Operation::Peek;
+                if let Some(caller) = callers.iter_mut().find(|caller| caller.key == limit.key) {
+                    caller.asked += asked;
+                    caller.tells |= tells;
+                    caller.places.push((index, place, asked));
+                } else {
+                    let places = SmallVec::from_iter([(index, place, asked)]);
+                    callers.push(CallerSlots { key: limit.key.clone(), asked, tells, places });
+                }
+            }
+        }
+        for CallerSlots { key, asked, tells, places } in &callers {
+            let (first, limit, _) = places[0];
+            let told = table.ask(key, requests[first].limits[limit].policy, *asked, *tells);
+            for &(request, limit, _) in places {
+                requests[request].limits[limit].own = Some(Box::new(told));
+            }
+        }
+        (!callers.is_empty()).then(|| Box::new(Self { table: Arc::clone(table), callers }))
+    }
+
+    /// Notes what the reply grants. Each request holds its slots by its reply from now on.
+    pub(super) fn finish(mut self, replies: &mut Replies) {
+        for CallerSlots { key, asked, places, .. } in std::mem::take(&mut self.callers) {
+            let granted = |&(request, limit, cost): &(usize, usize, u64)| {
+                (request, replies.charged(request, limit, cost))
+            };
+            let granted: SmallVec<[(usize, u64); 1]> =
+                places.iter().map(granted).filter(|(_, slots)| *slots > 0).collect();
+            let there = places.first().and_then(|&(request, limit, _)| replies.granted_there(request, limit));
+            self.table.answer(&key, asked, granted.iter().map(|(_, slots)| slots).sum(), there);
+            for (request, slots) in granted {
+                replies.hold(request, self.table.hold(&key, slots));
+            }
+        }
+    }
+}
+
+impl Drop for CallSlots {
+    fn drop(&mut self) {
+        for CallerSlots { key, asked, .. } in &self.callers {
+            self.table.lose(key, *asked);
+        }
+    }
+}

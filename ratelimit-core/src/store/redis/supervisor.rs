@@ -20,7 +20,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::command::{Command, Keys, ScriptCall};
 use super::error::ConnectionImpact;
-use super::link::{ConnectionState, Link};
+use super::link::ConnectionState;
+use super::queue::Shared;
 use super::topology::{RedisConnection, SLOT_RANGES, Topology};
 use super::{script, server_check};
 use crate::error::{ErrorChain, StoreError};
@@ -36,66 +37,58 @@ struct VerifiedConnection {
     ranges: Vec<usize>,
 }
 
-impl Link {
-    /// Keeps a connection up, and starts again after a panic. Calls `on_connected` behind each connection that was made.
-    pub(super) async fn supervise_forever(
-        self: Arc<Self>,
-        topology: Topology,
-        on_connected: impl Fn() + Send + Sync + 'static,
-    ) {
-        let (topology, on_connected) = (Arc::new(Mutex::new(topology)), Arc::new(on_connected));
+impl Shared {
+    /// Keeps a connection up, and starts again after a panic.
+    pub(super) async fn supervise_forever(self: Arc<Self>, topology: Topology) {
+        let topology = Arc::new(Mutex::new(topology));
         loop {
-            let (link, topology) = (Arc::clone(&self), Arc::clone(&topology));
-            let on_connected = Arc::clone(&on_connected);
+            let (shared, topology) = (Arc::clone(&self), Arc::clone(&topology));
             let supervision =
-                tokio::spawn(
-                    async move { link.supervise(&mut *topology.lock().await, &*on_connected).await },
-                );
+                tokio::spawn(async move { shared.supervise(&mut *topology.lock().await).await });
             // It calls the application's metrics recorder and tracing subscriber, which may panic.
             let _ = supervision.await;
-            self.mark_down(Arc::new(RedisError::from((
+            self.link.mark_down(Arc::new(RedisError::from((
                 ErrorKind::Client,
                 "the supervisor of the connection has panicked, and starts again",
             ))));
-            sleep(self.timeouts.longest_pause).await;
+            sleep(self.link.timeouts.longest_pause).await;
         }
     }
 
-    async fn supervise(&self, topology: &mut Topology, on_connected: &(impl Fn() + Sync)) {
-        let mut state = self.state.subscribe();
-        let mut pauses = self.timeouts.pauses();
+    async fn supervise(&self, topology: &mut Topology) {
+        let mut state = self.link.state.subscribe();
+        let mut pauses = self.link.timeouts.pauses();
         metrics::disconnected();
         loop {
             let VerifiedConnection { connection, ranges } = self.connect(topology, &mut pauses).await;
-            let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
-            // Before the first call on it: another server, or one that has lost data, does not know the leases.
-            self.lanes.renew_all();
+            let generation = self.link.generation.fetch_add(1, Ordering::Relaxed) + 1;
+            self.riders.renew_all();
             let up = Instant::now();
             if generation == 1 {
-                let look = server_check::warn_about_server(connection.clone(), &self.durability);
-                let _ = timeout(self.timeouts.connect, look).await;
+                let look = server_check::warn_about_server(connection.clone(), &self.link.durability);
+                let _ = timeout(self.link.timeouts.connect, look).await;
             }
             // A part of a cluster that is still out stays so, and the next connection is made for its sake.
-            let suspect = self.open_ranges().any(|range| !ranges.contains(&range));
-            self.state.send_replace(ConnectionState::Up {
+            let suspect = self.link.open_ranges().any(|range| !ranges.contains(&range));
+            self.link.state.send_replace(ConnectionState::Up {
                 connection: connection.clone(),
                 generation,
                 suspect,
             });
-            for (range, failures) in self.failures.iter().enumerate() {
-                self.breaker.reset(failures, ranges.contains(&range));
+            for (range, failures) in self.link.failures.iter().enumerate() {
+                self.link.breaker.reset(failures, ranges.contains(&range));
             }
-            metrics::open_ranges(self.open_ranges());
-            self.is_down.store(false, Ordering::Relaxed);
-            if let (Some(nodes), RedisConnection::Cluster(cluster)) = (&self.nodes, &connection) {
+            metrics::open_ranges(self.link.open_ranges());
+            self.link.is_down.store(false, Ordering::Relaxed);
+            if let (Some(nodes), RedisConnection::Cluster(cluster)) = (&self.link.nodes, &connection) {
                 nodes.start_over(cluster.client_connection());
             }
-            on_connected();
+            self.riders.note_connected();
             metrics::connected();
             let mut serves_no_longer =
                 pin!(state.wait_for(|state| !matches!(state, ConnectionState::Up { suspect: false, .. })));
             // The sender is `self`, so waiting cannot fail.
-            while timeout(self.timeouts.ping_interval, serves_no_longer.as_mut()).await.is_err() {
+            while timeout(self.link.timeouts.ping_interval, serves_no_longer.as_mut()).await.is_err() {
                 self.ping(&connection, generation).await;
             }
             metrics::disconnected();
@@ -105,10 +98,10 @@ impl Link {
                 "the connection to Redis no longer serves; making another"
             );
             if up.elapsed() > STABLE_AFTER {
-                pauses = self.timeouts.pauses();
+                pauses = self.link.timeouts.pauses();
             } else if let Some(pause) = pauses.next() {
                 // The connection failed soon after it was made, such as one to a cluster of which a part hangs.
-                self.fail_waiters("the connection was lost; the next attempt follows after a pause");
+                self.link.fail_waiters("the connection was lost; the next attempt follows after a pause");
                 sleep(pause).await;
             }
         }
@@ -117,22 +110,22 @@ impl Link {
     /// Pings the connection, so that a loss or a hang is noticed without requests. In a cluster it pings the connections
     /// to masters, whose loss it notices; the client crate watches its own connections.
     async fn ping(&self, connection: &RedisConnection, generation: u64) {
-        if let Some(nodes) = &self.nodes {
+        if let Some(nodes) = &self.link.nodes {
             nodes.ping(generation);
         }
         let RedisConnection::Single(server) = connection else { return };
-        match timeout(self.timeouts.deadline, server.ping()).await {
+        match timeout(self.link.timeouts.deadline, server.ping()).await {
             Ok(Err(error))
                 if matches!(
                     ConnectionImpact::from_error(&error),
                     ConnectionImpact::Lost | ConnectionImpact::WrongServer
                 ) =>
             {
-                self.record_error(error, generation, 0);
+                self.link.record_error(error, generation, 0);
             }
             // A reply to PING does not prove that scripts run, so it takes back no failure.
             Ok(_) => {}
-            Err(_) => self.record_failure(0, self.breaker.timeout_weight(), generation),
+            Err(_) => self.link.record_failure(0, self.link.breaker.timeout_weight(), generation),
         }
     }
 
@@ -144,17 +137,17 @@ impl Link {
     ) -> VerifiedConnection {
         let mut attempt = 0u64;
         // Later connections are part of an outage, which is logged by what happens to requests.
-        let is_first = self.generation.load(Ordering::Relaxed) == 0;
+        let is_first = self.link.generation.load(Ordering::Relaxed) == 0;
         loop {
             attempt += 1;
             // Sentinel takes two attempts: to find the master, and to connect to it.
-            let limit = self.timeouts.connect.saturating_mul(2);
+            let limit = self.link.timeouts.connect.saturating_mul(2);
             let mut connecting = pin!(timeout(limit, self.connect_and_verify(topology)));
-            let in_time = timeout(self.timeouts.deadline, connecting.as_mut()).await;
+            let in_time = timeout(self.link.timeouts.deadline, connecting.as_mut()).await;
             let result = if let Ok(result) = in_time {
                 result
             } else {
-                self.fail_waiters("connecting takes longer than a decision may");
+                self.link.fail_waiters("connecting takes longer than a decision may");
                 connecting.await
             };
             let error = match result {
@@ -170,7 +163,7 @@ impl Link {
                 Err(_) => RedisError::from((ErrorKind::Io, "no answer while connecting")),
             };
             let error = Arc::new(error);
-            let cause = StoreError::from(self.connection_error(Arc::clone(&error)));
+            let cause = StoreError::from(self.link.connection_error(Arc::clone(&error)));
             if is_first && attempt == 1 {
                 tracing::error!(
                     error = %ErrorChain(&cause),
@@ -186,10 +179,10 @@ impl Link {
                 );
             }
             // The remaining parts of a cluster go on serving meanwhile.
-            if !(self.is_cluster() && matches!(*self.state.borrow(), ConnectionState::Up { .. })) {
-                self.mark_down(error);
+            if !(self.link.is_cluster() && matches!(*self.link.state.borrow(), ConnectionState::Up { .. })) {
+                self.link.mark_down(error);
             }
-            sleep(pauses.next().unwrap_or(self.timeouts.longest_pause)).await;
+            sleep(pauses.next().unwrap_or(self.link.timeouts.longest_pause)).await;
         }
     }
 
@@ -197,17 +190,17 @@ impl Link {
     /// connections as well, and its user may lack permissions.
     ///
     /// In a cluster of which parts are out, at least one of them must work: otherwise the new connection is no better, and
-    /// asking a hanging node for its slots would delay calls to the others.
+    /// asking a hanging node for its hash slots would delay calls to the others.
     async fn connect_and_verify(&self, topology: &mut Topology) -> RedisResult<VerifiedConnection> {
-        let connection = topology.connect(self.timeouts).await?;
-        let mut ranges: Vec<usize> = self.open_ranges().take(self.probe_keys.len()).collect();
+        let connection = topology.connect(self.link.timeouts).await?;
+        let mut ranges: Vec<usize> = self.link.open_ranges().take(self.link.probe_keys.len()).collect();
         if ranges.is_empty() {
-            ranges.extend((0..self.probe_keys.len()).step_by(SLOT_RANGES / 4));
+            ranges.extend((0..self.link.probe_keys.len()).step_by(SLOT_RANGES / 4));
         }
         let mut probes = JoinSet::new();
         for range in ranges {
-            let (mut connection, deadline) = (connection.clone(), self.timeouts.deadline);
-            let keys = Keys::from_iter([self.probe_keys[range].clone()]);
+            let (mut connection, deadline) = (connection.clone(), self.link.timeouts.deadline);
+            let keys = Keys::from_iter([self.link.probe_keys[range].clone()]);
             let probe =
                 Command::Run(ScriptCall { script: script::probe(), keys, arguments: SmallVec::new() });
             probes.spawn(async move {
@@ -222,7 +215,7 @@ impl Link {
             match probe {
                 Ok((range, Ok(time))) => {
                     if let Value::Int(seconds) = time {
-                        self.server_clock.set_seconds(seconds);
+                        self.encoder.note_server_seconds(seconds);
                     }
                     ranges.push(range);
                 }

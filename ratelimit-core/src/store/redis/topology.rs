@@ -6,8 +6,6 @@ mod hosts;
 mod nodes;
 mod sentinel;
 mod server;
-mod slots;
-mod tls;
 
 use std::sync::Arc;
 
@@ -15,17 +13,16 @@ use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::{Client, Cmd, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 
-use self::client::{connection_config, node_client, open_client, tcp_settings};
+pub(super) use self::client::{TlsRoots, is_tls};
+use self::client::{connection_config, install_crypto_provider, node_client, open_client, tcp_settings};
 use self::cluster::RedirectingCluster;
 use self::hosts::Hosts;
-pub(super) use self::nodes::Nodes;
+pub(super) use self::nodes::{
+    Nodes, SLOT_RANGES, hash_slot_of_key, hash_slot_of_tag, key_in_each_range, range_of_slot,
+};
 use self::sentinel::{Watcher, master};
 pub(super) use self::server::{Connection, ConnectionId, NodeId, ServerConnection};
-pub(super) use self::slots::{SLOT_RANGES, key_in_each_range, range_of_slot, slot_of_key, slot_of_tag};
-use self::tls::install_crypto_provider;
-pub(super) use self::tls::{TlsRoots, is_tls};
 use super::error::RedisConfigError;
-use super::lease::Lanes;
 use super::timeouts::Timeouts;
 
 /// A connection that many calls share.
@@ -149,17 +146,17 @@ impl Topology {
         cfg!(unix) && !self.is_tls
     }
 
-    /// The masters of a cluster, without connections yet.
+    /// The masters of a cluster, without connections yet. `renew` is called when a connection to one is made or gone.
     pub(super) fn nodes(
         &self,
         timeouts: Timeouts,
-        lanes: &Arc<Lanes>,
+        renew: impl Fn(NodeId) + Send + Sync + 'static,
         runtime: &Handle,
     ) -> Option<Arc<Nodes>> {
         let Servers::Cluster { pattern, tls_roots, .. } = &self.servers else { return None };
         let (pattern, tls_roots) = (pattern.clone(), tls_roots.clone());
         let connect_to = move |host: &str, port| node_client(&pattern, host, port, &tls_roots);
-        Some(Arc::new(Nodes::new(Box::new(connect_to), timeouts, Arc::clone(lanes), runtime.clone())))
+        Some(Arc::new(Nodes::new(Box::new(connect_to), timeouts, Box::new(renew), runtime.clone())))
     }
 
     /// Connects once.

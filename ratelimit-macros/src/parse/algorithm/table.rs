@@ -10,16 +10,9 @@ pub(crate) struct Algorithm {
     /// Other names for it, in lower case and without underscores.
     pub(crate) aliases: &'static [&'static str],
     /// Its arguments, besides those that every algorithm has.
-    pub(crate) parameters: &'static [Parameter],
+    pub(crate) parameters: &'static [&'static str],
     /// Why `lease` is not for it.
     pub(crate) no_lease: Option<&'static str>,
-}
-
-/// An argument that only some algorithms have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Parameter {
-    SubWindows,
-    Burst,
 }
 
 pub(crate) static ALGORITHMS: &[Algorithm] = &[
@@ -34,7 +27,7 @@ pub(crate) static ALGORITHMS: &[Algorithm] = &[
         name: "sliding_window_counter",
         variant: "SlidingWindowCounter",
         aliases: &["slidingcounter", "counter"],
-        parameters: &[Parameter::SubWindows],
+        parameters: &["sub_windows"],
         no_lease: None,
     },
     Algorithm {
@@ -48,7 +41,7 @@ pub(crate) static ALGORITHMS: &[Algorithm] = &[
         name: "token_bucket",
         variant: "TokenBucket",
         aliases: &["bucket"],
-        parameters: &[Parameter::Burst],
+        parameters: &["burst"],
         no_lease: Some("of which every unit refills at its own instant"),
     },
 ];

@@ -9,12 +9,14 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::kind::Kind;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::by::By;
-use crate::parse::calendar::{self, Anchor, LimitWindow, Zone};
+use crate::parse::calendar::{self, Anchor, LimitWindow};
 use crate::parse::choice::{self, Mode, OnError, OnMissing, Responses};
-use crate::parse::name::{self, Key, Name};
-use crate::parse::number::{self, Number, Units};
+use crate::parse::expr::ungrouped;
+use crate::parse::name::{self, Key, Text};
+use crate::parse::number::{self, Number};
 use crate::parse::path;
 use crate::parse::request_fn::{self, RequestFn};
+use crate::parse::row::{Of, Row};
 use crate::parse::tokens::find_self;
 use crate::parse::window::{Time, Window};
 
@@ -27,39 +29,6 @@ pub(crate) struct Argument<T> {
 /// The value of an argument that is given, unless it has a mistake.
 pub(crate) fn value_of<T>(argument: Option<&Argument<T>>) -> Option<&T> {
     argument?.value.as_ref().ok()
-}
-
-/// What an argument describes.
-#[derive(PartialEq, Eq)]
-enum Of {
-    /// A policy: with `policy = PATH` it is written there.
-    Policy,
-    Limit,
-    Handler,
-}
-
-/// How an argument is written.
-pub(crate) struct Row {
-    pub(crate) name: &'static str,
-    pub(crate) example: &'static str,
-    /// Names of the same argument in other rate limiters, in lower case and without underscores.
-    pub(crate) aliases: &'static [&'static str],
-    /// Why `#[concurrency_limit]` does not have it.
-    rate_only: Option<&'static str>,
-}
-
-impl Row {
-    /// Whether the attribute has this argument.
-    pub(crate) fn is_of(&self, kind: Kind) -> bool {
-        kind == Kind::Rate || self.rate_only.is_none()
-    }
-
-    /// The message about an argument that `#[concurrency_limit]` does not have.
-    pub(super) fn unsuitable_message(&self) -> String {
-        let Self { name, rate_only, .. } = self;
-        let why = rate_only.unwrap_or_default();
-        format!("`{name}` is not for a concurrency limit: {why}")
-    }
 }
 
 /// The arguments of an attribute.
@@ -80,7 +49,7 @@ macro_rules! arguments {
         }
 
         pub(crate) const ARGUMENTS: &[Row] =
-            &[$(Row { name: $name, example: $example, aliases: &[$($alias),*], rate_only: rate_only!($($why)?) }),*];
+            &[$(Row { name: $name, of: Of::$of, example: $example, aliases: &[$($alias),*], rate_only: rate_only!($($why)?) }),*];
 
         impl Args {
             /// An attribute without arguments.
@@ -98,7 +67,7 @@ macro_rules! arguments {
             ) {
                 $(if row.name == $name {
                     let read: fn(&Row, Expr, &mut Diagnostics) -> Result<$type, Reported> = $read;
-                    let value = value.and_then(|value| {
+                    let value = value.map(ungrouped).and_then(|value| {
                         let tokens = value.to_token_stream();
                         let read = read(row, value, diagnostics)?;
                         check_self(self.kind, tokens, diagnostics);
@@ -110,8 +79,9 @@ macro_rules! arguments {
 
             /// The given arguments that are part of a policy.
             pub(crate) fn parts_of_policy(&self) -> impl Iterator<Item = &Ident> {
-                let given = [$((Of::$of, self.$field.as_ref().map(|argument| &argument.keyword))),*];
-                given.into_iter().filter_map(|(of, keyword)| keyword.filter(|_| of == Of::Policy))
+                let given = [$(self.$field.as_ref().map(|argument| &argument.keyword)),*];
+                let of_policy = ARGUMENTS.iter().zip(given).filter(|(row, _)| row.is_of_policy());
+                of_policy.filter_map(|(_, keyword)| keyword)
             }
         }
     };
@@ -126,64 +96,69 @@ macro_rules! rate_only {
     };
 }
 
-arguments! {
-    max "max": Units, Policy, "max = 10", |row, value, d| number::units(row.name, row.example, value, d),
-        ["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"];
-    window "window": LimitWindow, Policy, "window = \"60s\"", |row, value, d| calendar::window(row.name, row.example, value, d),
-        ["windowseconds", "windowsecs", "windowsize", "per", "period", "duration", "interval", "seconds"],
-        "a request holds its slot until its response has been sent; remove `window`, or write \
-         `#[rate_limit(max = 60, window = \"1m\")]` beside it";
-    zone "zone": Zone, Policy, "zone = \"Europe/Berlin\"", |row, value, d| calendar::zone(row.name, row.example, value, d),
-        ["timezone", "tz", "location"],
-        "it has no window; remove `zone`";
-    anchor "anchor": Anchor, Policy, "anchor = 15", |row, value, d| calendar::anchor(row.name, value, d),
-        ["start", "startday", "firstday", "billingday", "resetday", "weekstart"],
-        "it has no window; remove `anchor`";
-    key "key": Key, Policy, "key = \"user-api\"", |row, value, d| name::read_key(row.name, row.example, value, d),
-        ["id", "keyprefix", "prefix"];
-    name "name": Name, Policy, "name = \"hourly\"", |row, value, d| name::read(row.name, row.example, value, d), [];
-    by "by": By, Limit, "by = ip", |_, value, d| By::read(value, d),
-        ["user", "client", "keyfn", "keyby", "identity"];
-    on_missing "on_missing": OnMissing, Limit, "on_missing = \"anonymous\"", |_, value, d| choice::read(value, d),
-        ["missing", "ifmissing", "onnone", "default"];
-    on_error "on_error": OnError, Policy, "on_error = \"deny\"", |_, value, d| choice::read(value, d),
-        ["onfailure", "fallback", "failopen", "failclosed", "failuremode"];
-    algorithm "algorithm": &'static Algorithm, Policy, "algorithm = \"token_bucket\"",
-        |_, value, d| choice::read(value, d),
-        ["strategy", "type"],
-        "it counts the requests that run now, and nothing over time; remove `algorithm`";
-    sub_windows "sub_windows": Number, Policy, "sub_windows = 6",
-        |row, value, d| number::number(row.name, row.example, value, SUB_WINDOWS, d),
-        [],
-        "it has no window; remove `sub_windows`";
-    burst "burst": Number, Policy, "burst = 20",
-        |row, value, d| number::number(row.name, row.example, value, UNITS, d),
-        ["capacity", "burstsize"],
-        "never more than `max` requests run at a time; remove `burst`, or raise `max`";
-    cost "cost": Units, Limit, "cost = 5", |row, value, d| number::units(row.name, row.example, value, d),
-        ["weight", "tokens"],
-        "every request holds one slot; remove `cost`";
-    block "block": Window, Policy, "block = \"10m\"", |row, value, d| Time::window(row.name, row.example).read(value, d),
-        ["blockduration", "blockfor", "ban", "banfor", "banduration", "lockout", "penalty", "cooldown"],
-        "a caller may go on as soon as one of its requests has ended; remove `block`, or write it in a `#[rate_limit(..)]` beside it";
-    mode "mode": Mode, Policy, "mode = \"shadow\"", |_, value, d| choice::read(value, d),
-        ["shadow", "shadowmode", "dryrun", "reportonly", "logonly"];
-    count "count": Responses, Limit, "count = \"failures\"", |_, value, d| choice::responses(value, d),
-        ["only", "countif", "counts", "countonly"],
-        "a slot is free again after every response; remove `count`";
-    lease "lease": Window, Policy, "lease = \"100ms\"", |row, value, d| Time::lease(row.name, row.example).read(value, d),
-        ["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"],
-        "a slot belongs to a request that runs, so none is taken ahead; remove `lease`";
-    skip "skip": RequestFn, Limit, "skip = with(is_internal)", |_, value, d| request_fn::skip(value, d),
-        ["unless", "skipif", "exempt", "when", "condition", "except"];
-    plan "plan": RequestFn, Limit, "plan = plan_of", |_, value, d| request_fn::plan(value, d),
-        ["plans", "tier", "tiers", "subscription"];
-    policy "policy": ExprPath, Limit, "policy = SEARCH", |_, value, d| path::policy(value, d),
-        ["rule", "quota", "sharedlimit", "limiter", "ratelimiter"];
-    inner "inner": Ident, Handler, "inner = user_body", |_, value, d| path::inner(value, d),
-        ["direct", "original", "bodyname"];
-    facade "crate": ExprPath, Handler, "crate = ::ratelimit_actix", |_, value, d| path::facade(value, d), [];
+/// Gives the rows of all arguments to another macro.
+macro_rules! with_arguments {
+    ($each:ident) => {
+        $each! {
+            max "max": Number, Policy, "max = 10", number::units,
+                ["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"];
+            window "window": LimitWindow, Policy, "window = \"60s\"", calendar::window,
+                ["windowseconds", "windowsecs", "windowsize", "per", "period", "duration", "interval", "seconds"],
+                "a request holds its slot until its response has been sent; remove `window`, or write \
+                 `#[rate_limit(max = 60, window = \"1m\")]` beside it";
+            zone "zone": Text, Part, "zone = \"Europe/Berlin\"", calendar::zone,
+                ["timezone", "tz", "location"],
+                "it has no window; remove `zone`";
+            anchor "anchor": Anchor, Part, "anchor = 15", calendar::anchor,
+                ["start", "startday", "firstday", "billingday", "resetday", "weekstart"],
+                "it has no window; remove `anchor`";
+            key "key": Key, Part, "key = \"user-api\"", name::read_key,
+                ["id", "keyprefix", "prefix"];
+            name "name": Text, Policy, "name = \"hourly\"", name::read, [];
+            by "by": By, Limit, "by = ip", |_, value, d| By::read(value, d),
+                ["user", "client", "keyfn", "keyby", "identity"];
+            on_missing "on_missing": OnMissing, Limit, "on_missing = \"anonymous\"", |_, value, d| choice::read(value, d),
+                ["missing", "ifmissing", "onnone", "default"];
+            on_error "on_error": OnError, Policy, "on_error = \"deny\"", |_, value, d| choice::read(value, d),
+                ["onfailure", "fallback", "failopen", "failclosed", "failuremode"];
+            algorithm "algorithm": &'static Algorithm, Policy, "algorithm = \"token_bucket\"", |_, value, d| choice::read(value, d),
+                ["strategy", "type"],
+                "it counts the requests that run now, and nothing over time; remove `algorithm`";
+            sub_windows "sub_windows": Number, Policy, "sub_windows = 6", |row, value, d| number::number(row, value, SUB_WINDOWS, d),
+                [],
+                "it has no window; remove `sub_windows`";
+            burst "burst": Number, Policy, "burst = 20", |row, value, d| number::number(row, value, UNITS, d),
+                ["capacity", "burstsize"],
+                "never more than `max` requests run at a time; remove `burst`, or raise `max`";
+            cost "cost": Number, Limit, "cost = 5", number::units,
+                ["weight", "tokens"],
+                "every request holds one slot; remove `cost`";
+            block "block": Window, Policy, "block = \"10m\"", |row, value, d| Time::window(row).read(value, d),
+                ["blockduration", "blockfor", "ban", "banfor", "banduration", "lockout", "penalty", "cooldown"],
+                "a caller may go on as soon as one of its requests has ended; remove `block`, or write it in a `#[rate_limit(..)]` beside it";
+            mode "mode": Mode, Policy, "mode = \"shadow\"", |_, value, d| choice::read(value, d),
+                ["shadow", "shadowmode", "dryrun", "reportonly", "logonly"];
+            count "count": Responses, Limit, "count = \"failures\"", |_, value, d| choice::responses(value, d),
+                ["only", "countif", "counts", "countonly"],
+                "a slot is free again after every response; remove `count`";
+            lease "lease": Window, Policy, "lease = \"100ms\"", |row, value, d| Time::lease(row).read(value, d),
+                ["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"],
+                "a slot belongs to a request that runs, so none is taken ahead; remove `lease`";
+            skip "skip": RequestFn, Limit, "skip = with(is_internal)", request_fn::skip,
+                ["unless", "skipif", "exempt", "when", "condition", "except"];
+            plan "plan": RequestFn, Limit, "plan = plan_of", request_fn::plan,
+                ["plans", "tier", "tiers", "subscription"];
+            policy "policy": ExprPath, Limit, "policy = SEARCH", |_, value, d| path::policy(value, d),
+                ["rule", "quota", "sharedlimit", "limiter", "ratelimiter"];
+            inner "inner": Ident, Handler, "inner = user_body", |_, value, d| path::inner(value, d),
+                ["direct", "original", "bodyname"];
+            facade "crate": ExprPath, Handler, "crate = ::ratelimit_actix", |_, value, d| path::facade(value, d), [];
+        }
+    };
 }
+pub(crate) use with_arguments;
+
+with_arguments!(arguments);
 
 /// Arguments of other rate limiters, in lower case and without underscores, and where the same is found here.
 const ELSEWHERE: [(&[&str], &str); 5] = [

@@ -22,13 +22,13 @@ pub(super) const fn margin(age: u64) -> u64 {
 /// The three instants of an answer: decided at `at` by the server's clock, to a call that was written at or after
 /// `asked_at` and answered at or before `answered_at` by the local clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Anchor {
+pub(super) struct Reading {
     pub(super) at: u64,
     pub(super) asked_at: u64,
     pub(super) answered_at: u64,
 }
 
-impl Anchor {
+impl Reading {
     /// Whether a later answer agrees that the server's clock and the local one went on alike. If not, one of them was set,
     /// or the machine stood still without its clock noticing.
     pub(super) fn agrees_with(&self, next: &Self) -> bool {
@@ -61,7 +61,7 @@ struct Lane {
     /// Number of the connection. Leases of an earlier one are void.
     generation: AtomicU64,
     /// The last answer on it.
-    anchor: Mutex<Option<Anchor>>,
+    reading: Mutex<Option<Reading>>,
 }
 
 impl Lanes {
@@ -80,9 +80,9 @@ impl Lanes {
     /// Voids all leases of a lane: there is a new connection, or the node has rejected a call because a slot has moved.
     pub(in crate::store::redis) fn renew(&self, lane: usize) {
         if let Some(lane) = self.lanes.get(lane) {
-            let mut anchor = lane.anchor.lock();
+            let mut reading = lane.reading.lock();
             lane.generation.fetch_add(1, Ordering::AcqRel);
-            *anchor = None;
+            *reading = None;
         }
     }
 
@@ -93,17 +93,17 @@ impl Lanes {
 
     /// Compares an answer on a connection with the last one. If the server's clock and the local one did not go on alike,
     /// all leases of the lane are void. Returns false if the connection has been replaced, or is void by now.
-    pub(super) fn observe(&self, connection: ConnectionId, next: Anchor) -> bool {
+    pub(super) fn observe(&self, connection: ConnectionId, next: Reading) -> bool {
         let Some(lane) = self.lanes.get(usize::from(connection.lane)) else { return false };
-        let mut anchor = lane.anchor.lock();
+        let mut reading = lane.reading.lock();
         if lane.generation.load(Ordering::Acquire) != connection.generation {
             return false;
         }
-        let agrees = anchor.is_none_or(|last| last.agrees_with(&next));
+        let agrees = reading.is_none_or(|last| last.agrees_with(&next));
         if !agrees {
             lane.generation.fetch_add(1, Ordering::AcqRel);
         }
-        *anchor = Some(next);
+        *reading = Some(next);
         agrees
     }
 }
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn an_answer_agrees_if_the_clocks_went_on_alike() {
-        let first = Anchor { at: 1_000_000, asked_at: 500, answered_at: 900 };
-        let next = |at| Anchor { at, asked_at: 100_500, answered_at: 100_900 };
+        let first = Reading { at: 1_000_000, asked_at: 500, answered_at: 900 };
+        let next = |at| Reading { at, asked_at: 100_500, answered_at: 100_900 };
         // Decided 99,600 to 100,400 microseconds later, with a margin of 1100.
         for (at, agrees) in [
             (1_000_000 + 99_600 - 1_100, true),
@@ -130,32 +130,32 @@ mod tests {
 
     #[test]
     fn answers_that_are_seen_in_another_order_agree() {
-        let first = Anchor { at: 1_000_000, asked_at: 500, answered_at: 900 };
-        let earlier = Anchor { at: 999_700, asked_at: 300, answered_at: 950 };
+        let first = Reading { at: 1_000_000, asked_at: 500, answered_at: 900 };
+        let earlier = Reading { at: 999_700, asked_at: 300, answered_at: 950 };
         assert!(first.agrees_with(&earlier));
     }
 
-    fn anchor(at: u64) -> Anchor {
-        Anchor { at: 1_000_000 + at, asked_at: at, answered_at: at + 100 }
+    fn reading(at: u64) -> Reading {
+        Reading { at: 1_000_000 + at, asked_at: at, answered_at: at + 100 }
     }
 
     #[test]
     fn a_new_connection_and_a_clock_that_was_set_void_the_leases_of_their_lane() {
         let lanes = Lanes::new(true);
         let first = lanes.present(3).unwrap();
-        assert!(lanes.observe(first, anchor(0)));
-        assert!(lanes.observe(first, anchor(5_000)));
+        assert!(lanes.observe(first, reading(0)));
+        assert!(lanes.observe(first, reading(5_000)));
         // The server's clock is three milliseconds ahead of what it should show.
-        let set = Anchor { at: anchor(10_000).at + 3_000, ..anchor(10_000) };
+        let set = Reading { at: reading(10_000).at + 3_000, ..reading(10_000) };
         assert!(!lanes.observe(first, set));
         let second = lanes.present(3).unwrap();
         assert_ne!(first, second);
         assert!(!lanes.observe(first, set), "an answer on the connection that is void");
-        assert!(lanes.observe(second, Anchor { at: anchor(20_000).at + 3_000, ..anchor(20_000) }));
+        assert!(lanes.observe(second, Reading { at: reading(20_000).at + 3_000, ..reading(20_000) }));
         let other = lanes.present(4).unwrap();
         lanes.renew(3);
         assert_ne!(lanes.present(3).unwrap(), second);
-        assert!(lanes.observe(lanes.present(3).unwrap(), anchor(30_000)), "another clock");
+        assert!(lanes.observe(lanes.present(3).unwrap(), reading(30_000)), "another clock");
         assert_eq!(lanes.present(4).unwrap(), other);
         lanes.renew_all();
         assert_ne!(lanes.present(4).unwrap(), other);

@@ -23,12 +23,12 @@ pub(super) struct Entry {
     digest: u128,
     pub(super) heat: Heat,
     pub(super) interval: u64,
-    pub(super) slot: Option<Box<Slot>>,
+    pub(super) warm: Option<Box<Warm>>,
 }
 
 /// A count that is warm, and what names it elsewhere.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct Warm {
     pub(super) count: Count,
     pub(super) origin: Origin,
 }
@@ -47,9 +47,9 @@ impl Shard {
 
     /// The count of this digest, if it is warm, and its heat.
     #[inline]
-    pub(super) fn slot(&mut self, digest: u128) -> Option<(&mut Slot, &mut Heat)> {
-        let Entry { slot, heat, .. } = self.find(digest)?;
-        Some((slot.as_deref_mut()?, heat))
+    pub(super) fn warm(&mut self, digest: u128) -> Option<(&mut Warm, &mut Heat)> {
+        let Entry { warm, heat, .. } = self.find(digest)?;
+        Some((warm.as_deref_mut()?, heat))
     }
 
     /// Records a request of `cost` units, if there is room.
@@ -61,7 +61,7 @@ impl Shard {
             let mut heat = Heat::default();
             heat.record(cost, now, interval);
             self.next_sweep = self.next_sweep.min(now + 2 * interval);
-            let entry = Entry { digest, heat, interval, slot: None };
+            let entry = Entry { digest, heat, interval, warm: None };
             self.table.insert_unique(hash(digest), entry, |entry| hash(entry.digest));
         }
     }
@@ -74,7 +74,7 @@ impl Shard {
         if now < self.next_sweep {
             return false;
         }
-        self.table.retain(|entry| entry.slot.is_some() || !entry.is_cold(now));
+        self.table.retain(|entry| entry.warm.is_some() || !entry.is_cold(now));
         let intervals = self.table.iter().map(|entry| entry.interval);
         self.next_sweep = now + intervals.min().unwrap_or(0) / 4;
         self.table.len() < MAX_PER_SHARD

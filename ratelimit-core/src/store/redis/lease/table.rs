@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::count::{Answer, Count, Effects, LeaseRequest, Taken, Terms};
 use super::give_backs::{GiveBacks, Origin};
 use super::lanes::{ConnectionId, Lanes};
-use super::shard::{Shard, Slot};
+use super::shard::{Shard, Warm};
 use super::size::{Heat, is_leasable};
 use crate::algorithm::Operation;
 use crate::check::Check;
@@ -51,7 +51,7 @@ pub(in crate::store::redis) struct Leases {
     shards: Box<[Mutex<Shard>]>,
     /// Number of counts of which something is held, or may be soon.
     counts: AtomicUsize,
-    pub(in crate::store::redis) lanes: Arc<Lanes>,
+    pub(in crate::store::redis) lanes: Lanes,
     pub(super) give_backs: GiveBacks,
     /// Wakes the sweeper when there is a count to sweep.
     pub(in crate::store::redis) has_count: Notify,
@@ -102,12 +102,12 @@ struct Member<'a> {
 /// Shards that a request needs at one time, each with its index.
 type LockedShards<'l> = SmallVec<[(usize, MutexGuard<'l, Shard>); 2]>;
 
-fn slot_of<'s>(
+fn warm_of<'s>(
     locked: &'s mut LockedShards<'_>,
     shard: usize,
     digest: u128,
-) -> Option<(&'s mut Slot, &'s mut Heat)> {
-    locked.iter_mut().find(|(index, _)| *index == shard)?.1.slot(digest)
+) -> Option<(&'s mut Warm, &'s mut Heat)> {
+    locked.iter_mut().find(|(index, _)| *index == shard)?.1.warm(digest)
 }
 
 /// The outcome of a limit that held units admit.
@@ -144,7 +144,7 @@ impl Leases {
             instances: AtomicU64::new(1),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             counts: AtomicUsize::new(0),
-            lanes: Arc::new(Lanes::new(is_cluster)),
+            lanes: Lanes::new(is_cluster),
             give_backs: GiveBacks::new(denials),
             has_count: Notify::new(),
             logged: Noted::default(),
@@ -214,8 +214,8 @@ impl Leases {
     pub(in crate::store::redis) fn status(&self) -> LeaseStatus {
         let mut status = self.give_backs.status();
         for shard in &self.shards {
-            for slot in shard.lock().table.iter().filter_map(|entry| entry.slot.as_ref()) {
-                let held = slot.count.held();
+            for warm in shard.lock().table.iter().filter_map(|entry| entry.warm.as_ref()) {
+                let held = warm.count.held();
                 status.held += held;
                 status.callers += usize::from(held > 0);
             }
@@ -244,7 +244,7 @@ impl Leases {
         change: impl FnOnce(&mut Count, &Heat, ConnectionId, &mut Effects) -> R,
     ) -> Option<R> {
         let mut shard = self.lock_shard(digest);
-        let (Slot { count, origin }, heat) = shard.slot(digest)?;
+        let (Warm { count, origin }, heat) = shard.warm(digest)?;
         let mut effects = Effects::default();
         let result = change(count, heat, self.connection(count.lane()), &mut effects);
         self.give_backs.note(origin, effects);
@@ -290,7 +290,7 @@ impl Leases {
             shards.into_iter().map(|shard| (shard, self.shards[shard].lock())).collect();
         for (index, member) in members.iter().enumerate() {
             let Member { check, digest, interval, shard } = *member;
-            let (Slot { count, origin }, _) = slot_of(&mut locked, shard, digest)?;
+            let (Warm { count, origin }, _) = warm_of(&mut locked, shard, digest)?;
             let terms = Terms { policy: check.policy(), interval, connection: self.connection(count.lane()) };
             let mut effects = Effects::default();
             let is_held = count.holds(terms, check.cost(), now, &mut effects);
@@ -304,7 +304,7 @@ impl Leases {
         let mut wanted = SmallVec::new();
         let mut outcomes = SmallVec::<[Outcome; 2]>::new();
         for (index, member) in members.iter().enumerate() {
-            let (Slot { count, .. }, heat) = slot_of(&mut locked, member.shard, member.digest)?;
+            let (Warm { count, .. }, heat) = warm_of(&mut locked, member.shard, member.digest)?;
             let cost = if is_peek { 0 } else { member.check.cost() };
             let taken = count.take(cost, now);
             if !is_peek {
@@ -398,19 +398,19 @@ impl Leases {
         for shard in &self.shards {
             let mut shard = shard.lock();
             shard.table.retain(|entry| {
-                if let Some(slot) = &mut entry.slot {
+                if let Some(warm) = &mut entry.warm {
                     let mut effects = Effects::default();
-                    let connection = self.connection(slot.count.lane());
-                    let is_idle = slot.count.sweep(connection, now, &mut effects);
-                    self.give_backs.note(&slot.origin, effects);
-                    held += slot.count.held();
+                    let connection = self.connection(warm.count.lane());
+                    let is_idle = warm.count.sweep(connection, now, &mut effects);
+                    self.give_backs.note(&warm.origin, effects);
+                    held += warm.count.held();
                     shortest = Some(shortest.map_or(entry.interval, |one: u64| one.min(entry.interval)));
                     if is_idle && entry.is_cold(now) {
-                        entry.slot = None;
+                        entry.warm = None;
                         self.counts.fetch_sub(1, Ordering::Relaxed);
                     }
                 }
-                entry.slot.is_some() || !entry.is_cold(now)
+                entry.warm.is_some() || !entry.is_cold(now)
             });
         }
         metrics::lease_units_held(held);
@@ -422,11 +422,11 @@ impl Leases {
         let now = self.now();
         for shard in &self.shards {
             for entry in shard.lock().table.drain() {
-                if let Some(mut slot) = entry.slot {
+                if let Some(mut warm) = entry.warm {
                     self.counts.fetch_sub(1, Ordering::Relaxed);
                     let mut effects = Effects::default();
-                    slot.count.give_back_all(self.connection(slot.count.lane()), now, &mut effects);
-                    self.give_backs.note(&slot.origin, effects);
+                    warm.count.give_back_all(self.connection(warm.count.lane()), now, &mut effects);
+                    self.give_backs.note(&warm.origin, effects);
                 }
             }
         }
@@ -472,7 +472,7 @@ impl Leases {
             let digest = self.digest(check);
             let interval = if is_fetched { self.interval(check.policy()) } else { 0 };
             let is_of_use = self.lock_shard(digest).find(digest).is_some_and(|entry| {
-                entry.slot.is_some() || (interval > 0 && entry.heat.units(self.now(), interval) >= WARM)
+                entry.warm.is_some() || (interval > 0 && entry.heat.units(self.now(), interval) >= WARM)
             });
             let (is_overdrawn, bucket) = (operation.overdraws(), change_bucket(check));
             is_of_use.then(|| LeaseTarget {
@@ -506,14 +506,14 @@ impl Leases {
         let mut shard = self.lock_shard(target.digest);
         // The heat may have been dropped meanwhile.
         let Some(entry) = shard.find(target.digest) else { return };
-        let is_new = entry.slot.is_none();
+        let is_new = entry.warm.is_none();
         if is_new && !(target.fetches() && answer.is_present) {
             return;
         }
-        let Slot { count, origin } = &mut **entry.slot.get_or_insert_with(|| {
+        let Warm { count, origin } = &mut **entry.warm.get_or_insert_with(|| {
             self.counts.fetch_add(1, Ordering::Relaxed);
             let count = Count::new(target.terms(answer.connection));
-            Box::new(Slot { count, origin: target.origin(key) })
+            Box::new(Warm { count, origin: target.origin(key) })
         });
         if !answer.is_present {
             answer.connection = self.connection(count.lane());

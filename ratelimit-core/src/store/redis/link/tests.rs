@@ -59,8 +59,7 @@ pub(in crate::store::redis) async fn connect(
 }
 
 fn link() -> Link {
-    let (lanes, server_clock) = (Arc::new(Lanes::new(false)), Arc::new(ServerClock::new()));
-    Link::new(None, TIMEOUTS, Breaker::new(), Vec::new(), lanes, server_clock)
+    Link::new(None, TIMEOUTS, Breaker::new(), Vec::new())
 }
 
 const fn of_generation(generation: u64) -> ConnectionId {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use redis::Value;
 use smallvec::SmallVec;
 
-use super::batch::{Batch, RequestEntry};
+use super::{Batch, RequestEntry};
 use crate::algorithm::encoded::{self, Effect};
 use crate::algorithm::{Operation, OwnEntry, State};
 use crate::check::Check;
@@ -250,7 +250,7 @@ pub(in crate::store::redis) struct Reply {
 
 /// What is done with a reply that nothing waits for any more.
 pub(in crate::store::redis) trait Unclaimed: Send + Sync {
-    fn give_back(&self, reply: &Reply);
+    fn refund(&self, reply: &Reply);
 }
 
 impl fmt::Debug for dyn Unclaimed {
@@ -263,7 +263,7 @@ impl fmt::Debug for dyn Unclaimed {
 impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(unclaimed) = self.unclaimed.take() {
-            unclaimed.give_back(self);
+            unclaimed.refund(self);
         }
     }
 }

@@ -1,11 +1,9 @@
 //! Tests of arguments and replies.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
 
-use super::batch::PolicyArg;
 use super::*;
 use crate::algorithm::Operation;
 use crate::algorithm::OwnEntry;
@@ -15,16 +13,11 @@ use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::policy::{Algorithm, Mode, Policy};
 use crate::store::redis::key::KeyFormat;
-use crate::store::redis::server_clock::ServerClock;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn encoder(now: u64) -> Encoder {
-    Encoder {
-        key_format: KeyFormat::new("rl", "").unwrap(),
-        now: Box::new(move || Some(now)),
-        server_clock: Arc::new(ServerClock::new()),
-    }
+    Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(move || Some(now)))
 }
 
 fn request(limits: &[(&Policy, &str, u64)], operation: Operation) -> Request {
@@ -100,7 +93,7 @@ fn keys_and_policies_that_occur_again_are_sent_once() {
 #[test]
 fn the_servers_clock_differs_from_any_instant() {
     let policy = Policy::new("k", 10, MINUTE);
-    let encoder = |now| Encoder { now: Box::new(move || now), ..encoder(0) };
+    let encoder = |now| Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(move || now));
     for (now, sent) in [(None, -1.0), (Some(0), 0.0), (Some(7), 7.0)] {
         let (call, _) = encoder(now).encode(vec![request(&[(&policy, "a", 1)], Operation::Check)]);
         let refund = RefundArgs::new(now).into_bytes();

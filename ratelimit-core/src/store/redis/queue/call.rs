@@ -49,7 +49,7 @@ impl Call {
         node: Option<NodeId>,
         shared: &Shared,
     ) -> Option<Self> {
-        let range = queued.first().map_or(0, |request| range_of_slot(request.slot));
+        let range = queued.first().map_or(0, |request| range_of_slot(request.hash_slot));
         let mut to_encode = Vec::with_capacity(queued.len());
         let mut requests = SmallVec::<[RequestInFlight; 1]>::with_capacity(queued.len());
         let mut riders = CallRiders::new();
@@ -72,16 +72,16 @@ impl Call {
         Some(Self { command: Command::Run(call), range, progress: Arc::default(), requests, expected })
     }
 
-    /// A command for keys of this slot, and what waits for its end.
+    /// A command for keys of this hash slot, and what waits for its end.
     pub(super) fn of_command(
         GuardedCommand { command, guard }: GuardedCommand,
-        slot: u16,
+        hash_slot: u16,
         waiter: Option<(Deadline, ReplySender)>,
     ) -> Self {
         let requests = waiter.map(|(deadline, reply)| RequestInFlight { deadline, reply: Some(reply) });
         Self {
             command,
-            range: range_of_slot(slot),
+            range: range_of_slot(hash_slot),
             progress: Arc::default(),
             requests: requests.into_iter().collect(),
             expected: Expected::End(guard),
@@ -166,7 +166,7 @@ impl Call {
     }
 }
 
-/// What the queues of a store share.
+/// What the queues of a store and the supervisor share.
 pub(in crate::store::redis) struct Shared {
     pub(in crate::store::redis) link: Arc<Link>,
     /// That of the connection's thread.

@@ -25,7 +25,7 @@ use super::call::{Call, Shared};
 use super::distance::RoundTripEstimate;
 use super::in_flight::{BatchInFlight, EndedCall, InFlight};
 use super::pacing::{Pace, Waiting};
-use super::request::{QueuedRequest, ReplySender, by_caller, by_window, drop_unwanted, send_reply};
+use super::request::{QueuedRequest, ReplySender, by_call, by_caller, drop_unwanted, send_reply};
 
 use crate::store::Deadline;
 use crate::store::redis::command::GuardedCommand;
@@ -117,17 +117,17 @@ impl Queue {
         }
     }
 
-    /// Sends a command for keys of this slot at once, beside the requests.
+    /// Sends a command for keys of this hash slot at once, beside the requests.
     pub(super) fn send_command(
         self: &Arc<Self>,
         command: GuardedCommand,
-        slot: u16,
+        hash_slot: u16,
         deadline: Deadline,
         reply: ReplySender,
     ) {
         let (link, start) = (&self.shared.link, Instant::now());
-        let call = Call::of_command(command, slot, Some((deadline, reply)));
-        match link.connection_to(link.owner(slot)) {
+        let call = Call::of_command(command, hash_slot, Some((deadline, reply)));
+        match link.connection_to(link.owner(hash_slot)) {
             Some(connection) => self.send_over(&connection, smallvec![call], 0, start),
             None => self.send_alone(smallvec![call], 0, start),
         }
@@ -171,7 +171,7 @@ impl Queue {
         }
         let mut parts = SmallVec::<[(Option<NodeId>, Vec<QueuedRequest>); 1]>::new();
         for request in batch {
-            let node = link.owner(request.slot);
+            let node = link.owner(request.hash_slot);
             match parts.iter_mut().find(|part| part.0 == node) {
                 Some((_, requests)) => requests.push(request),
                 None => parts.push((node, vec![request])),
@@ -199,18 +199,18 @@ impl Queue {
         // Before the requests, so that these find the units again.
         let commands = riders.take_commands(encoder, link.is_cluster());
         let commands = commands.into_iter().map(|command| {
-            let slot = link.slot(command.command.keys().first());
-            Call::of_command(command, slot, None)
+            let hash_slot = link.hash_slot(command.command.keys().first());
+            Call::of_command(command, hash_slot, None)
         });
         let new = |requests| Call::of_requests(requests, node, &self.shared);
         let mut calls = SmallVec::<[Call; 1]>::new();
         if link.is_cluster() {
             // Their keys may be on any node.
             self.send_alone(commands.collect(), 0, start);
-            calls.extend(by_caller(requests).flat_map(by_window).filter_map(new));
+            calls.extend(by_caller(requests).flat_map(by_call).filter_map(new));
         } else {
             calls.extend(commands);
-            calls.extend(by_window(requests).filter_map(new));
+            calls.extend(by_call(requests).filter_map(new));
         }
         let is_open = |call: Call| match link.fast_fail(call.range) {
             Some(error) => {
@@ -298,7 +298,7 @@ impl Queue {
         if let (NotRun::Moved, Some(nodes)) = (why, &link.nodes) {
             nodes.refresh();
             if let Some(connection) = &connection {
-                riders.note_moved(connection.id.node);
+                riders.renew(connection.id.node);
             }
         }
         if let Some((call, start)) = state.in_flight.get_mut(id)

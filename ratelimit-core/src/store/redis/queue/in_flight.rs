@@ -234,7 +234,7 @@ impl RangeSet {
     }
 }
 
-const _: () = assert!(SLOT_RANGES <= 64, "one bit per slot range");
+const _: () = assert!(SLOT_RANGES <= 64, "one bit per range");
 
 #[cfg(test)]
 mod tests {

@@ -22,8 +22,8 @@ pub(super) type ReplySender = oneshot::Sender<Replied>;
 /// A queued request.
 pub(super) struct QueuedRequest {
     pub(super) request: Request,
-    /// The slot of its keys in a cluster.
-    pub(super) slot: u16,
+    /// The hash slot of its keys in a cluster.
+    pub(super) hash_slot: u16,
     pub(super) deadline: Deadline,
     pub(super) rider: Rider,
     /// `None` if only the rider learns the reply: for a lease that is fetched in the background, and for a message of slots.
@@ -76,7 +76,7 @@ pub(super) fn by_caller(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Ve
 }
 
 /// The requests in their order, in parts of one call each: a call decides about one window of a count.
-pub(super) fn by_window(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedRequest>> {
+pub(super) fn by_call(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedRequest>> {
     let mut parts: SmallVec<[Vec<QueuedRequest>; 1]> = smallvec![Vec::with_capacity(requests.len())];
     let mut known = Vec::new();
     for queued in requests {
@@ -124,7 +124,7 @@ pub(super) mod tests {
         let request = Request { operation: Operation::Check, limits: [limit].into_iter().collect() };
         let (reply, receiver) = oneshot::channel();
         let deadline = Deadline::after(Duration::from_secs(60));
-        (QueuedRequest { request, slot: 0, deadline, rider: Rider::None, reply: Some(reply) }, receiver)
+        (QueuedRequest { request, hash_slot: 0, deadline, rider: Rider::None, reply: Some(reply) }, receiver)
     }
 
     pub(in crate::store::redis::queue) fn check() -> (QueuedRequest, Receiver) {

@@ -9,7 +9,6 @@ use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tokio::sync::Notify;
-use tokio::time::sleep;
 
 use super::count::Count;
 use crate::algorithm::OwnEntry;
@@ -42,17 +41,7 @@ pub(in crate::store::redis) struct SlotTable {
     shards: Box<[Mutex<HashTable<Entry>>]>,
     sender: OnceLock<Sender>,
     /// Wakes the sweeper when there is a caller.
-    has_entry: Notify,
-}
-
-/// Tells in time of each caller of which something runs.
-pub(in crate::store::redis) async fn sweep_forever(table: Arc<SlotTable>) {
-    loop {
-        table.has_entry.notified().await;
-        while table.sweep() {
-            sleep(LOOK_INTERVAL).await;
-        }
-    }
+    pub(in crate::store::redis) has_entry: Notify,
 }
 
 /// A caller.
@@ -72,7 +61,7 @@ impl Entry {
 
     /// The message that only tells.
     fn message(&self) -> LimitArg {
-        LimitArg::tell(self.key.clone(), self.policy)
+        LimitArg::of_rider(self.key.clone(), self.policy, 0)
     }
 }
 
@@ -211,8 +200,9 @@ impl SlotTable {
         }
     }
 
-    /// Queues a message about each caller of which something is to be told. Returns whether there is any caller.
-    pub(super) fn sweep(&self) -> bool {
+    /// Queues a message about each caller of which something is to be told in time. Returns the pause until the next sweep, and `None`
+    /// when there is no caller.
+    pub(in crate::store::redis) fn sweep(&self) -> Option<Duration> {
         let (now, mut any) = (self.now(), false);
         for shard in &self.shards {
             let mut due = Vec::new();
@@ -233,7 +223,7 @@ impl SlotTable {
                 self.send(message);
             }
         }
-        any
+        any.then_some(LOOK_INTERVAL)
     }
 
     /// Queues a message about each caller of which something runs, on a new connection: the server may have lost what it was told.

@@ -2,7 +2,7 @@
 //!
 //! The client crate sends a command again even if the connection was lost before the reply, when it is unknown whether the
 //! command ran. So its own retries are off, and this module repeats only commands that a node rejected because the key
-//! has moved. The client crate learns from a `MOVED` error that a slot has moved; sending again then reaches the new node.
+//! has moved. The client crate learns from a `MOVED` error that a hash slot has moved; sending again then reaches the new node.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(in crate::store::redis) struct RedirectingCluster {
     targets: Arc<MigrationTargets>,
 }
 
-/// Nodes that are taking over slots, with a connection to each. The client crate does not know a node without slots.
+/// Nodes that are taking over hash slots, with a connection to each. The client crate does not know a node without hash slots.
 struct MigrationTargets {
     connect_to: Box<ConnectTo>,
     open: Mutex<HashMap<String, MultiplexedConnection>>,
@@ -32,7 +32,7 @@ struct MigrationTargets {
 pub(super) type ConnectTo = dyn Fn(&str, u16) -> RedisResult<Client> + Send + Sync;
 
 impl RedirectingCluster {
-    /// `connect_to` makes clients of nodes that are taking over slots.
+    /// `connect_to` makes clients of nodes that are taking over hash slots.
     pub(super) fn new(
         cluster: ClusterConnection,
         connect_to: Box<ConnectTo>,
@@ -60,7 +60,7 @@ impl RedirectingCluster {
 }
 
 impl MigrationTargets {
-    /// Sends one command to a node that already has its key but not yet the slot.
+    /// Sends one command to a node that already has its key but not yet the hash slot.
     async fn send(&self, name: &str, host: &str, port: u16, command: &Cmd) -> RedisResult<Value> {
         let mut connection = {
             let mut open = self.open.lock().await;

@@ -1,4 +1,4 @@
-//! The masters of a cluster: which of them owns each slot, and a connection to each.
+//! The hash slots of a cluster, in ranges that fail independently, and the masters that own them: a connection to each.
 //!
 //! The client crate's cluster connection takes 6 to 8 µs of processor time per command. So calls go to a known master over a
 //! connection of its own. Everything unusual is left to the cluster connection: redirects, unknown owners, and masters to
@@ -17,30 +17,72 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::cluster::ConnectTo;
 use super::server::{Connection, ConnectionId, NodeId, ServerConnection};
-use super::slots::SLOTS;
 use crate::store::redis::error::is_lost;
-use crate::store::redis::lease::Lanes;
 use crate::store::redis::timeouts::Timeouts;
 
-/// Minimum time between two attempts to connect to one master, or to read the owners of the slots.
+/// Number of ranges into which the hash slots of a cluster are divided, so that a hanging node does not affect the others. A single
+/// server is one range.
+pub(in crate::store::redis) const SLOT_RANGES: usize = 64;
+
+/// Number of hash slots in a cluster.
+const HASH_SLOTS: u16 = 16_384;
+
+/// Minimum time between two attempts to connect to one master, or to read the owners of the hash slots.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Stands for a slot whose owner is not known.
+/// Stands for a hash slot whose owner is not known.
 const UNKNOWN: u16 = u16::MAX;
+
+/// The hash tag of a key, which decides its hash slot.
+fn hash_tag(key: &str) -> &str {
+    key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag)
+}
+
+/// The hash slot of a hash tag.
+pub(in crate::store::redis) fn hash_slot_of_tag(tag: &[u8]) -> u16 {
+    crc16::State::<crc16::XMODEM>::calculate(tag) % HASH_SLOTS
+}
+
+/// The range of a hash slot.
+pub(in crate::store::redis) fn range_of_slot(hash_slot: u16) -> usize {
+    usize::from(hash_slot) * SLOT_RANGES / usize::from(HASH_SLOTS)
+}
+
+/// The hash slot of a key.
+pub(in crate::store::redis) fn hash_slot_of_key(key: &str) -> u16 {
+    hash_slot_of_tag(hash_tag(key).as_bytes())
+}
+
+/// One key in each slot range, found among `key(0)`, `key(1)` and so on.
+pub(in crate::store::redis) fn key_in_each_range(key: impl Fn(u32) -> String) -> Vec<String> {
+    let mut found = vec![String::new(); SLOT_RANGES];
+    let mut missing = SLOT_RANGES;
+    for key in (0..).map(key) {
+        let place = &mut found[range_of_slot(hash_slot_of_key(&key))];
+        if place.is_empty() {
+            *place = key;
+            missing -= 1;
+        }
+        if missing == 0 {
+            break;
+        }
+    }
+    found
+}
 
 /// The masters of a cluster.
 pub(in crate::store::redis) struct Nodes {
-    /// The owner of each slot, or [`UNKNOWN`].
+    /// The owner of each hash slot, or [`UNKNOWN`].
     owners: Box<[AtomicU16]>,
     /// Masters keep their place, so that an id always names the same address.
     masters: Mutex<Vec<Master>>,
-    /// Reads the owners of the slots; that of the present connection.
+    /// Reads the owners of the hash slots; that of the present connection.
     cluster: Mutex<Option<ClusterConnection>>,
     is_refreshing: AtomicBool,
     connect_to: Box<ConnectTo>,
     timeouts: Timeouts,
-    /// Leases from a master are void with its connection.
-    lanes: Arc<Lanes>,
+    /// Called when a connection to a master is made or gone.
+    renew: Box<dyn Fn(NodeId) + Send + Sync>,
     /// Callers of this are on other threads.
     runtime: Handle,
 }
@@ -59,24 +101,24 @@ impl Nodes {
     pub(super) fn new(
         connect_to: Box<ConnectTo>,
         timeouts: Timeouts,
-        lanes: Arc<Lanes>,
+        renew: Box<dyn Fn(NodeId) + Send + Sync>,
         runtime: Handle,
     ) -> Self {
         Self {
-            owners: (0..SLOTS).map(|_| AtomicU16::new(UNKNOWN)).collect(),
+            owners: (0..HASH_SLOTS).map(|_| AtomicU16::new(UNKNOWN)).collect(),
             masters: Mutex::default(),
             cluster: Mutex::default(),
             is_refreshing: AtomicBool::new(false),
             connect_to,
             timeouts,
-            lanes,
+            renew,
             runtime,
         }
     }
 
-    /// The owner of a slot, if it is known. It may have lost the slot since; then it replies `MOVED`.
-    pub(in crate::store::redis) fn owner(&self, slot: u16) -> Option<NodeId> {
-        let owner = self.owners[usize::from(slot)].load(Ordering::Relaxed);
+    /// The owner of a hash slot, if it is known. It may have lost the hash slot since; then it replies `MOVED`.
+    pub(in crate::store::redis) fn owner(&self, hash_slot: u16) -> Option<NodeId> {
+        let owner = self.owners[usize::from(hash_slot)].load(Ordering::Relaxed);
         (owner != UNKNOWN).then_some(NodeId(owner))
     }
 
@@ -119,7 +161,7 @@ impl Nodes {
             return;
         };
         if let Ok(connection) = connected {
-            self.lanes.renew(node.index());
+            (self.renew)(node);
             master.connection = Some(connection);
         } else {
             drop(masters);
@@ -135,7 +177,7 @@ impl Nodes {
             && master.number == lost.number
         {
             (master.connection, master.tried) = (None, None);
-            self.lanes.renew(lost.node.index());
+            (self.renew)(lost.node);
         }
         drop(masters);
         self.refresh();
@@ -159,7 +201,7 @@ impl Nodes {
         }
     }
 
-    /// Reads the owners of all slots in the background, unless that is being done.
+    /// Reads the owners of all hash slots in the background, unless that is being done.
     pub(in crate::store::redis) fn refresh(self: &Arc<Self>) {
         if self.is_refreshing.swap(true, Ordering::Relaxed) {
             return;
@@ -180,7 +222,7 @@ impl Nodes {
         command.arg("SLOTS");
         let reply = cluster.req_packed_command(&command).await?.extract_error()?;
         let entries = Vec::<Value>::from_redis_value(reply)?;
-        let mut owners = vec![UNKNOWN; usize::from(SLOTS)];
+        let mut owners = vec![UNKNOWN; usize::from(HASH_SLOTS)];
         for entry in entries.into_iter().filter_map(parse_entry) {
             let (first, last, host, port) = entry;
             if let Some(range) = owners.get_mut(usize::from(first)..=usize::from(last)) {
@@ -190,7 +232,7 @@ impl Nodes {
         for (known, &owner) in self.owners.iter().zip(&owners) {
             known.store(owner, Ordering::Relaxed);
         }
-        // A node that has no slots any more needs no connection.
+        // A node that has no hash slots any more needs no connection.
         for (index, master) in self.masters.lock().iter_mut().enumerate() {
             if !owners.iter().any(|&owner| usize::from(owner) == index) {
                 master.connection = None;
@@ -211,7 +253,7 @@ impl Nodes {
     }
 }
 
-/// First slot, last slot, and the master's host and port. `None` for a master that does not say its host.
+/// First hash slot, last hash slot, and the master's host and port. `None` for a master that does not say its host.
 fn parse_entry(entry: Value) -> Option<(u16, u16, String, u16)> {
     let mut parts = Vec::<Value>::from_redis_value(entry).ok()?.into_iter();
     // Read as i64, because the client crate cuts a number that does not fit.
@@ -228,6 +270,15 @@ fn parse_entry(entry: Value) -> Option<(u16, u16, String, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_found_in_each_slot_range() {
+        let keys = key_in_each_range(|i| format!("rl1:probe:{i}"));
+        assert_eq!(keys.len(), SLOT_RANGES);
+        for (range, key) in keys.iter().enumerate() {
+            assert_eq!(range_of_slot(hash_slot_of_key(key)), range, "{key}");
+        }
+    }
 
     fn entry(first: i64, last: i64, host: Value, port: i64) -> Value {
         let master = Value::Array(vec![host, Value::Int(port), Value::BulkString(b"id".to_vec())]);

@@ -6,8 +6,7 @@ use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType}
 use redis::{Client, ConnectionInfo, ErrorKind, RedisConnectionInfo, RedisError, RedisResult, TlsMode};
 use tokio::time::timeout;
 
-use super::client::{node_client, open_client, tcp_settings};
-use super::tls::TlsRoots;
+use super::client::{TlsRoots, node_client, open_client, tcp_settings};
 
 /// A sentinel, and how to reach the servers that it names.
 pub(super) struct Watcher {

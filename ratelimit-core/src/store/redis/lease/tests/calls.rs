@@ -14,7 +14,6 @@ use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::key::KeyFormat;
 use crate::store::redis::lease::{CallLeases, LeaseTarget, Leases};
 use crate::store::redis::protocol::{Encoder, LimitArg, Request};
-use crate::store::redis::server_clock::ServerClock;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const INTERVAL: u64 = 100_000;
@@ -52,11 +51,7 @@ impl Process {
         let denials = Arc::new(DenialCache::new(Arc::clone(&clock) as _, Duration::ZERO));
         Self {
             leases: Arc::new(Leases::new(clock, 0, false, denials)),
-            encoder: Encoder {
-                key_format: KeyFormat::new("rl", "").unwrap(),
-                now: Box::new(|| Some(START)),
-                server_clock: Arc::new(ServerClock::new()),
-            },
+            encoder: Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| Some(START))),
         }
     }
 

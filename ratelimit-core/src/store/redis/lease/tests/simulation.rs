@@ -15,7 +15,7 @@ use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::policy::Policy;
 use crate::store::redis::lease::count::{Answer, Count, Effects, GiveBack, LeaseRequest, Terms};
-use crate::store::redis::lease::lanes::{Anchor, ConnectionId};
+use crate::store::redis::lease::lanes::{ConnectionId, Reading};
 use crate::store::redis::lease::size::Heat;
 use crate::store::toolkit::{StateTable, decide_with};
 
@@ -162,7 +162,7 @@ struct Waiting {
 struct Process {
     counts: BTreeMap<usize, (Heat, Count)>,
     connection: ConnectionId,
-    anchor: Option<Anchor>,
+    reading: Option<Reading>,
     /// Parts per million by which its clock differs.
     rate: i64,
     /// Time that its clock did not count.
@@ -283,7 +283,7 @@ impl Simulation {
             Process {
                 counts: BTreeMap::new(),
                 connection: ConnectionId { lane: 0, generation: 1 },
-                anchor: None,
+                reading: None,
                 rate: if number == 0 {
                     -drift
                 } else {
@@ -592,11 +592,11 @@ impl Simulation {
         let process = &mut self.processes[number];
         process.is_calling = false;
         if process.connection == call.connection {
-            let next = Anchor { at, asked_at: call.asked_at, answered_at: local };
-            if process.anchor.is_some_and(|last| !last.agrees_with(&next)) {
+            let next = Reading { at, asked_at: call.asked_at, answered_at: local };
+            if process.reading.is_some_and(|last| !last.agrees_with(&next)) {
                 process.connection.generation += 1;
             }
-            process.anchor = Some(next);
+            process.reading = Some(next);
         }
         let (connection, mut effects) = (process.connection, Effects::default());
         for (key, state) in states {
@@ -633,7 +633,7 @@ impl Simulation {
         if self.random.chance(self.s.crashes) {
             let process = &mut self.processes[number];
             process.counts.clear();
-            (process.waiting, process.give_backs, process.anchor) = (Vec::new(), Vec::new(), None);
+            (process.waiting, process.give_backs, process.reading) = (Vec::new(), Vec::new(), None);
             process.life += 1;
         } else if !self.processes[number].waiting.is_empty() {
             self.send(number, &[]);
@@ -662,7 +662,7 @@ impl Simulation {
     fn reconnect(&mut self, number: usize) {
         let process = &mut self.processes[number];
         process.connection.generation += 1;
-        process.anchor = None;
+        process.reading = None;
         process.give_backs.clear();
     }
 

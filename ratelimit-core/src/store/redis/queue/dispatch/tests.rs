@@ -15,37 +15,26 @@ use tokio::time::{pause, sleep, timeout};
 use super::super::request::Replied;
 use super::super::request::tests::{check, check_of};
 use super::*;
-use crate::clock::FakeClock;
+use crate::clock::{Clock, FakeClock};
 use crate::policy::Algorithm;
 use crate::store::redis::breaker::Breaker;
 use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::key::KeyFormat;
-use crate::store::redis::lease::Leases;
 use crate::store::redis::link::Link;
 use crate::store::redis::link::tests::connect;
 use crate::store::redis::protocol::Encoder;
 use crate::store::redis::riders::Riders;
-use crate::store::redis::server_clock::ServerClock;
-use crate::store::redis::slots::SlotTable;
 use crate::store::redis::timeouts::tests::TIMEOUTS;
 
 /// A queue of a store that is making its first connection. With `is_direct` the thread that asks sends.
 fn connecting(runtime: &Handle, is_direct: bool) -> Arc<Queue> {
-    let clock = Arc::new(FakeClock::default());
-    let denials = Arc::new(DenialCache::new(Arc::clone(&clock) as _, Duration::ZERO));
-    let leases = Arc::new(Leases::new(Arc::clone(&clock) as _, 0, false, denials));
-    let server_clock = Arc::new(ServerClock::new());
-    let (lanes, clock_of_link) = (Arc::clone(&leases.lanes), Arc::clone(&server_clock));
-    let link = Link::new(None, TIMEOUTS, Breaker::new(), Vec::new(), lanes, clock_of_link);
+    let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
+    let denials = Arc::new(DenialCache::new(Arc::clone(&clock), Duration::ZERO));
     Queue::start(Arc::new(Shared {
-        link: Arc::new(link),
+        link: Arc::new(Link::new(None, TIMEOUTS, Breaker::new(), Vec::new())),
         runtime: runtime.clone(),
-        encoder: Arc::new(Encoder {
-            key_format: KeyFormat::new("rl", "").unwrap(),
-            now: Box::new(|| None),
-            server_clock,
-        }),
-        riders: Riders { leases, slots: Arc::new(SlotTable::new(clock)) },
+        encoder: Arc::new(Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None))),
+        riders: Riders::new(&clock, 0, false, &denials),
         is_direct,
     }))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use smallvec::smallvec;
 
-use super::super::call::CallSlots;
+use super::super::CallSlots;
 use super::super::count::Count;
 use super::super::table::SlotTable;
 use crate::algorithm::Operation;
@@ -78,7 +78,7 @@ fn a_caller_that_comes_back_starts_at_the_number_of_all_grants() {
     assert!(table.take_message(&key));
     assert_eq!(numbers(0), (2, 2));
     table.answer(&key, 0, 0, Some(2));
-    assert!(!table.sweep(), "forgotten");
+    assert!(table.sweep().is_none(), "forgotten");
     assert_eq!((numbers(0), numbers(1)), ((2, 2), (2, 2)));
 }
 
@@ -131,11 +131,11 @@ fn what_cannot_be_queued_is_told_over_the_next_connection() {
     table.answer(&key, 2, 2, Some(2));
     let (one, other) = (table.hold(&key, 1), table.hold(&key, 1));
     drop(one);
-    assert!(table.sweep(), "one still runs");
+    assert!(table.sweep().is_some(), "one still runs");
     let told = table.ask(&key, arg, 0, true);
     assert_eq!((told.granted, told.freed), (2, 1));
     drop(other);
-    assert!(table.sweep(), "the release is not told yet");
+    assert!(table.sweep().is_some(), "the release is not told yet");
     connected.store(true, Ordering::Relaxed);
     let tried = sent.load(Ordering::Relaxed);
     table.tell_all_again();
@@ -144,7 +144,7 @@ fn what_cannot_be_queued_is_told_over_the_next_connection() {
     let told = table.ask(&key, arg, 0, true);
     assert_eq!((told.granted, told.freed), (2, 2));
     table.answer(&key, 0, 0, Some(2));
-    assert!(!table.sweep(), "forgotten");
+    assert!(table.sweep().is_none(), "forgotten");
 }
 
 #[test]
@@ -154,9 +154,9 @@ fn a_caller_of_which_nothing_runs_is_forgotten_when_the_server_has_forgotten_it(
     table.answer(&key, 1, 1, Some(1));
     drop(table.hold(&key, 1));
     clock.advance(Duration::from_micros(9_999_999));
-    assert!(table.sweep(), "without a connection");
+    assert!(table.sweep().is_some(), "without a connection");
     clock.advance(Duration::from_micros(1));
-    assert!(!table.sweep());
+    assert!(table.sweep().is_none());
 }
 
 #[test]
@@ -167,15 +167,15 @@ fn a_release_that_is_lost_with_its_call_is_told_again() {
     drop(table.hold(&key, 1));
     assert!(table.take_message(&key));
     let mut requests =
-        [Request { operation: Operation::Check, limits: smallvec![LimitArg::tell(key.clone(), arg)] }];
+        [Request { operation: Operation::Check, limits: smallvec![LimitArg::of_rider(key.clone(), arg, 0)] }];
     let call = CallSlots::new(&table, &mut requests);
     // The sweeper looks while the call is in flight.
     clock.advance(Duration::from_millis(500));
-    assert!(table.sweep());
+    assert!(table.sweep().is_some());
     assert_eq!(sent.load(Ordering::Relaxed), 1);
     drop(call);
     assert_eq!(table.untold().len(), 1, "told when the store is dropped as well");
-    assert!(table.sweep());
+    assert!(table.sweep().is_some());
     assert_eq!(sent.load(Ordering::Relaxed), 2);
     assert!(table.take_message(&key));
     let told = table.ask(&key, arg, 0, true);
@@ -207,14 +207,14 @@ fn a_call_without_a_reply_asks_no_more_and_what_it_was_granted_is_freed() {
     let mut requests = [Request { operation: Operation::Check, limits: smallvec![limit] }];
     drop(CallSlots::new(&table, &mut requests));
     for (number, told) in [(1, (0, 0)), (2, (1, 1))] {
-        assert!(table.sweep());
+        assert!(table.sweep().is_some());
         assert_eq!(sent.load(Ordering::Relaxed), number);
         assert!(table.take_message(&key));
         let tells = table.ask(&key, arg, 0, true);
         assert_eq!((tells.granted, tells.freed), told);
         table.answer(&key, 0, 0, Some(1));
     }
-    assert!(!table.sweep(), "forgotten");
+    assert!(table.sweep().is_none(), "forgotten");
 }
 
 /// A call that panics before it takes the message, as a recorder of the application may make it do.
@@ -226,7 +226,7 @@ fn a_queued_message_that_no_call_takes_is_queued_again() {
     drop(table.hold(&key, 1));
     let sent = |seconds: u64| {
         clock.advance(Duration::from_secs(seconds));
-        assert!(table.sweep());
+        assert!(table.sweep().is_some());
         queued.load(Ordering::Relaxed)
     };
     assert_eq!([0, 2, 1, 2, 1].map(sent), [1, 1, 2, 2, 3]);

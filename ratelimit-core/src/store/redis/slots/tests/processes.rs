@@ -261,7 +261,7 @@ proptest! {
         world.held.clear();
         world.settle();
         prop_assert_eq!(world.entries.held(), 0);
-        prop_assert!(world.tables.iter().all(|table| table.untold().is_empty() && !table.sweep()));
+        prop_assert!(world.tables.iter().all(|table| table.untold().is_empty() && table.sweep().is_none()));
     }
 
     #[test]

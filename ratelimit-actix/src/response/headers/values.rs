@@ -1,8 +1,16 @@
-//! Numbers as header values with few allocations: small ones are in the binary, and others recur.
+//! What stands in header fields: waits as whole seconds, distinct names of limits, and numbers.
+//!
+//! Numbers become values with few allocations: small ones are in the binary, and others recur.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
+use std::time::Duration;
 
 use actix_web::http::header::HeaderValue;
+use ratelimit_core::{Decision, Outcome, Timestamp};
+use smallvec::SmallVec;
+
+use crate::quotas::Quota;
 
 /// Numbers below this are in the binary.
 const SMALL: usize = 1000;
@@ -87,6 +95,65 @@ fn digits(number: u64) -> HeaderValue {
     digits.unwrap_or_else(|_| HeaderValue::from(number))
 }
 
+/// The wait of a denied client, from the denial until the next request passes all limits. Limits that admitted the request
+/// but have nothing left count, too. No process knows when slots are freed, so they do not count. `None` if the request was not
+/// denied, can never pass, or misses only slots.
+pub(crate) fn retry_after(quotas: &[&Quota]) -> Option<Duration> {
+    let denied = || quotas.iter().map(|quota| quota.outcome()).filter(|outcome| !outcome.is_allowed());
+    let denied_at = denied().map(Outcome::at).max()?.as_micros();
+    if denied().any(|outcome| outcome.decision() == Decision::Denied { retry_after: None }) {
+        return None;
+    }
+    let exhausted = quotas.iter().filter(|quota| quota.is_exhausted() && quota.is_rate());
+    let ends = exhausted.map(|quota| quota.available_at());
+    Some(Duration::from_micros(ends.max()?.as_micros().saturating_sub(denied_at)))
+}
+
+/// The value of `Retry-After`: whole seconds, rounded up so that no client returns too early, and at least 1.
+pub(crate) fn retry_after_seconds(wait: Duration) -> u64 {
+    seconds(wait).max(1)
+}
+
+/// Whole seconds, rounded up.
+pub(super) fn seconds(time: Duration) -> u64 {
+    let started = u64::from(time.subsec_nanos() > 0);
+    time.as_secs().saturating_add(started)
+}
+
+/// An instant in whole Unix seconds, rounded up.
+pub(super) fn unix_seconds(at: Timestamp) -> u64 {
+    at.as_micros().div_ceil(1_000_000)
+}
+
+/// The window in whole seconds, rounded up. `None` below one second, which the drafts cannot express.
+pub(super) fn window_seconds(quota: &Quota) -> Option<u64> {
+    let window = quota.effective_window();
+    (window >= Duration::from_secs(1)).then(|| seconds(window))
+}
+
+/// The name of each quota, made distinct for header fields and `violated-policies`.
+///
+/// Limits of one handler may have the same name, for example for two kinds of callers. The second then gets the suffix `-2`,
+/// the third `-3`.
+pub(crate) fn unique_names<'a>(quotas: &[&'a Quota]) -> SmallVec<[Cow<'a, str>; 4]> {
+    let mut names: SmallVec<[Cow<'a, str>; 4]> = SmallVec::new();
+    for (position, quota) in quotas.iter().enumerate() {
+        let name = quota.name();
+        let before = quotas[..position].iter().filter(|other| other.name() == name).count();
+        if before == 0 {
+            names.push(Cow::Borrowed(name));
+            continue;
+        }
+        // A policy may be named `x-2`.
+        let mut candidates = (before + 1..).map(|number| Cow::Owned(format!("{name}-{number}")));
+        let is_free = |candidate: &Cow<'_, str>| {
+            !names.contains(candidate) && quotas.iter().all(|other| other.name() != candidate.as_ref())
+        };
+        names.extend(candidates.find(is_free));
+    }
+    names
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,5 +166,15 @@ mod tests {
             assert_eq!(limit(n), number(n));
             assert_eq!(reset(n), number(n));
         }
+    }
+
+    #[test]
+    fn unix_seconds_are_rounded_up() {
+        let rounded = |micros| unix_seconds(Timestamp::from_micros(micros));
+        let cases = [(0, 0), (1, 1), (9_999_999, 10), (10_000_000, 10), (10_000_001, 11)];
+        for (micros, expected) in cases {
+            assert_eq!(rounded(micros), expected, "{micros}");
+        }
+        assert_eq!(rounded(u64::MAX), 18_446_744_073_710);
     }
 }

@@ -1,0 +1,43 @@
+//! How an argument is written: what the reader of its value is given.
+
+use crate::kind::Kind;
+
+/// What an argument describes.
+pub(crate) enum Of {
+    /// A policy, whose builder has a setter of this name: with `policy = PATH` it is written there.
+    Policy,
+    /// A policy as well, written with the start of the builder or with another argument.
+    Part,
+    Limit,
+    Handler,
+}
+
+/// How an argument is written.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) of: Of,
+    pub(crate) example: &'static str,
+    /// Names of the same argument in other rate limiters, in lower case and without underscores.
+    pub(crate) aliases: &'static [&'static str],
+    /// Why `#[concurrency_limit]` does not have it.
+    pub(crate) rate_only: Option<&'static str>,
+}
+
+impl Row {
+    /// Whether the attribute has this argument.
+    pub(crate) fn is_of(&self, kind: Kind) -> bool {
+        kind == Kind::Rate || self.rate_only.is_none()
+    }
+
+    /// Whether `policy` replaces it.
+    pub(crate) fn is_of_policy(&self) -> bool {
+        matches!(self.of, Of::Policy | Of::Part)
+    }
+
+    /// The message about an argument that `#[concurrency_limit]` does not have.
+    pub(crate) fn unsuitable_message(&self) -> String {
+        let Self { name, rate_only, .. } = self;
+        let why = rate_only.unwrap_or_default();
+        format!("`{name}` is not for a concurrency limit: {why}")
+    }
+}
