@@ -223,10 +223,10 @@ Listening on http://{address}, store: {store}. Try:
   curl -i http://{address}/api/public
   for i in $(seq 11); do curl -s -o /dev/null -w '%{{http_code}} ' http://{address}/api/public; done; echo
   curl -i http://{address}/api/public
-  curl -i -H 'X-API-Key: alice-key' http://{address}/api/protected
-  curl -i -X POST http://{address}/api/login
-  curl -i http://{address}/api/user/7
-  curl -i http://{address}/api/status
+  curl -H 'X-API-Key: alice-key' http://{address}/api/protected
+  curl -X POST http://{address}/api/login
+  curl http://{address}/api/user/7
+  curl http://{address}/api/status
 "
     );
 }

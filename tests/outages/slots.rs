@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
-mod crash;
 mod processes;
 
 use std::time::{Duration, Instant};

@@ -156,5 +156,5 @@ fn the_page_shows_what_the_compiler_reports() {
         assert!(reports.iter().any(|(_, report)| plain(report) == section), "no case for {section:#?}");
         shown += 1;
     }
-    assert!(shown >= 20, "{shown}");
+    assert!(shown >= 6, "{shown}");
 }

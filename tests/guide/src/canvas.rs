@@ -10,7 +10,6 @@ pub(crate) type Drawn<'a> = DrawResult<(), SVGBackend<'a>>;
 /// Colours that are told apart without red and green, and on grey.
 pub(crate) const BLUE: RGBColor = RGBColor(0, 114, 178);
 pub(crate) const ORANGE: RGBColor = RGBColor(213, 94, 0);
-pub(crate) const GREEN: RGBColor = RGBColor(0, 158, 115);
 pub(crate) const GREY: RGBColor = RGBColor(120, 120, 120);
 
 /// The font of all texts, in pixels.

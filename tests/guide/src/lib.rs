@@ -7,24 +7,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-mod accuracy;
-mod calendar;
 mod canvas;
 mod capacity;
-mod course;
-pub mod html;
-mod lease;
 pub mod links;
-mod llms;
 pub mod messages;
 mod overview;
-mod page;
 mod run;
-mod slots;
 pub mod snippet;
 mod timeline;
 mod traffic;
-mod waiting;
 
 /// The folder of the repository.
 pub fn repository() -> PathBuf {
@@ -80,24 +71,12 @@ pub fn generated() -> BTreeMap<String, String> {
         picture(&run.name, timeline::draw(run));
     }
     picture("algorithms", overview::draw(&runs));
-    picture("calendar", calendar::draw());
-    picture("lease", lease::draw(&read("ratelimit-core/src/store/redis/lease/tests/picture.csv")));
-    let waiting = waiting::all();
-    picture("waiting", waiting::draw(&waiting));
-    picture("slots", slots::draw(&read("tests/outages/slots/crash.csv")));
-    let page = read("docs/accuracy.md");
-    for (name, table) in ["ordinary", "heavy"].into_iter().zip(accuracy::tables(&page)) {
-        picture(&format!("accuracy-{name}"), accuracy::draw(&table));
-    }
-    let choosing = page::with_generated(&read("docs/choosing.md"), "traffic", &run::table(&runs));
-    let choosing = page::with_generated(&choosing, "timeline", &run::timeline());
-    let choosing = page::with_generated(&choosing, "waiting", &waiting::table(&waiting));
+    let choosing = snippet::with_generated(&read("docs/choosing.md"), "traffic", &run::table(&runs));
     files.insert("docs/choosing.md".to_owned(), choosing);
-    let operating = page::with_generated(&read("docs/operating.md"), "capacity", &capacity::tables());
+    let operating = snippet::with_generated(&read("docs/operating.md"), "capacity", &capacity::table());
     files.insert("docs/operating.md".to_owned(), operating);
     for (page, folder) in [("docs/recipes.md", "recipes"), ("docs/migrating.md", "migrating")] {
         files.insert(page.to_owned(), snippet::with_snippets(&read(page), folder));
     }
-    files.insert("llms.txt".to_owned(), llms::text());
     files
 }

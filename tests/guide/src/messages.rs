@@ -1,4 +1,4 @@
-//! The messages in the source of the crates: what is logged, and the errors at the start.
+//! The lines of the log in the source of the crates.
 
 use std::fs;
 use std::path::Path;
@@ -32,49 +32,9 @@ pub fn logged() -> Vec<Logged> {
     logged
 }
 
-/// The text of each error that has one by `#[error(..)]`, or the longest part of it between two values.
-pub fn errors() -> Vec<String> {
-    let sources = sources();
-    let attributes = sources.iter().flat_map(|source| source.split("#[error(").skip(1));
-    let texts = attributes.filter_map(|attribute| literals(attribute).into_iter().next());
-    texts.map(|text| fixed(&text).to_owned()).filter(|text| text.len() > 12).collect()
-}
-
-/// Sources that put errors together from parts, and where they begin: each text from there on is part of an error.
-pub const ASSEMBLED: [(&str, &str); 5] = [
-    ("ratelimit-core/src/overrides", ""),
-    ("ratelimit-core/src/policy/error.rs", ""),
-    ("ratelimit-core/src/policy/window/grammar.rs", ""),
-    ("ratelimit-actix/src/handler/registry.rs", "struct DeclaredLimitsError"),
-    ("ratelimit-actix/src/openapi.rs", "struct UnclearOperationsError"),
-];
-
-/// The parts of the errors of a source of [`ASSEMBLED`]: whatever has words between the values of its literals.
-pub fn parts((source, begin): (&str, &str)) -> Vec<String> {
-    let mut sources = Vec::new();
-    collect(&repository().join(source), &mut sources);
-    let errors = sources.iter().filter_map(|source| source.find(begin).map(|place| &source[place..]));
-    let texts = errors.flat_map(|errors| literals(&without_attributes(errors)));
-    let parts = texts.flat_map(|text| fixed_parts(&text).map(str::to_owned).collect::<Vec<_>>());
-    parts.filter(|part| part.len() > 8 && part.contains(' ')).collect()
-}
-
-/// The texts with which a program ends that sets a limit up in a wrong way.
-pub fn panics() -> Vec<String> {
-    let mut sources = Vec::new();
-    collect(&repository().join("ratelimit-actix/src"), &mut sources);
-    let calls = sources.iter().flat_map(|source| source.split(" assert!(").skip(1));
-    calls.flat_map(literals).map(|text| fixed(&text).to_owned()).filter(|text| text.contains(' ')).collect()
-}
-
 /// The longest part of a text between two values.
 fn fixed(text: &str) -> &str {
-    fixed_parts(text).max_by_key(|part| part.len()).unwrap_or_default()
-}
-
-/// The parts of a text between its values.
-fn fixed_parts(text: &str) -> impl Iterator<Item = &str> {
-    text.split(['{', '}']).step_by(2).map(str::trim)
+    text.split(['{', '}']).step_by(2).map(str::trim).max_by_key(|part| part.len()).unwrap_or_default()
 }
 
 /// The source of the crates without their tests.
@@ -99,25 +59,6 @@ fn collect(path: &Path, sources: &mut Vec<String>) {
         let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
         sources.push(lines.collect::<Vec<_>>().join("\n").replace("'\"'", "' '"));
     }
-}
-
-/// A source without its attributes, whose texts no program prints.
-fn without_attributes(source: &str) -> String {
-    let mut parts = source.split("#[");
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let mut depth = 1;
-        let end = part.find(|sign| {
-            depth += match sign {
-                '[' => 1,
-                ']' => -1,
-                _ => 0,
-            };
-            depth == 0
-        });
-        text += end.map_or("", |end| &part[end + 1..]);
-    }
-    text
 }
 
 /// The string literals of the call whose arguments begin here, with lines joined.
@@ -153,16 +94,11 @@ fn literals(call: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{fixed, literals, without_attributes};
+    use super::{fixed, literals};
 
     #[test]
     fn the_literals_of_a_call_end_with_it() {
         assert_eq!(literals("a = %f(\"x\"), \"b \\\n   c\\\"d\"); g(\"e\")"), ["x", "b c\"d"]);
-    }
-
-    #[test]
-    fn attributes_have_no_texts_for_readers() {
-        assert_eq!(without_attributes("a #[must_use = \"b [c]\"] d #[e] f"), "a  d  f");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use ratelimit_core::store::toolkit::{Operation, State};
-use ratelimit_core::{Algorithm, Decision, Policy, PolicyBuilder, Timestamp};
+use ratelimit_core::{Algorithm, Policy, PolicyBuilder, Timestamp};
 
 use crate::traffic::{LENGTH, START, requests};
 
@@ -108,46 +108,6 @@ pub(crate) fn table(runs: &[Run]) -> String {
         _ = writeln!(table, "| `{}` | {passed} of {all} | {} |", run.arguments, run.most());
     }
     table
-}
-
-/// Seconds after a full minute at which the requests of the small timeline come.
-const SECONDS: [u64; 10] = [50, 52, 54, 56, 62, 64, 70, 80, 105, 112];
-
-/// The table of the small timeline: four units in 60 s, and what each algorithm answers to each request.
-pub(crate) fn timeline() -> String {
-    let (mut head, mut columns) = ("| request at |".to_owned(), Vec::new());
-    for &algorithm in Algorithm::ALL {
-        let builder = Policy::builder("timeline").algorithm(algorithm).max(4).window(WINDOW);
-        _ = write!(head, " `{algorithm}` |");
-        columns.push(answers(&builder.build()));
-        if let Ok(finer) = builder.sub_windows(6).try_build() {
-            head += " the same, `sub_windows = 6` |";
-            columns.push(answers(&finer));
-        }
-    }
-    let mut table = format!("{head}\n|{}\n", "---|".repeat(columns.len() + 1));
-    for (row, second) in SECONDS.iter().enumerate() {
-        _ = write!(table, "| {second} |");
-        for column in &columns {
-            _ = write!(table, " {} |", column[row]);
-        }
-        table += "\n";
-    }
-    table
-}
-
-fn answers(policy: &Policy) -> Vec<String> {
-    let mut state = State::new(policy);
-    let answer = |second: &u64| {
-        let outcome = state.decide(policy, 1, instant(second * 1_000), Operation::Check);
-        match outcome.decision() {
-            Decision::Allowed => format!("{} left", outcome.remaining()),
-            // One microsecond, by which an entry that is exactly one window old still counts, is not shown.
-            Decision::Denied { retry_after: Some(wait) } => format!("wait {} s", wait.as_secs()),
-            _ => "never".to_owned(),
-        }
-    };
-    SECONDS.iter().map(answer).collect()
 }
 
 #[cfg(test)]

@@ -11,8 +11,6 @@
 mod actix_extensible_rate_limit;
 mod actix_governor;
 mod actix_limitation;
-mod spring;
-mod tower_governor;
 
 use actix_web::dev::{Service, ServiceResponse};
 use actix_web::{Error, body::MessageBody};

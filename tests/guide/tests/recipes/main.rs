@@ -20,23 +20,11 @@ async fn on_both_stores(test: impl AsyncFn(RateLimiter)) {
 mod api_keys;
 mod budget;
 mod bytes;
-mod client;
-mod export;
-mod fake_clock;
-mod graphql;
-mod jobs;
 mod login;
 mod login_form;
 mod mcp;
-mod money;
-mod outgoing;
-mod own_networks;
-mod plans;
 mod proxies;
-mod report;
 mod streams;
-mod tenants;
-mod tokens;
 #[cfg(target_os = "linux")]
 mod vanished;
 mod websocket;

@@ -2,7 +2,6 @@
 //! their answers.
 
 mod calls;
-mod picture;
 mod properties;
 mod simulation;
 mod vectors;

@@ -74,8 +74,6 @@ pub(super) struct Scenario {
     pub(super) loads: Vec<u64>,
     /// Longest phase of one load.
     pub(super) longest_phase: u64,
-    /// Ends of phases and their loads, in place of random ones. Then requests come at equal distances.
-    pub(super) phases: Vec<(u64, u64)>,
     pub(super) until: u64,
     /// Bounds of one way of a round trip.
     pub(super) way: (u64, u64),
@@ -111,7 +109,6 @@ impl Scenario {
             interval: 100_000,
             loads: vec![2, 30, 100, 300],
             longest_phase: 600_000,
-            phases: Vec::new(),
             until: 3 * SECOND / 2,
             way: (100, 3_000),
             largest_cost: 1,
@@ -152,20 +149,6 @@ pub(super) struct Report {
     /// Retries at the told wait that would have failed, of all that were looked at.
     pub(super) broken_waits: (u64, u64),
     pub(super) first_fault: String,
-    /// The numbers so far, at each look of the first process for units that it does not use.
-    pub(super) moments: Vec<Moment>,
-}
-
-/// A moment of a run, for a picture.
-#[derive(Debug)]
-pub(super) struct Moment {
-    pub(super) time: u64,
-    pub(super) admitted: u64,
-    pub(super) local: u64,
-    pub(super) denied: u64,
-    pub(super) calls: u64,
-    /// Units that all processes hold.
-    pub(super) held: u64,
 }
 
 /// A request that waits for an answer: the counts in which it is charged, and its cost.
@@ -384,18 +367,14 @@ impl Simulation {
         let (process, random) = (&mut self.processes[number], &mut self.arrivals[number]);
         let policy = &self.s.policies[0];
         let mut time = self.now;
-        if let Some(&(_, load)) = self.s.phases.iter().find(|(end, _)| time < *end) {
-            process.load = load;
-        } else if time >= process.phase_ends {
+        if time >= process.phase_ends {
             process.load = self.s.loads[usize::try_from(random.below(self.s.loads.len() as u64)).unwrap()];
             process.phase_ends = time + 20_000 + random.below(self.s.longest_phase);
         }
         #[allow(clippy::cast_precision_loss, reason = "a mean")]
         let mean = (policy.window_us() * self.s.processes * 100 * (self.s.largest_cost + 1)) as f64
             / (2 * policy.max() * process.load) as f64;
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a distance")]
-        let distance = if self.s.phases.is_empty() { random.span(mean) } else { mean as u64 };
-        time += distance;
+        time += random.span(mean);
         if time < self.s.until {
             self.push(time, Event::Request(number));
         }
@@ -662,11 +641,6 @@ impl Simulation {
     }
 
     fn sweep(&mut self, number: usize) {
-        if number == 0 {
-            let (time, held) = (self.now, self.usable(0));
-            let Report { admitted, local, denied, calls, .. } = self.report;
-            self.report.moments.push(Moment { time, admitted, local, denied, calls, held });
-        }
         let local = self.local(number);
         let process = &mut self.processes[number];
         let mut effects = Effects::default();
