@@ -112,6 +112,17 @@ tests::on_both_stores! {
         assert!(store.check(&policy, "a").is_allowed());
     }
 
+    fn a_count_that_has_ended_ends_under_another_day_as_well(store: &Timed) {
+        // Both days would be windows of one count, had the first not ended. Nothing expires: the state alone tells.
+        let [first, tenth] = [1, 10].map(|day| policy(Calendar::month(day), 1));
+        store.set(micros("2026-01-20T00:00:00Z"));
+        assert!(store.check(&first, "a").is_allowed() && !store.check(&tenth, "a").is_allowed());
+        store.set(micros("2026-02-12T00:00:00Z"));
+        assert!(store.check(&first, "a").is_allowed());
+        store.set(micros("2026-03-02T00:00:00Z"));
+        assert!(store.check(&tenth, "a").is_allowed());
+    }
+
     fn processes_whose_zone_data_differ_by_an_hour_admit_no_window_twice(store: &Timed) {
         // Zone and anchor are no part of the key, so another zone stands for other data.
         let processes = ["Europe/London", "Europe/Berlin"].map(|zone| policy(Calendar::day().in_zone(zone), 10));

@@ -132,6 +132,9 @@ async fn a_debt_of_more_than_a_year_is_no_state() {
         let answer = limiter.check(&bucket, "a").await;
         let is_corrupt = matches!(answer, Err(StoreError::CorruptState { .. }));
         assert_eq!(is_corrupt, !is_state, "{tat} and {thirds} thirds: {answer:?}");
+        // A corrupt key gets a life, in which it is lost.
+        let lives: i64 = server.raw().await.pttl(&key).await.unwrap();
+        assert!(is_state || lives > 0, "{tat} and {thirds} thirds: lives {lives} ms");
     }
 }
 
