@@ -7,7 +7,7 @@ pub(crate) mod global;
 mod in_force;
 #[cfg(feature = "overrides")]
 mod overridden;
-mod reset;
+mod refund;
 mod settle;
 mod slots;
 #[cfg(test)]
@@ -27,7 +27,6 @@ use crate::check::{Check, MAX_GROUP};
 use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::{Mode, Policy};
-use crate::reservation::Reservation;
 
 /// Decides whether requests pass. Cheap to clone; clones share their counts.
 ///
@@ -411,37 +410,6 @@ impl RateLimiter {
     /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
     pub fn peek_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
         self.decide(group, || Operation::Peek)
-    }
-
-    /// Refunds the charges of a decision, as far as they still count.
-    ///
-    /// A refund never touches units of a later window, and never raises what remains above the full quota. See
-    /// [`GroupOutcome::reservation`]. Charges of a bucket in which requests have [waited](Self::wait) are not refunded.
-    ///
-    /// # Errors
-    ///
-    /// A [`StoreError`] if the store cannot be reached in time; it is then unknown whether the units were refunded. A warning
-    /// is logged, at most once per second.
-    ///
-    /// **Warning:** do not retry a refund. The first one may still take effect, and a second one would then refund the units
-    /// of other requests.
-    pub async fn refund(&self, mut reservation: Reservation<'_>) -> Result<(), StoreError> {
-        reservation.retain(|charge| !self.inner.may_have_turns(charge.check().policy()));
-        if reservation.is_degraded() {
-            self.inner.fallback.refund(&reservation);
-            return Ok(());
-        }
-        let result = match &self.inner.store {
-            Backend::Memory(store) => {
-                store.refund_all(&reservation);
-                Ok(())
-            }
-            Backend::Dyn(store) => store.refund(&reservation, self.deadline).await,
-        };
-        if let Err(error) = &result {
-            self.inner.fallback.outage.log_failed_refund(error);
-        }
-        result
     }
 }
 

@@ -12,6 +12,7 @@ use super::*;
 use crate::clock::{FakeClock, Timestamp};
 use crate::error::SettleError;
 use crate::policy::{Algorithm, OnError, Parameter, PolicyBuilder};
+use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
 use crate::store::{Deadline, Store};
 

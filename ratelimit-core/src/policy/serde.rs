@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(listed, fields, "serde.md");
         let values = |field: &str| {
             let row = rows.iter().find(|(fields, _)| *fields == format!("`{field}`"));
-            row.map(|(_, value)| *value).unwrap_or_else(|| panic!("serde.md has no row of `{field}`"))
+            row.map_or_else(|| panic!("serde.md has no row of `{field}`"), |(_, value)| *value)
         };
         for (field, names) in [
             ("algorithm", Algorithm::EVERY.iter().map(|value| value.as_str()).collect::<Vec<_>>()),

@@ -1,12 +1,44 @@
-//! Forgetting what is counted for callers.
+//! Giving back what was charged, and forgetting what is counted for callers.
 
-use super::RateLimiter;
-use super::validate_size;
+use super::backend::Backend;
+use super::{RateLimiter, validate_size};
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::policy::Policy;
+use crate::reservation::Reservation;
 
 impl RateLimiter {
+    /// Refunds the charges of a decision, as far as they still count.
+    ///
+    /// A refund never touches units of a later window, and never raises what remains above the full quota. See
+    /// [`GroupOutcome::reservation`]. Charges of a bucket in which requests have [waited](Self::wait) are not refunded.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] if the store cannot be reached in time; it is then unknown whether the units were refunded. A warning
+    /// is logged, at most once per second.
+    ///
+    /// **Warning:** do not retry a refund. The first one may still take effect, and a second one would then refund the units
+    /// of other requests.
+    pub async fn refund(&self, mut reservation: Reservation<'_>) -> Result<(), StoreError> {
+        reservation.retain(|charge| !self.inner.may_have_turns(charge.check().policy()));
+        if reservation.is_degraded() {
+            self.inner.fallback.refund(&reservation);
+            return Ok(());
+        }
+        let result = match &self.inner.store {
+            Backend::Memory(store) => {
+                store.refund_all(&reservation);
+                Ok(())
+            }
+            Backend::Dyn(store) => store.refund(&reservation, self.deadline).await,
+        };
+        if let Err(error) = &result {
+            self.inner.fallback.outage.log_failed_refund(error);
+        }
+        result
+    }
+
     /// Drops the state of one caller under one policy, in the store and in the fallback of this process.
     ///
     /// # Errors

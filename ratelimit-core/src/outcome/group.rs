@@ -1,0 +1,203 @@
+//! Outcomes of groups: whether all limits admit the request, and the outcome of each.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::{Decision, Outcome, Verdict};
+use crate::clock::Timestamp;
+use crate::slots::Slots;
+
+/// Outcome of a decision about a group of limits: all are charged, or none is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a denial that is not handled limits nothing"]
+pub struct GroupOutcome {
+    at: Timestamp,
+    allowed: bool,
+    degraded: bool,
+    outcomes: SmallVec<[Outcome; 2]>,
+    slots: Slots,
+}
+
+impl GroupOutcome {
+    /// Creates the outcome of a group, with one [`Outcome`] per check in their order. Sets their instant to `at`.
+    ///
+    /// The group is admitted if every limit admits it. It was decided without the store if an outcome [was](Outcome::is_degraded).
+    pub fn new(at: Timestamp, outcomes: impl IntoIterator<Item = Outcome>) -> Self {
+        Self { at, ..Self::decided_apart(outcomes.into_iter().map(|outcome| outcome.decided_at(at))) }
+    }
+
+    /// As [`new`](Self::new), for limits that were decided at different instants, such as those of several nodes. Each keeps its
+    /// own, and the latest is that of the group.
+    pub(crate) fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> Self {
+        let outcomes: SmallVec<[Outcome; 2]> = outcomes.into_iter().collect();
+        let at = outcomes.iter().map(Outcome::at).max().unwrap_or_default();
+        let (allowed, degraded) =
+            (outcomes.iter().all(Outcome::is_allowed), outcomes.iter().any(Outcome::is_degraded));
+        Self { at, allowed, degraded, outcomes, slots: Slots::default() }
+    }
+
+    /// The outcome of a group that is known to be admitted or denied.
+    pub(crate) fn decided(at: Timestamp, allowed: bool, mut outcomes: SmallVec<[Outcome; 2]>) -> Self {
+        for outcome in &mut outcomes {
+            outcome.at = at;
+        }
+        Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }
+    }
+
+    /// The outcome of a group of one.
+    pub(crate) fn from_one(outcome: Outcome) -> Self {
+        let (at, allowed) = (outcome.at, outcome.is_allowed());
+        let mut outcomes = SmallVec::new();
+        outcomes.push(outcome);
+        Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }
+    }
+
+    /// Changes what is told about each limit; the group is admitted if every one is. `change` gets the limit's place.
+    pub(crate) fn map(mut self, change: impl Fn(usize, Outcome) -> Outcome) -> Self {
+        for (index, outcome) in self.outcomes.iter_mut().enumerate() {
+            *outcome = change(index, outcome.clone());
+        }
+        self.allowed = self.outcomes.iter().all(Outcome::is_allowed);
+        self
+    }
+
+    /// Replaces what is told about the limits of a group that is admitted or denied all the same.
+    pub(crate) fn with_outcomes(mut self, outcomes: SmallVec<[Outcome; 2]>) -> Self {
+        self.outcomes = Self::decided(self.at, self.allowed, outcomes).outcomes;
+        self
+    }
+
+    /// Adds slots that the group holds.
+    pub(crate) fn with_slots(mut self, slots: Slots) -> Self {
+        self.slots = std::mem::take(&mut self.slots).and(slots);
+        self
+    }
+
+    /// The slots that the group holds.
+    pub(crate) const fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// Takes the slots of [concurrency limits](crate::Policy::concurrency) that the group holds. They are freed when what this
+    /// returns is dropped; without this call, when the outcome is. Empty for a group that was denied, or has no such limit.
+    pub fn take_slots(&mut self) -> Slots {
+        std::mem::take(&mut self.slots)
+    }
+
+    /// Marks the limits at these indices as charged to an overflow count.
+    pub(crate) fn overflowed(mut self, is_overflowed: impl Fn(usize) -> bool) -> Self {
+        for (index, outcome) in self.outcomes.iter_mut().enumerate() {
+            outcome.mark_if(is_overflowed(index), Outcome::OVERFLOWED);
+        }
+        self
+    }
+
+    /// Marks the outcome as decided without the store.
+    pub(crate) fn degraded(mut self) -> Self {
+        self.degraded = true;
+        for outcome in &mut self.outcomes {
+            outcome.mark_if(true, Outcome::DEGRADED);
+        }
+        self
+    }
+
+    /// This denial as seen at `now`: all waits shortened by the time since `received_at`, by the same clock.
+    #[cfg(feature = "redis")]
+    pub(crate) fn aged(mut self, received_at: Timestamp, now: Timestamp) -> Self {
+        let elapsed = now.as_micros().saturating_sub(received_at.as_micros());
+        self.at = Timestamp::from_micros(self.at.as_micros() + elapsed);
+        for outcome in &mut self.outcomes {
+            outcome.at = self.at;
+            outcome.reset_after_us = outcome.reset_after_us.saturating_sub(elapsed);
+            if outcome.next_unit_after_us != Outcome::UNKNOWN_WAIT {
+                outcome.next_unit_after_us = outcome.next_unit_after_us.saturating_sub(elapsed);
+            }
+            if let Verdict::RetryAfterMicros(wait) = &mut outcome.verdict {
+                *wait = wait.saturating_sub(elapsed);
+            }
+        }
+        self
+    }
+
+    /// Joins the outcomes of parts of a group of `size` limits; each part comes with the indices of its limits.
+    pub(crate) fn join<'p>(
+        size: usize,
+        allowed: bool,
+        parts: impl Iterator<Item = (&'p [usize], &'p Self)>,
+    ) -> Self {
+        let nothing = Outcome::new(0, Decision::Allowed);
+        let mut outcomes = SmallVec::from_elem(nothing, size);
+        let (mut at, mut slots) = (Timestamp::default(), Slots::default());
+        for (indices, part) in parts {
+            at = at.max(part.at);
+            slots = slots.and(part.slots.clone());
+            for (index, outcome) in indices.iter().zip(&part.outcomes) {
+                outcomes[*index] = outcome.clone();
+            }
+        }
+        Self { at, allowed, degraded: false, outcomes, slots }
+    }
+
+    /// Whether the limits' [failure policies](crate::policy::OnError) decided, during an outage of the store.
+    pub const fn is_degraded(&self) -> bool {
+        self.degraded
+    }
+
+    /// Whether every limit admitted the group, so that all were charged.
+    pub const fn is_allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// Instant of the decision, by the store's clock.
+    pub const fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// Outcomes of the limits, in the order of the checks.
+    pub fn outcomes(&self) -> &[Outcome] {
+        &self.outcomes
+    }
+
+    /// The outcomes of enforced limits, with their indices.
+    pub(crate) fn enforced(&self) -> impl DoubleEndedIterator<Item = (usize, &Outcome)> {
+        self.outcomes.iter().enumerate().filter(|(_, outcome)| !outcome.is_shadow())
+    }
+
+    /// The only outcome, if it is a group of one.
+    pub(crate) fn into_only(mut self) -> Option<Outcome> {
+        if self.outcomes.len() == 1 { self.outcomes.pop() } else { None }
+    }
+
+    /// Smallest wait after which the whole group passes, if no other request is charged meanwhile: the longest wait of the
+    /// violated limits. If a concurrency limit is [busy](Outcome::is_busy) as well, the group certainly does not pass before.
+    ///
+    /// `None` if the group passed, if the cost exceeds one of its limits, and if [only slots are missing](Self::is_busy):
+    /// [`is_allowed`](Self::is_allowed) and `is_busy` tell these apart.
+    pub fn retry_after(&self) -> Option<Duration> {
+        if self.violated().any(|outcome| outcome.verdict == Verdict::Never) {
+            return None;
+        }
+        self.violated().filter_map(Outcome::retry_after).max()
+    }
+
+    /// Whether the group was denied and only slots of [concurrency limits](crate::Policy::concurrency) are missing: no process knows
+    /// when it passes.
+    pub fn is_busy(&self) -> bool {
+        !self.allowed && self.violated().all(Outcome::is_busy)
+    }
+
+    fn violated(&self) -> impl Iterator<Item = &Outcome> {
+        self.enforced().map(|(_, outcome)| outcome).filter(|outcome| !outcome.fits())
+    }
+
+    /// Index of the limit that matters most to a client: the violated one with the longest wait, otherwise the one with the
+    /// least remaining, and among equals the one that is [available](Outcome::available_after) later. Shadow limits do not
+    /// concern a client. `None` for a group without enforced limits.
+    pub fn tightest(&self) -> Option<usize> {
+        let rank =
+            |outcome: &Outcome| (outcome.verdict, u64::MAX - outcome.remaining, outcome.available_after());
+        // `max_by_key` takes the last of equals; reversed, the limit that was written first.
+        self.enforced().rev().max_by_key(|(_, outcome)| rank(outcome)).map(|(index, _)| index)
+    }
+}
