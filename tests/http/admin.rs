@@ -14,6 +14,7 @@ use actix_web::http::header::{ACCEPT, CONTENT_TYPE};
 use actix_web::test::TestRequest;
 use actix_web::{App, Error, HttpRequest, get, web};
 use ratelimit_actix::core::Mode;
+use ratelimit_actix::core::overrides::Field;
 use ratelimit_actix::{
     Algorithm, MemoryStore, OnError, Policy, RateLimitConfig, RateLimitMiddleware, RateLimiter, admin,
     rate_limit,
@@ -101,6 +102,23 @@ where
     let token = send(app, operator("/_limits/token")).await.body;
     let fields: Vec<_> = fields.iter().copied().chain([("token", &*token)]).collect();
     send(app, operator(path).method(Method::POST).set_form(fields)).await
+}
+
+/// A field that the page forgot would be in force unseen.
+#[actix_web::test]
+async fn every_field_that_overrides_may_set_is_shown() {
+    let limiter = limiter();
+    let app = app!(limiter);
+    let limits = get_json(&app, "/_limits/limits.json").await;
+    let script = send(&app, operator("/_limits/page.js")).await.body;
+    for field in Field::ALL {
+        let names = [field.as_str().to_owned(), format!("{}_us", field.as_str())];
+        let [in_json, in_script] = [
+            names.iter().any(|name| limits[0]["numbers"][0].get(name).is_some()),
+            names.iter().any(|name| script.contains(name)),
+        ];
+        assert!(in_json && in_script, "{}: {in_json}, {in_script}", field.as_str());
+    }
 }
 
 fn of<'a>(limits: &'a Value, name: &str) -> &'a Value {

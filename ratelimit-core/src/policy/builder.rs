@@ -48,6 +48,8 @@ impl Policy {
             (None, _) => Lease::Unset,
         };
         PolicyBuilder {
+            key: "key",
+            name: None,
             algorithm: self.algorithm,
             max: self.max,
             window: self.rate_window(),
@@ -58,7 +60,6 @@ impl Policy {
             block: self.block(),
             mode: self.mode,
             lease,
-            ..Self::builder("key")
         }
     }
 
