@@ -47,7 +47,7 @@ fn every_algorithm_is_a_row_of_the_attribute() {
 const PLACES: [(&str, &str, usize); 9] = [
     ("README.md", "| `NAME` |", 1),
     ("docs/reference.md", "`\"NAME\"`", 1),
-    ("docs/choosing.md", "| `NAME` |", 3),
+    ("docs/choosing.md", "| `NAME` |", 1),
     ("examples/README.md", "`NAME`", 1),
     ("ratelimit-core/lua/README.md", "`NAME.lua`", 1),
     ("ratelimit-core/src/policy/algorithm.rs", "= \"NAME\"", 1),

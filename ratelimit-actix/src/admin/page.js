@@ -165,7 +165,7 @@ function showStore({ kind, is_ready: isReady, is_out: isOut, uptime, callers, fa
   const state = isOut ? "ready; a call failed lately, and limits follow their failure policies then" : "ready";
   const terms = [
     ["Kind", kind],
-    ["State", isReady ? state : "not connected: limits follow their failure policies"],
+    ["State", isReady ? state : make("strong", {}, "not connected: limits follow their failure policies")],
     ...(callers === null ? [] : [["Callers in memory", callers]]),
     ["Callers counted in an outage", `${fallback} in this process`],
     ...(connection === null ? [] : connectionTerms(connection)),
