@@ -19,7 +19,6 @@ use super::step::Step;
 #[cfg(feature = "redis")]
 use super::step::{Encoded, Reader};
 #[cfg(feature = "redis")]
-#[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::Policy;
 

@@ -37,7 +37,6 @@ use super::numbers::{U40, mul_div};
 use super::step::Encoded;
 use super::step::{Reader, Step, Writer};
 #[cfg(feature = "redis")]
-#[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::Policy;
 

@@ -31,7 +31,6 @@ use std::collections::VecDeque;
 use super::step::Encoded;
 use super::step::{Reader, Step, Writer};
 #[cfg(feature = "redis")]
-#[cfg(feature = "redis")]
 use crate::policy::Algorithm;
 use crate::policy::{MAX_UNITS, Policy};
 
