@@ -143,6 +143,19 @@ fn a_group_is_busy_if_only_slots_are_missing() {
     assert!(!held.is_busy());
 }
 
+#[test]
+fn a_group_that_its_rate_denies_frees_no_slot_of_others() {
+    for limiter in [limiter(&clock(), 1000), custom(false)] {
+        let rate = Policy::new("rate", 1, MINUTE);
+        let held = block_on(limiter.acquire(&TWO, "a")).unwrap();
+        assert!(block_on(limiter.check(&rate, "a")).unwrap().is_allowed());
+        let group = [Check::new(&TWO, "a"), Check::new(&rate, "a")];
+        assert!(!block_on(limiter.check_all(&group)).unwrap().is_allowed());
+        assert_eq!(block_on(limiter.peek(&TWO, "a")).unwrap().remaining(), 1);
+        drop(held);
+    }
+}
+
 /// A full table, and a reset, drop no slots that are held.
 #[test]
 fn slots_that_are_held_are_neither_evicted_nor_reset_in_memory() {
