@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use futures_util::poll;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{Algorithm, Check, Policy, RateLimiter, RedisStore, RedisStoreBuilder};
 use tempfile::TempDir;
@@ -354,12 +356,17 @@ impl Server {
         RedisStore::builder(&self.url()).deadline(Duration::from_secs(10)).clock(clock.clone())
     }
 
-    /// Awaits requests that share calls. The server pauses meanwhile: if it replied at once, each could have a call of its own
-    /// on a busy machine.
+    /// Awaits requests that share calls. The server stands still until all are sent or queued: if it replied at once, each could
+    /// have a call of its own.
     pub async fn join_in_batches<F: Future>(&self, requests: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-        let pause = redis::cmd("CLIENT").arg("PAUSE").arg(50).to_owned();
-        let _: () = pause.query_async(&mut self.raw().await).await.unwrap();
-        join_all(requests).await
+        self.signal("STOP");
+        let mut all = join_all(requests);
+        let sent = poll!(&mut all);
+        self.signal("CONT");
+        match sent {
+            Poll::Ready(outputs) => outputs,
+            Poll::Pending => all.await,
+        }
     }
 
     /// A number from the server's `INFO`.
