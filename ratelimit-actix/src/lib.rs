@@ -25,7 +25,7 @@
 //!
 //! Send eleven requests within one clock minute: the eleventh gets 429. [`rate_limit`](macro@rate_limit) documents the arguments
 //! of the attribute, [`Algorithm`] the guarantees of the algorithms. The [guide] has recipes, and the meaning of every
-//! message.
+//! line of the log.
 //!
 //! # Which limiter counts
 //!

@@ -175,6 +175,7 @@ fn the_page_shows_the_figures_of_the_metrics_within_a_second() {
         assert!(seen.len() > 5, "{seen:?}");
         // The page asks each second, and an answer takes its time.
         let behind = Duration::from_secs(1) + noise.slack();
+        println!("compared with the metrics of {behind:?} before");
         for (asked, admitted, denied) in seen {
             let earlier = samples.iter().rev().find(|(at, _)| asked.duration_since(*at) > behind);
             let is_behind = |(_, then): &(Instant, HashMap<String, u64>)| {

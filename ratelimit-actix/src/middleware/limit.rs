@@ -80,7 +80,7 @@ impl Limit {
     ///
     /// Only verified data may tell callers apart. If the function reads an unverified header field, such as an API key, a client
     /// starts a new count with every request. [`caller::principal_or_ip`](crate::caller::principal_or_ip) counts verified
-    /// accounts, and addresses without one. For path parameters use [`caller::path_param`](crate::caller::client_ip).
+    /// accounts, and addresses without one. For path parameters use [`caller::path_param`](crate::caller::path_param).
     pub fn by<K: IntoCaller>(mut self, caller: impl Fn(&HttpRequest) -> K + Send + Sync + 'static) -> Self {
         self.by = By::Function(Arc::new(move |req| caller(req).into_caller()));
         self

@@ -10,7 +10,7 @@ pub(crate) use self::values::{number, retry_after, retry_after_seconds, unique_n
 use self::values::{push_parameter, seconds, unix_seconds, window_seconds};
 use crate::quotas::{Quota, tightest};
 
-// Constants are copied without a call, statics are cloned.
+// Constants are copied without a call, where they are written; statics are cloned, and are for `field_names`.
 
 /// `X-RateLimit-*`: sent by most services and defined by no document, hence the two meanings of `Reset`.
 const LEGACY: [HeaderName; 3] = [

@@ -1,5 +1,5 @@
-//! Riders: leases, slots and turns, which take part in the calls of requests. What sends and decides knows none of them: it asks
-//! here what the process may decide, carries what riders add to a call, and says when a connection is made or gone.
+//! Riders: leases, slots and turns, which take part in the calls of requests. What sends knows none of them: it carries
+//! what riders add to a call, and says when a connection is made or gone. `group_client` asks here what the process may decide.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,17 +91,17 @@ impl Riders {
         self.held.take_give_backs(encoder, is_cluster)
     }
 
-    /// There is a new connection to a node, or none, or the node has rejected a call because a hash slot has moved.
+    /// Voids the leases of a node: there is a new connection to it, or none, or it has rejected a call because a hash slot has moved.
     pub(super) fn renew(&self, node: NodeId) {
         self.held.lanes.renew(node.index());
     }
 
-    /// Before the first call on a new connection of the store: its server may be another, or have lost its data.
+    /// Voids all leases before the first call on a new connection: its server may be another, or have lost its data.
     pub(super) fn renew_all(&self) {
         self.held.lanes.renew_all();
     }
 
-    /// Such a connection serves.
+    /// A new connection serves: tells all slots again.
     pub(super) fn note_connected(&self) {
         self.slots.tell_all_again();
     }

@@ -77,7 +77,7 @@ impl Lanes {
         Some(ConnectionId { lane: u16::try_from(lane).ok()?, generation })
     }
 
-    /// Voids all leases of a lane: there is a new connection, or the node has rejected a call because a slot has moved.
+    /// Voids all leases of a lane: there is a new connection, or the node has rejected a call because a hash slot has moved.
     pub(in crate::store::redis) fn renew(&self, lane: usize) {
         if let Some(lane) = self.lanes.get(lane) {
             let mut reading = lane.reading.lock();
