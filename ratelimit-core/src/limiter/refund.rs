@@ -11,7 +11,7 @@ impl RateLimiter {
     /// Refunds the charges of a decision, as far as they still count.
     ///
     /// A refund never touches units of a later window, and never raises what remains above the full quota. See
-    /// [`GroupOutcome::reservation`]. Charges of a bucket in which requests have [waited](Self::wait) are not refunded.
+    /// [`GroupOutcome::reservation`](crate::GroupOutcome::reservation). Charges of a bucket in which requests have [waited](Self::wait) are not refunded.
     ///
     /// # Errors
     ///

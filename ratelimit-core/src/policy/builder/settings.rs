@@ -64,7 +64,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// Sets the length of the window, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds. By default 60 s.
+    /// Sets the length of the window, from [`MIN_WINDOW`](crate::policy::MIN_WINDOW) to [`MAX_WINDOW`](crate::policy::MAX_WINDOW), in whole microseconds. By default 60 s.
     ///
     /// Another window starts new counts. [`Window`](crate::policy::Window) reads a text such as `"1h30m"`. The feature `serde` writes
     /// only windows in whole milliseconds.
@@ -107,7 +107,7 @@ impl PolicyBuilder {
     /// Sets the units that a full token bucket holds, from 1 to [`MAX_UNITS`](crate::policy::MAX_UNITS); by default `max`. They can pass at one instant.
     ///
     /// Only for [`Algorithm::TokenBucket`]. The time to refill a full bucket, `burst * window / max`, is at most
-    /// [`MAX_WINDOW`].
+    /// [`MAX_WINDOW`](crate::policy::MAX_WINDOW).
     pub const fn burst(mut self, burst: u64) -> Self {
         self.burst = Some(burst);
         self
@@ -131,7 +131,7 @@ impl PolicyBuilder {
     /// available.
     ///
     /// At least the window, and for a token bucket at least the time to refill a full bucket, so that nothing that was counted
-    /// outlives the block. At most [`MAX_WINDOW`], in whole microseconds. See [`Policy::block`] for the details.
+    /// outlives the block. At most [`MAX_WINDOW`](crate::policy::MAX_WINDOW), in whole microseconds. See [`Policy::block`] for the details.
     pub const fn block(mut self, block: Duration) -> Self {
         self.block = Some(block);
         self
