@@ -11,8 +11,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -140,44 +139,6 @@ tests::on_both_stores! {
         for policy in every_algorithm("tasks", 1_000) {
             assert_eq!(passed(&store.limiter, &policy, 25, 1), 1_000, "{}", policy.algorithm());
             assert_eq!(store.peek(&policy, "a").remaining(), 0);
-        }
-    }
-
-    fn no_request_is_admitted_after_a_block_has_begun(store: &Timed) {
-        for policy in every_algorithm("blocks", 500) {
-            let policy = Policy::builder("blocks")
-                .algorithm(policy.algorithm())
-                .max(500)
-                .window(DAY)
-                .block(2 * DAY)
-                .build();
-            let begun = Arc::new(AtomicBool::new(false));
-            let passed = race(|task| {
-                let (limiter, policy, begun) = (store.limiter.clone(), policy.clone(), Arc::clone(&begun));
-                async move {
-                    let mut passed = 0;
-                    for _ in 0..40 {
-                        let had_begun = begun.load(Ordering::SeqCst);
-                        let group = [Check::new(&policy, "a")];
-                        let outcome = limiter.check_all(&group).await.unwrap();
-                        assert!(!(outcome.is_allowed() && had_begun), "admitted after the block");
-                        match outcome.reservation(&group) {
-                            // Every fourth task gives back what it took, also during the block.
-                            Some(reservation) if task % 4 == 0 => limiter.refund(reservation).await.unwrap(),
-                            Some(_) => passed += 1,
-                            None => {
-                                assert_eq!(outcome.retry_after(), Some(2 * DAY));
-                                begun.store(true, Ordering::SeqCst);
-                            }
-                        }
-                    }
-                    passed
-                }
-            });
-            let passed = passed.into_iter().sum::<u64>();
-            assert!(passed <= 500 && begun.load(Ordering::SeqCst), "{passed} of {}", policy.algorithm());
-            assert_eq!(store.peek(&policy, "a").retry_after(), Some(2 * DAY));
-            store.run(store.limiter.reset(&policy, "a")).unwrap();
         }
     }
 

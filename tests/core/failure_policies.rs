@@ -21,20 +21,6 @@ fn one_of_four() -> RateLimiter {
 }
 
 #[tokio::test]
-async fn a_process_admits_its_share_of_the_limit_and_reports_the_whole() {
-    for &algorithm in Algorithm::ALL {
-        let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
-        for left in [2, 1, 0] {
-            let outcome = limiter.check(&ten, "a").await.unwrap();
-            assert_eq!((outcome.is_allowed(), outcome.remaining()), (true, left), "{algorithm}");
-            assert_eq!((outcome.limit(), outcome.is_degraded()), (10, true), "{algorithm}");
-        }
-        let denied = limiter.check(&ten, "a").await.unwrap();
-        assert_eq!((denied.is_allowed(), denied.limit()), (false, 10), "{algorithm}");
-    }
-}
-
-#[tokio::test]
 async fn a_burst_is_divided_among_processes() {
     let limiter = one_of_four();
     let bucket = Policy::builder("p").algorithm(Algorithm::TokenBucket).max(4).burst(20);

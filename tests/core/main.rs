@@ -22,7 +22,6 @@ mod differential;
 mod failure_policies;
 mod operating;
 mod oracle;
-mod overrides;
 mod reservations;
 mod shadow;
 mod tables;

@@ -1,54 +1,8 @@
-//! Reservations that outlive the request that made them, on every store.
-#![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
-
-use std::time::Duration;
+//! A reservation that outlives the request that made it, and is of a count that callers share.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use ratelimit_core::clock::FakeClock;
-use ratelimit_core::{Algorithm, Check, MemoryStore, Policy, RateLimiter, Reservation, Timestamp};
-use tests::timed::{self, Timed};
-
-fn policy(key: String, algorithm: Algorithm) -> Policy {
-    Policy::builder("k").algorithm(algorithm).max(10).build().with_key(key).unwrap()
-}
-
-/// Charges a group whose policies and callers live no longer than this call.
-fn charge(store: &Timed, algorithm: Algorithm) -> Reservation<'static> {
-    let (one, other) = (policy(format!("one-{algorithm}"), algorithm), policy("other".to_owned(), algorithm));
-    let caller = String::from("tenant-42");
-    let group = [
-        Check::new(&one, &caller).with_cost(4),
-        Check::new(&other, &caller).with_cost(3),
-        Check::new(&one, &caller).with_cost(2),
-    ];
-    store.check_all(&group).reservation(&group).unwrap().into_owned()
-}
-
-fn an_owned_reservation_is_refunded_after_its_request(store: &Timed) {
-    for &algorithm in Algorithm::ALL {
-        let (one, other) =
-            (policy(format!("one-{algorithm}"), algorithm), policy("other".to_owned(), algorithm));
-        let remaining = || [&one, &other].map(|policy| store.peek(policy, "tenant-42").remaining());
-        let reservation = charge(store, algorithm);
-        assert_eq!(remaining(), [4, 7], "{algorithm}");
-        store.advance(Duration::from_micros(1));
-        // Moved to a job on another thread, as in a service.
-        let reservation = std::thread::spawn(move || reservation).join().unwrap();
-        store.run(store.limiter.refund(reservation.clone())).unwrap();
-        assert_eq!(remaining(), [10, 10], "{algorithm}");
-        store.advance(Duration::from_secs(3600));
-    }
-}
-
-#[test]
-fn an_owned_reservation_is_refunded_in_memory() {
-    an_owned_reservation_is_refunded_after_its_request(&timed::memory());
-}
-
-#[test]
-fn an_owned_reservation_is_refunded_in_redis() {
-    let Some(store) = timed::redis() else { return };
-    an_owned_reservation_is_refunded_after_its_request(&store);
-}
+use ratelimit_core::{Check, MemoryStore, Policy, RateLimiter, Timestamp};
 
 #[tokio::test]
 async fn an_owned_reservation_of_an_overflow_count_is_not_settled() {

@@ -1,13 +1,5 @@
 //! Waiting for a turn: order, denials, dropped futures and outages.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "tests"
-)]
-
-mod replayed;
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::pin::Pin;
 use std::time::Duration;
