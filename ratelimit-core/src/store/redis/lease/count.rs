@@ -385,7 +385,8 @@ impl Count {
         if !is_granted {
             return;
         } else if !is_valid {
-            effects.tally[2] += request.units;
+            let [_, _, expired] = &mut effects.tally;
+            *expired += request.units;
             return;
         }
         let mut lease = Lease::new(request.units, at, asked_at, end_of_window(&self.policy, at), resets_at);

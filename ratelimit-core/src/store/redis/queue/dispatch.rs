@@ -69,7 +69,7 @@ enum Stage {
 
 /// Why a call is sent again, which certainly did not run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum NotRun {
+enum WhyAgain {
     /// Before it was written.
     ConnectionLost,
     UnknownScript,
@@ -249,7 +249,7 @@ impl Queue {
         if !self.write(connection, commands, CallId { batch, index: 0 }) {
             self.shared.link.lose(connection.id);
             let all = (0..count).map(|index| CallId { batch, index });
-            all.for_each(|id| self.send_again(id, NotRun::ConnectionLost));
+            all.for_each(|id| self.send_again(id, WhyAgain::ConnectionLost));
         }
     }
 
@@ -290,12 +290,12 @@ impl Queue {
     }
 
     /// Sends a call again that certainly did not run.
-    fn send_again(self: &Arc<Self>, id: CallId, why: NotRun) {
+    fn send_again(self: &Arc<Self>, id: CallId, why: WhyAgain) {
         let Shared { link, riders, .. } = &*self.shared;
         let mut state = self.state.lock();
         state.in_flight.note_detour(id.batch);
         let connection = state.in_flight.connection(id.batch);
-        if let (NotRun::Moved, Some(nodes)) = (why, &link.nodes) {
+        if let (WhyAgain::Moved, Some(nodes)) = (why, &link.nodes) {
             nodes.refresh();
             if let Some(connection) = &connection {
                 riders.renew(connection.id.node);
@@ -304,13 +304,13 @@ impl Queue {
         if let Some((call, start)) = state.in_flight.get_mut(id)
             && call.is_wanted()
         {
-            if why == NotRun::UnknownScript && call.command.is_by_digest() {
+            if why == WhyAgain::UnknownScript && call.command.is_by_digest() {
                 call.command = call.take_command().with_text();
                 let command = call.command.to_cmd();
                 drop(state);
                 // Over the same connection, so that the next requests do not overtake it.
                 if !connection.is_some_and(|connection| self.write(&connection, smallvec![command], id)) {
-                    self.send_again(id, NotRun::ConnectionLost);
+                    self.send_again(id, WhyAgain::ConnectionLost);
                 }
                 return;
             }
@@ -434,11 +434,11 @@ impl ReplySink for Queue {
         let link = &*self.shared.link;
         if let Err(error) = &reply {
             if error.code() == Some("NOSCRIPT") {
-                self.send_again(id, NotRun::UnknownScript);
+                self.send_again(id, WhyAgain::UnknownScript);
                 return true;
             }
             if link.is_cluster() && is_redirect(error) {
-                self.send_again(id, NotRun::Moved);
+                self.send_again(id, WhyAgain::Moved);
                 return true;
             }
         }
