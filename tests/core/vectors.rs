@@ -49,21 +49,21 @@ struct AlgorithmRow {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GroupFile {
-    vector: Vec<GroupVector>,
+    vector: Vec<Vector>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct GroupVector {
+struct Vector {
     name: String,
     base: i64,
-    policies: Vec<GroupPolicy>,
-    rows: Vec<GroupRow>,
+    policies: Vec<VectorPolicy>,
+    rows: Vec<Row>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct GroupPolicy {
+struct VectorPolicy {
     key: String,
     /// Name by which checks refer to the policy; by default its key.
     name: Option<String>,
@@ -77,7 +77,7 @@ struct GroupPolicy {
     shadow: bool,
 }
 
-impl GroupPolicy {
+impl VectorPolicy {
     fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.key)
     }
@@ -103,7 +103,8 @@ impl GroupPolicy {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct GroupRow {
+#[allow(clippy::struct_field_names, reason = "the words of the vector files")]
+struct Row {
     at: i64,
     #[serde(default)]
     action: Action,
@@ -122,7 +123,7 @@ struct GroupRow {
     #[serde(default)]
     why: String,
     #[serde(default)]
-    checks: Vec<GroupCheck>,
+    checks: Vec<Expected>,
 }
 
 /// What a row does. A refund, a settlement and a reset have no outcome: a peek shows their effect.
@@ -143,7 +144,7 @@ enum Action {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct GroupCheck {
+struct Expected {
     policy: String,
     caller: String,
     #[serde(default)]
@@ -181,80 +182,17 @@ impl Wait {
     }
 }
 
-/// What both kinds of file come down to.
-struct Vector {
-    name: String,
-    base: i64,
-    policies: Vec<Policy>,
-    rows: Vec<Row>,
-}
-
-#[allow(clippy::struct_field_names, reason = "the words of the vector files")]
-struct Row {
-    at: i64,
-    action: Action,
-    charges_of: Option<usize>,
-    units: Option<u64>,
-    at_most: Option<u64>,
-    due_after: u64,
-    allowed: bool,
-    retry_after: Option<Wait>,
-    why: String,
-    checks: Vec<Expected>,
-}
-
-struct Expected {
-    policy: usize,
-    caller: String,
-    cost: u64,
-    remaining: u64,
-    reset_after: u64,
-    retry_after: Option<Wait>,
-}
-
 fn algorithm(name: &str) -> Algorithm {
     name.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-impl From<GroupVector> for Vector {
-    fn from(vector: GroupVector) -> Self {
-        let GroupVector { name, base, policies, rows } = vector;
-        let place =
-            |name: &str| policies.iter().position(|policy| policy.name() == name).expect("a policy's name");
-        let rows = rows.into_iter().map(|row| Row {
-            at: row.at,
-            action: row.action,
-            charges_of: row.row,
-            units: row.units,
-            at_most: row.at_most,
-            due_after: row.due_after,
-            allowed: row.allowed,
-            retry_after: row.retry_after,
-            why: row.why,
-            checks: row
-                .checks
-                .into_iter()
-                .map(|check| Expected {
-                    policy: place(&check.policy),
-                    caller: check.caller,
-                    cost: check.cost,
-                    remaining: check.remaining,
-                    reset_after: check.reset_after,
-                    retry_after: check.retry_after,
-                })
-                .collect(),
-        });
-        let rows = rows.collect();
-        Self { name, base, policies: policies.iter().map(GroupPolicy::policy).collect(), rows }
-    }
-}
-
+/// A vector of one algorithm as one of groups.
 fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
     let AlgorithmVector { name, max, window, sub_windows, burst, base, rows } = vector;
     let rows = rows.into_iter().map(|row| Row {
         at: row.at,
         action: Action::Check,
-        charges_of: None,
+        row: None,
         units: None,
         at_most: None,
         due_after: 0,
@@ -262,7 +200,7 @@ fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
         retry_after: row.retry_after,
         why: row.why,
         checks: vec![Expected {
-            policy: 0,
+            policy: "vector".to_owned(),
             caller: "a".to_owned(),
             cost: row.cost,
             remaining: row.remaining,
@@ -270,7 +208,7 @@ fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
             retry_after: row.retry_after,
         }],
     });
-    let policy = GroupPolicy {
+    let policy = VectorPolicy {
         key: "vector".to_owned(),
         name: None,
         algorithm: algorithm.as_str().to_owned(),
@@ -281,8 +219,7 @@ fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
         block: None,
         shadow: false,
     };
-    let policies = vec![policy.policy()];
-    Vector { name, base, policies, rows: rows.collect() }
+    Vector { name, base, policies: vec![policy], rows: rows.collect() }
 }
 
 /// Every vector of every file, by the file's name.
@@ -303,7 +240,7 @@ fn vectors() -> Vec<(String, Vec<Vector>)> {
                 file.vector.into_iter().map(|vector| from_algorithm(vector, algorithm)).collect()
             } else {
                 let file: GroupFile = toml::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-                file.vector.into_iter().map(Vector::from).collect()
+                file.vector
             };
             (name, vectors)
         })
@@ -330,6 +267,11 @@ fn check_vectors(on: &str, store: &Timed) {
     for (file, vectors) in &files {
         for vector in vectors {
             vectors_count += 1;
+            let policies: Vec<Policy> = vector.policies.iter().map(VectorPolicy::policy).collect();
+            let policy_of = |check: &Expected| {
+                let place = vector.policies.iter().position(|policy| policy.name() == check.policy);
+                &policies[place.expect("a policy's name")]
+            };
             // For each row the charges, by either subject.
             let mut reservations: Vec<[Option<Reservation<'static>>; 2]> = Vec::new();
             for row in &vector.rows {
@@ -340,9 +282,8 @@ fn check_vectors(on: &str, store: &Timed) {
                 let callers: Vec<String> =
                     row.checks.iter().map(|e| format!("{file}/{}/{}", vector.name, e.caller)).collect();
                 let checks = row.checks.iter().zip(&callers);
-                let group: Vec<Check<'_>> = checks
-                    .map(|(e, caller)| Check::new(&vector.policies[e.policy], caller).with_cost(e.cost))
-                    .collect();
+                let group: Vec<Check<'_>> =
+                    checks.map(|(e, caller)| Check::new(policy_of(e), caller).with_cost(e.cost)).collect();
                 let subjects = [store, &model];
                 let played = subjects.iter().enumerate().map(|(subject, timed)| {
                     timed.set(now.as_micros());
@@ -366,8 +307,7 @@ fn check_vectors(on: &str, store: &Timed) {
                             Some(GroupOutcome::new(now, [outcome]))
                         }
                         Action::Settle => {
-                            let charged =
-                                &reservations[row.charges_of.expect("the row that is settled")][subject];
+                            let charged = &reservations[row.row.expect("the row that is settled")][subject];
                             let charged = charged.as_ref().expect("it was charged").clone();
                             let policy = charged.charges().next().unwrap().check().policy().name().to_owned();
                             let one = charged.limit(&policy).unwrap();
@@ -375,8 +315,7 @@ fn check_vectors(on: &str, store: &Timed) {
                             None
                         }
                         Action::Refund => {
-                            let charged =
-                                &reservations[row.charges_of.expect("the row that is refunded")][subject];
+                            let charged = &reservations[row.row.expect("the row that is refunded")][subject];
                             timed.refund(charged.as_ref().expect("it was charged").clone());
                             None
                         }
@@ -398,7 +337,7 @@ fn check_vectors(on: &str, store: &Timed) {
                 let [Some(outcome), Some(model_outcome)] = &played[..] else { continue };
                 assert_eq!(
                     timeline::shown(outcome),
-                    timeline::shown(&expected(vector, row, outcome)),
+                    timeline::shown(&expected(&group, row, outcome)),
                     "{place}"
                 );
                 assert_eq!(outcome, model_outcome, "{place}");
@@ -413,9 +352,9 @@ fn check_vectors(on: &str, store: &Timed) {
 }
 
 /// The outcome that the row expects. Rows have no wait for one more unit; that is taken from `outcome`.
-fn expected(vector: &Vector, row: &Row, outcome: &GroupOutcome) -> GroupOutcome {
-    let outcomes = row.checks.iter().zip(outcome.outcomes()).map(|(e, actual)| {
-        let limit = vector.policies[e.policy].capacity();
+fn expected(group: &[Check<'_>], row: &Row, outcome: &GroupOutcome) -> GroupOutcome {
+    let outcomes = row.checks.iter().zip(group).zip(outcome.outcomes()).map(|((e, check), actual)| {
+        let limit = check.policy().capacity();
         let expected = Outcome::new(limit, e.retry_after.map_or(Decision::Allowed, Wait::decision))
             .with_cost(e.cost)
             .with_remaining(e.remaining)
@@ -424,8 +363,7 @@ fn expected(vector: &Vector, row: &Row, outcome: &GroupOutcome) -> GroupOutcome 
             0 => expected,
             wait => expected.with_due_after(Duration::from_micros(wait)),
         };
-        let expected =
-            if vector.policies[e.policy].mode() == Mode::Shadow { expected.in_shadow() } else { expected };
+        let expected = if check.is_shadow() { expected.in_shadow() } else { expected };
         actual.next_unit_after().map_or(expected.clone(), |wait| expected.with_next_unit_after(wait))
     });
     let expected = GroupOutcome::new(outcome.at(), outcomes);
