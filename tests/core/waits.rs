@@ -34,7 +34,7 @@ fn decided(store: &Timed, wait: &mut Wait<'_>, policy: &Policy, caller: &str) ->
 
 /// Calls of scripts so far; 0 in memory.
 fn calls(store: &Timed) -> u64 {
-    store.server().map_or(0, |server| store.run(server.info("commandstats", "cmdstat_evalsha:calls")))
+    store.server().map_or(0, |server| store.run(server.script_calls()))
 }
 
 /// Gives up a turn that is not due, and awaits that the store knows, and has dropped the denials that it remembers of the caller.

@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use futures_util::poll;
-use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter, RedisConfigError, RedisStore, StoreError};
+use ratelimit_core::{Algorithm, RateLimiter, RedisConfigError, RedisStore};
 use tests::noise::Noise;
 use tests::outage::SLACK;
 use tests::proxy::{Mode, Proxy};
@@ -38,74 +37,6 @@ async fn a_long_round_trip_fails_no_request_and_keeps_the_connection() {
     });
     join_all(tasks).await;
     assert_eq!(proxy.accepted(), connections);
-}
-
-#[tokio::test]
-async fn a_request_cancelled_in_the_queue_is_charged_nothing() {
-    const MOST_IN_FLIGHT: u64 = 64;
-    let Some(server) = server() else { return };
-    let proxy = Proxy::before(server.port());
-    let url = proxy.url();
-    let store = RedisStore::builder(&url).deadline(Duration::from_secs(60)).build().unwrap();
-    let limiter = RateLimiter::new(store);
-    let policy = policy(Algorithm::SlidingWindowLog, 1_000, Duration::from_secs(60));
-    assert!(decides(&limiter).await);
-    let calls = async || server.info("commandstats", "cmdstat_evalsha:calls").await;
-    let before = calls().await;
-    proxy.set(Mode::Hold);
-    // As many batches as may be in flight, so that the next requests wait in the queue.
-    let mut in_flight = Vec::new();
-    for sent in 0..MOST_IN_FLIGHT {
-        let mut request = Box::pin(limiter.check(&policy, "a"));
-        assert!(poll!(request.as_mut()).is_pending());
-        in_flight.push(request);
-        while calls().await <= before + sent {
-            tokio::task::yield_now().await;
-        }
-    }
-    let mut leaves = Box::pin(limiter.check(&policy, "a"));
-    let mut stays = Box::pin(limiter.check(&policy, "a"));
-    assert!(poll!(leaves.as_mut()).is_pending());
-    assert!(poll!(stays.as_mut()).is_pending());
-    drop(leaves);
-    proxy.set(Mode::Pass);
-    assert_eq!(stays.await.unwrap().remaining(), 1_000 - MOST_IN_FLIGHT - 1);
-}
-
-#[tokio::test]
-async fn each_queued_request_has_its_own_deadline() {
-    const DEADLINE: Duration = Duration::from_secs(3);
-    let Some(server) = server() else { return };
-    let proxy = Proxy::before(server.port());
-    let url = proxy.url();
-    let limiter = RateLimiter::new(RedisStore::builder(&url).deadline(DEADLINE).build().unwrap());
-    let policy = Policy::builder("k").on_error(OnError::Deny).build();
-    assert!(decides(&limiter).await);
-    proxy.set(Mode::Swallow);
-    // The first is in flight when the others come, and they are sent together when it has failed.
-    let answers = join_all([0, 700, 1400].map(async |after: u64| {
-        tokio::time::sleep(Duration::from_millis(after)).await;
-        let sent = Instant::now();
-        let answer = limiter.check(&policy, "a").await;
-        (answer, sent.elapsed())
-    }));
-    for (answer, waited) in answers.await {
-        assert!(matches!(answer, Err(StoreError::Timeout { .. })), "{answer:?}");
-        assert!(waited >= DEADLINE && waited <= DEADLINE + SLACK, "{waited:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_limiter_is_built_at_once_and_answers_in_time_without_a_server() {
-    let Some(mut server) = server() else { return };
-    server.kill();
-    let limiter = server.limiter();
-    // Long before its deadline, which would be a `Timeout`.
-    let error = limiter.check(&MINUTE, "a").await.unwrap_err();
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
-    assert!(error.is_transient());
-    server.restart();
-    assert!(decides(&limiter).await, "connects by itself once there is a server");
 }
 
 #[test]

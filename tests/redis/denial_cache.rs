@@ -20,16 +20,11 @@ fn policy(algorithm: Algorithm, max: u64, window_ms: u64) -> Policy {
     Policy::builder("k").algorithm(algorithm).max(max).window(window).on_error(OnError::Deny).build()
 }
 
-/// The number of calls to the server's scripts.
-async fn script_calls(server: &Server) -> u64 {
-    server.info("commandstats", "cmdstat_evalsha:calls").await
-}
-
 /// Whether one unit passes, and the number of script calls that took.
 async fn passes(server: &Server, limiter: &RateLimiter, policy: &Policy, caller: &str) -> (bool, u64) {
-    let before = script_calls(server).await;
+    let before = server.script_calls().await;
     let outcome = limiter.check(policy, caller).await.unwrap();
-    (outcome.is_allowed(), script_calls(server).await - before)
+    (outcome.is_allowed(), server.script_calls().await - before)
 }
 
 #[tokio::test]
@@ -42,10 +37,10 @@ async fn only_a_cached_denial_answers_without_the_server() {
         let group = [Check::new(&policy, "a")];
         while limiter.check(&policy, "a").await.unwrap().is_allowed() {
             // Until one is denied nothing is known.
-            let before = script_calls(&server).await;
+            let before = server.script_calls().await;
             assert_eq!(limiter.try_check(&policy, "a").unwrap(), None, "{algorithm}");
             assert_eq!(limiter.try_check_all(&group).unwrap(), None, "{algorithm}");
-            assert_eq!(script_calls(&server).await, before, "{algorithm}: no call");
+            assert_eq!(server.script_calls().await, before, "{algorithm}: no call");
         }
         clock.advance(MICRO);
         let again = limiter.check(&policy, "a").await.unwrap();
@@ -102,16 +97,16 @@ async fn a_denial_of_any_cost_is_cached() {
         {
             let denied = limiter.check_all(group).await.unwrap();
             assert!(!denied.is_allowed(), "{algorithm}");
-            let before = script_calls(&server).await;
+            let before = server.script_calls().await;
             for _ in 0..20 {
                 assert_eq!(limiter.check_all(group).await.unwrap(), denied, "{algorithm}");
             }
-            assert_eq!(script_calls(&server).await, before, "{algorithm}");
+            assert_eq!(server.script_calls().await, before, "{algorithm}");
             clock.advance(Duration::from_millis(10));
             let aged = limiter.check_all(group).await.unwrap();
             let wait = |outcome: &GroupOutcome| outcome.retry_after().map(micros);
             assert_eq!(wait(&aged), wait(&denied).map(|wait| wait - 10_000), "{algorithm}");
-            assert_eq!(script_calls(&server).await, before, "{algorithm}");
+            assert_eq!(server.script_calls().await, before, "{algorithm}");
         }
     }
 }
@@ -125,12 +120,12 @@ async fn an_allowed_check_of_this_process_ends_the_cached_denial_of_a_larger_cos
     assert!(limiter.check_n(&log, "a", 2).await.unwrap().is_allowed());
     clock.advance(Duration::from_secs(10));
     let wait = async || limiter.check_n(&log, "a", 3).await.unwrap().retry_after();
-    let before = script_calls(&server).await;
+    let before = server.script_calls().await;
     assert_eq!(wait().await, Some(Duration::from_secs(50) + MICRO));
     assert!(limiter.check(&log, "a").await.unwrap().is_allowed());
     // The new unit has to leave as well.
     assert_eq!(wait().await, Some(Duration::from_secs(60) + MICRO));
-    assert_eq!(script_calls(&server).await, before + 3);
+    assert_eq!(server.script_calls().await, before + 3);
 }
 
 #[tokio::test]
@@ -255,10 +250,10 @@ async fn a_flood_of_denied_callers_takes_bounded_room_and_frees_no_caller() {
             assert_eq!(limiter.check(&one, format!("{i}")).await.unwrap().is_allowed(), passes);
         }
     }
-    let before = script_calls(&server).await;
+    let before = server.script_calls().await;
     for i in 0..20_000 {
         assert!(!limiter.check(&one, format!("{i}")).await.unwrap().is_allowed());
     }
-    let known = 20_000 - (script_calls(&server).await - before);
+    let known = 20_000 - (server.script_calls().await - before);
     assert!((8_000..=16_000).contains(&known), "{known} of 20,000 known");
 }

@@ -98,41 +98,6 @@ impl Twins {
 }
 
 #[tokio::test]
-async fn a_log_decides_as_the_model_at_every_edge_of_a_node() {
-    let Some(server) = server() else { return };
-    let mut twins = Twins::new(&server);
-    let policy = log("edges", 4 * ENTRIES * FAN_OUT);
-    // Full nodes of each level, with one above, and with what is not full yet.
-    let edges = [ENTRIES, 2 * ENTRIES, ENTRIES * FAN_OUT, ENTRIES * (FAN_OUT + 1), 2 * ENTRIES * FAN_OUT];
-    let mut units = 0;
-    for entry in 1..=edges[4] + 2 {
-        twins.go(START + entry * STEP);
-        let cost = if entry % 50 == 0 { 7 } else { 1 };
-        twins.check(&[vec![Check::new(&policy, "a").with_cost(cost)]]).await;
-        units += cost;
-        if edges.iter().any(|edge| entry.abs_diff(*edge) <= 2) {
-            let end = twins.now;
-            let fits = policy.max() - units;
-            for cost in
-                [0, 1, fits, fits + 1, fits + 2, fits + units / 2, policy.max() - 1, policy.max(), u64::MAX]
-            {
-                twins.peek(&policy, cost).await;
-            }
-            // Some have expired, and some are from the future.
-            for other in [1, 2, ENTRIES - 1, ENTRIES, ENTRIES + 1, entry / 2, entry - 1, entry, entry + 1] {
-                let edge = START + other.min(entry + 1) * STEP;
-                for now in [edge + WINDOW, edge + WINDOW + 1, edge - 1, edge] {
-                    twins.go(now);
-                    twins.peek(&policy, policy.max()).await;
-                    twins.peek(&policy, fits + 1).await;
-                }
-            }
-            twins.go(end);
-        }
-    }
-}
-
-#[tokio::test]
 async fn a_long_log_decides_as_the_model_after_random_operations() {
     let Some(server) = server() else { return };
     for (seed, entries, max) in

@@ -77,13 +77,13 @@ async fn a_decision_is_one_call_and_a_denial_writes_nothing() {
         for _ in 0..2 {
             assert!(limiter.check_all(&group).await.unwrap().is_allowed());
         }
-        let calls = server.info("commandstats", "cmdstat_evalsha:calls").await;
+        let calls = server.script_calls().await;
         let dirty = server.info("persistence", "rdb_changes_since_last_save").await;
         for _ in 0..10 {
             assert!(!limiter.check_all(&group).await.unwrap().is_allowed());
             let _ = limiter.peek_all(&group).await.unwrap();
         }
-        assert_eq!(server.info("commandstats", "cmdstat_evalsha:calls").await, calls + 20, "{algorithm}");
+        assert_eq!(server.script_calls().await, calls + 20, "{algorithm}");
         assert_eq!(server.info("persistence", "rdb_changes_since_last_save").await, dirty, "{algorithm}");
     }
 }
@@ -99,14 +99,14 @@ async fn each_request_of_a_batch_is_charged_its_own_cost() {
     for &algorithm in Algorithm::ALL {
         let policy = policy(algorithm, 10, Duration::from_secs(60));
         let callers: Vec<String> = (0..COSTS.len()).map(|caller| format!("{algorithm} {caller}")).collect();
-        let calls = server.info("commandstats", "cmdstat_evalsha:calls").await;
+        let calls = server.script_calls().await;
         let checks =
             callers.iter().zip(COSTS).map(|(caller, cost)| Check::new(&policy, caller).with_cost(cost));
         let checks: Vec<_> = checks.collect();
         let requests = checks.iter().map(|check| limiter.check_all(std::slice::from_ref(check)));
         let answers = server.join_in_batches(requests).await;
         assert!(answers.iter().all(|answer| answer.as_ref().unwrap().is_allowed()), "{algorithm}");
-        let calls = server.info("commandstats", "cmdstat_evalsha:calls").await - calls;
+        let calls = server.script_calls().await - calls;
         assert!(calls < COSTS.len() as u64, "{algorithm}: {calls} calls");
         for (caller, cost) in callers.iter().zip(COSTS) {
             let peeked = limiter.peek(&policy, caller).await.unwrap();
@@ -156,19 +156,6 @@ async fn a_peek_writes_nothing_even_if_the_clock_went_back() {
         clock.set(now);
         let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn flushed_scripts_are_sent_again_without_counting_twice() {
-    let Some(server) = server() else { return };
-    let limiter = server.limiter_at(&clock_at_start());
-    let policy = policy(Algorithm::SlidingWindowLog, 50, Duration::from_secs(60));
-    let mut raw = server.raw().await;
-    for used in 1..=50 {
-        let _: () = redis::cmd("SCRIPT").arg("FLUSH").query_async(&mut raw).await.unwrap();
-        assert_eq!(limiter.check(&policy, "a").await.unwrap().remaining(), 50 - used);
-    }
-    assert!(!limiter.check(&policy, "a").await.unwrap().is_allowed());
 }
 
 #[tokio::test]

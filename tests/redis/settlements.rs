@@ -6,15 +6,11 @@ use ratelimit_core::clock::Clock;
 use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, SettleError, StoreError, Timestamp};
 use redis::AsyncCommands;
 use tests::clock_at_start;
-use tests::redis::{Server, server};
+use tests::redis::server;
 
 use super::{only_key, policy};
 
 const MINUTE: Duration = Duration::from_secs(60);
-
-async fn script_calls(server: &Server) -> u64 {
-    server.info("commandstats", "cmdstat_evalsha:calls").await
-}
 
 /// Charges one unit and settles it to `actual`.
 async fn settle(limiter: &RateLimiter, policy: &Policy, actual: u64) {
@@ -34,14 +30,14 @@ async fn a_settlement_and_as_many_as_fit_are_one_call_each() {
         // The scripts are known then.
         let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
         let _ = limiter.peek(&one, "a").await.unwrap();
-        let before = script_calls(&server).await;
+        let before = server.script_calls().await;
         let (units, _) = limiter.check_up_to_all(&group, 50).await.unwrap();
-        assert_eq!((units, script_calls(&server).await - before), (9, 1), "{algorithm}");
+        assert_eq!((units, server.script_calls().await - before), (9, 1), "{algorithm}");
         let (units, _) = limiter.check_up_to(&one, "a", 50).await.unwrap();
-        assert_eq!((units, script_calls(&server).await - before), (0, 2), "{algorithm}");
+        assert_eq!((units, server.script_calls().await - before), (0, 2), "{algorithm}");
         let settled = reservation.limit("k").unwrap();
         limiter.settle(settled, 30).await.unwrap();
-        assert_eq!(script_calls(&server).await - before, 3, "{algorithm}");
+        assert_eq!(server.script_calls().await - before, 3, "{algorithm}");
         let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
     }
 }

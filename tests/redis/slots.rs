@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use ratelimit_core::conformance::Reference;
 use ratelimit_core::{
-    Algorithm, Check, Decision, Mode, OnError, Policy, RateLimiter, SettleError, Slots, StoreError,
+    Algorithm, Check, Decision, OnError, Policy, RateLimiter, SettleError, Slots, StoreError,
 };
 use redis::AsyncCommands;
 use tests::clock_at_start;
@@ -117,16 +117,6 @@ async fn a_request_whose_future_is_dropped_holds_no_slot() {
 }
 
 #[tokio::test]
-async fn a_check_of_one_limit_takes_no_slot() {
-    let Some(server) = server() else { return };
-    let limiter = server.limiter();
-    for _ in 0..5 {
-        assert!(limiter.check(&TWO, "a").await.unwrap().is_allowed());
-        until_held(&server, "*", 0).await;
-    }
-}
-
-#[tokio::test]
 async fn slots_are_neither_refunded_nor_settled_nor_charged_up_to_a_number() {
     let Some(server) = server() else { return };
     for limiter in
@@ -174,23 +164,6 @@ async fn until_stored(server: &Server, expected: &[(u64, u64)]) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!(stored, expected);
-}
-
-#[tokio::test]
-async fn what_runs_is_renewed_every_three_seconds() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let limiter = server.limiter_at(&clock);
-    let slot = limiter.acquire(&TWO, "a").await.unwrap().unwrap();
-    let first = [(tests::START + 10_000_000, 1)];
-    until_stored(&server, &first).await;
-    clock.advance(Duration::from_micros(2_999_999));
-    tokio::time::sleep(Duration::from_millis(1_200)).await;
-    let stored: Vec<u8> = server.raw().await.get(only_key(&server).await).await.unwrap();
-    assert_eq!(entries(&stored), first, "too early");
-    clock.advance(Duration::from_micros(1));
-    until_stored(&server, &[(tests::START + 13_000_000, 1)]).await;
-    drop(slot);
 }
 
 /// The server stores nothing of a peek, so a peek renews nothing, and stands for no renewal.
@@ -244,27 +217,6 @@ async fn a_corrupt_state_of_slots_fails_its_caller_and_ends_by_itself() {
     let _: () = server.raw().await.del(&key).await.unwrap();
     assert_eq!(limiter.peek(&TWO, "a").await.unwrap().remaining(), 1, "what runs is told again");
     drop(slot);
-}
-
-#[tokio::test]
-async fn a_shadow_limit_of_slots_counts_and_denies_nothing() {
-    let Some(server) = server() else { return };
-    let limiter = server.limiter();
-    let shadow =
-        Policy::builder("shadow").algorithm(Algorithm::Concurrency).max(1).mode(Mode::Shadow).build();
-    for alone in [true, false] {
-        let (caller, rate) = (alone.to_string(), Policy::new("rate", 100, Duration::from_secs(60)));
-        let group = [Check::new(&shadow, &caller), Check::new(&rate, &caller)];
-        let group = if alone { &group[..1] } else { &group[..] };
-        let holds = limiter.check_all(group).await.unwrap();
-        let spared = limiter.check_all(group).await.unwrap();
-        assert!(spared.is_allowed() && spared.outcomes()[0].would_deny() && !spared.is_busy());
-        until_held(&server, "rl1:shadow:n.shadow:*", 1).await;
-        drop(spared);
-        assert!(limiter.peek_all(group).await.unwrap().outcomes()[0].would_deny());
-        drop(holds);
-        until_held(&server, "rl1:shadow:n.shadow:*", 0).await;
-    }
 }
 
 /// A leased rate in the group keeps its lease, and the slot is taken all the same.

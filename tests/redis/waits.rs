@@ -22,10 +22,6 @@ fn turns() -> Policy {
     bucket.on_error(OnError::Deny).build()
 }
 
-async fn script_calls(server: &Server) -> u64 {
-    server.info("commandstats", "cmdstat_evalsha:calls").await
-}
-
 /// Takes turns, and lets the clock pass them: when each is due.
 async fn due_after<'a>(
     limiter: &RateLimiter,
@@ -36,9 +32,9 @@ async fn due_after<'a>(
     let policy = turns();
     let waits = callers.into_iter().map(|caller| limiter.wait(&policy, caller, 1, 100 * SECOND));
     let mut waits = Box::pin(join_all(waits));
-    let before = script_calls(server).await;
+    let before = server.script_calls().await;
     assert!(waits.as_mut().now_or_never().is_none());
-    while script_calls(server).await == before {
+    while server.script_calls().await == before {
         tokio::task::yield_now().await;
     }
     // The replies are on their way at most, and sleep from the instant at which the clock stands then.
@@ -73,7 +69,7 @@ async fn a_turn_is_one_call_and_stored_as_a_bucket_in_debt() {
     let _ = limiter.wait(&policy, "a", 1, SECOND).await.unwrap();
     let key = only_key(&server).await;
     assert_eq!(raw.get::<_, Vec<u8>>(&key).await.unwrap().len(), 13, "a free turn is a check");
-    let before = script_calls(&server).await;
+    let before = server.script_calls().await;
     let mut turn = Box::pin(limiter.wait(&policy, "a", 1, SECOND));
     assert!(turn.as_mut().now_or_never().is_none());
     let (now, second) = (clock.now().as_micros(), 1_000_000);
@@ -84,11 +80,11 @@ async fn a_turn_is_one_call_and_stored_as_a_bucket_in_debt() {
         &now.to_le_bytes()[..7],
     ]
     .concat();
-    while script_calls(&server).await == before {
+    while server.script_calls().await == before {
         tokio::task::yield_now().await;
     }
     assert_eq!(raw.get::<_, Vec<u8>>(&key).await.unwrap(), expected);
-    assert_eq!(script_calls(&server).await - before, 1);
+    assert_eq!(server.script_calls().await - before, 1);
 }
 
 #[tokio::test]

@@ -380,6 +380,11 @@ impl Server {
         number.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
     }
 
+    /// Calls of scripts so far.
+    pub async fn script_calls(&self) -> u64 {
+        self.info("commandstats", "cmdstat_evalsha:calls").await
+    }
+
     /// Lets keys expire as if so many microseconds passed, also less than none: their times to live change by as much. A key lives up
     /// to a minute longer for each call, because the real time of a test passes as well.
     pub async fn age_keys(&self, by_us: i64) {
