@@ -33,9 +33,9 @@ outages *names:
 cluster:
     REDIS_REQUIRED=1 cargo test -p tests --all-features --test outages -- topology:: failover:: cluster
 
-# Tests that take minutes, in release mode.
+# Tests of processes that hold, flood and lose their server for minutes, in release mode.
 soak *names:
-    REDIS_REQUIRED=1 cargo test --release -p tests --all-features --test outages -- --ignored --nocapture "$@"
+    REDIS_REQUIRED=1 FLAPS=150 FLOOD=10000000 HOLDERS=full cargo test --release -p tests --all-features --test outages -- --include-ignored --nocapture "${@:-process}"
 
 # Tests the error messages of the attribute.
 ui:

@@ -37,29 +37,6 @@ async fn connected(store: RedisStoreBuilder) -> RateLimiter {
     limiter
 }
 
-/// Ten times the default deadline and ten times a long way, so that a busy machine makes no difference.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_group_of_limits_waits_for_one_round_trip() {
-    let Some(server) = server() else { return };
-    for (limits, late_ms) in [(1, 300), (3, 300), (4, 200), (8, 300), (8, 120), (8, 20)] {
-        let proxy = Proxy::before(server.port());
-        proxy.set(Mode::Distance(Duration::from_millis(late_ms)));
-        let limiter = connected(RedisStore::builder(&proxy.url()).deadline(SECOND)).await;
-        let policies: Vec<Policy> = (0..limits).map(|i| policy(format!("p{i}"))).collect();
-        let group: Vec<Check<'_>> = policies.iter().map(|policy| Check::new(policy, "caller")).collect();
-        // The script is known from here on, and how long an answer takes.
-        for _ in 0..2 {
-            let _ = limiter.check_all(&group).await.unwrap();
-        }
-        let answers = join_all((0..128).map(|_| limiter.check_all(&group))).await;
-        let late = answers.iter().filter(|answer| answer.is_err()).count();
-        assert_eq!(late, 0, "{limits} limits, {late_ms} ms: of 128 requests {late} timed out");
-        let left: Vec<u64> =
-            answers.into_iter().map(|answer| answer.unwrap().outcomes()[0].remaining()).collect();
-        assert!(left.is_sorted_by(|one, next| one > next), "{limits} limits, {late_ms} ms: out of order");
-    }
-}
-
 /// More limits wait than the calls in flight can hold at first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_groups_is_decided_in_its_order() {

@@ -149,30 +149,6 @@ async fn a_killed_server_is_bridged_by_held_units_which_are_void_on_the_next_con
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_bridged_for_a_second_at_most() {
-    let Some(server) = server() else { return };
-    let limiter = tests::lessees::limiter(&server.url(), 1);
-    let policy = leased("hung", Algorithm::FixedWindow);
-    until_ready(&limiter).await;
-    heat(&limiter, &policy, "a").await;
-    assert!(limiter.try_check(&policy, "a").unwrap().is_some());
-    server.signal("STOP");
-    let (hung, mut last) = (Instant::now(), Duration::ZERO);
-    while hung.elapsed() < Duration::from_millis(1_500) {
-        // Before the check, which can only be later; and the server's last reply came before it hung.
-        let asked = hung.elapsed();
-        // Slowly, so that units are left as long as they may be used.
-        if limiter.try_check(&policy, "a").unwrap().is_some() {
-            last = asked;
-        }
-        tokio::time::sleep(Duration::from_millis(60)).await;
-    }
-    server.signal("CONT");
-    report(&format!("a hung server: the last held unit was used {last:?} after"));
-    assert!(last <= Duration::from_secs(1), "{last:?}");
-}
-
-#[tokio::test]
 async fn a_clock_of_the_server_that_is_set_voids_leases_at_the_next_answer() {
     for (name, by) in
         [("an hour on", 3_600_000_000i64), ("an hour back", -3_600_000_000), ("50 ms on", 50_000)]
@@ -190,26 +166,6 @@ async fn a_clock_of_the_server_that_is_set_voids_leases_at_the_next_answer() {
             assert!(limiter.check_n(&other, "b", 3_000).await.is_ok());
             let after = held(&limiter, &policy, "a");
             assert_eq!(after, 0, "{name}, {algorithm}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_killed_process_costs_its_units_until_their_window_is_over() {
-    const MAX: u64 = 4_000;
-    let Some(server) = server() else { return };
-    let folder = TempDir::new().unwrap();
-    let lessee = Lessee::start(LESSEE, &server.url(), folder.path(), "1", 1, MAX);
-    assert!(tests::within(Duration::from_secs(20), || decisions(&folder) > 20_000));
-    lessee.kill();
-    let limiter = tests::lessees::limiter(&server.url(), 1);
-    until_ready(&limiter).await;
-    // Two windows of the counter.
-    tokio::time::sleep(Duration::from_millis(2_100)).await;
-    for policy in policies(MAX) {
-        for number in 0..CALLERS {
-            let left = limiter.peek(&policy, tests::lessees::caller(number)).await.unwrap().remaining();
-            assert_eq!(left, policy.capacity(), "{}", policy.key());
         }
     }
 }

@@ -7,7 +7,6 @@ mod faults;
 mod leases;
 mod shifted;
 mod slots;
-mod soak;
 mod supervisor;
 mod topology;
 mod turns;

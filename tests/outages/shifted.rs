@@ -71,15 +71,3 @@ async fn a_connection_that_has_lost_or_repeated_a_reply_is_replaced_under_load()
         drop(busy);
     }
 }
-
-#[tokio::test]
-async fn a_reply_too_many_gives_the_connection_up() {
-    let Some(server) = server() else { return };
-    let proxy = Proxy::before(server.port());
-    let (limiter, _busy) = busy_limiter(&proxy, 0).await;
-    let connections = proxy.accepted();
-    proxy.set(Mode::RepeatNext);
-    let at = Instant::now();
-    assert!(!limiter.check(&TEN, "spent").await.unwrap().is_allowed());
-    is_replaced_and_decides(&limiter, &proxy, connections, at).await;
-}

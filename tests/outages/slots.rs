@@ -80,31 +80,6 @@ async fn slots_of_an_outage_are_counted_in_the_process() {
     assert_eq!(limiter.peek(&STREAMS, "a").await.unwrap().remaining(), 3);
 }
 
-/// A connection that is cut loses replies. What they granted is free again with the next message.
-#[tokio::test]
-async fn a_lost_reply_costs_a_slot_until_the_next_message() {
-    let Some(server) = server() else { return };
-    let limiter = limiter(&server);
-    until_up(&limiter).await;
-    let wide = Policy::concurrency("wide", 1_000);
-    let slot = limiter.acquire(&wide, "a").await.unwrap().unwrap();
-    for _ in 0..20 {
-        let asked: Vec<_> = (0..20).map(|_| limiter.acquire(&wide, "a")).collect();
-        let asked = futures_util::future::join_all(asked);
-        let cut = async { server.kill_clients() };
-        let _ = futures_util::future::join(asked, cut).await;
-        until_up(&limiter).await;
-    }
-    let other = limiter_that_is_up(&server).await;
-    let began = Instant::now();
-    while other.peek(&wide, "a").await.unwrap().remaining() != 999 {
-        assert!(began.elapsed() < Duration::from_secs(8), "slots that no request holds");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    report(&format!("only what runs is held {:.1?} after the last loss", began.elapsed()));
-    drop(slot);
-}
-
 /// The release waits behind a call without a reply, and is sent as the store ends.
 #[tokio::test]
 async fn a_store_that_is_dropped_tells_which_slots_were_freed() {

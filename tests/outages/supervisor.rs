@@ -7,16 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{
-    Algorithm, Breaker, Check, OnError, Policy, RateLimiter, RedisConfigError, RedisStore, StoreError,
-};
+use ratelimit_core::{Breaker, Policy, RateLimiter, RedisConfigError, RedisStore, StoreError};
 use tests::clock::clocked_server;
 use tests::cluster::cluster;
 use tests::log::Log;
 use tests::outage::PROBE;
 use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
-use tests::redis::{server, server_with};
+use tests::redis::server;
 use tests::within;
 use tracing::Level;
 
@@ -160,33 +158,6 @@ fn the_circuit_breaker_opens_after_the_configured_number_of_timeouts() {
 // ---- What is an outage, and what is not -------------------------------------------------------------------------
 
 #[test]
-fn a_server_with_every_other_reply_late_is_an_outage() {
-    let Some(server) = server() else { return };
-    let proxy = Proxy::before(server.port());
-    // A ping would be one more command.
-    let builder = RedisStore::builder(&proxy.url()).ping_interval(3600 * SECOND);
-    let limiter = connected(builder.deadline(SECOND / 2).build().unwrap());
-    let connections = proxy.accepted();
-    // Little longer than the deadline, since the reply behind a late one waits for it.
-    proxy.set(Mode::DelayEveryOther(Duration::from_millis(600)));
-    let (mut in_time, mut late) = (0, 0);
-    let end = Instant::now() + 60 * SECOND;
-    // Never enough of them in a row.
-    while proxy.accepted() == connections {
-        match block_on(limiter.check(&PROBE, "a")) {
-            Ok(_) => in_time += 1,
-            Err(StoreError::Timeout { .. }) => late += 1,
-            Err(_) => break,
-        }
-        assert!(Instant::now() < end, "never noticed: {in_time} in time, {late} late");
-    }
-    println!("noticed after {in_time} answers in time and {late} late");
-    assert!(in_time >= 2 && late >= 3 && in_time + late <= 60, "{in_time} in time, {late} late");
-    proxy.set(Mode::Pass);
-    assert!(within(20 * SECOND, || decides(&limiter)));
-}
-
-#[test]
 fn timeouts_with_replies_between_them_are_not_an_outage() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
@@ -201,20 +172,6 @@ fn timeouts_with_replies_between_them_are_not_an_outage() {
         assert!((0..10).all(|_| decides(&limiter)), "{round}");
     }
     assert_eq!(proxy.accepted(), connections, "the connection served on");
-}
-
-#[test]
-fn a_server_that_hangs_is_not_ready() {
-    let Some(server) = server() else { return };
-    let limiter = connected(RedisStore::builder(&server.url()).build().unwrap());
-    assert!(limiter.is_ready());
-    server.signal("STOP");
-    let hung = Instant::now();
-    // No check is sent: the ping has to find out.
-    assert!(within(10 * SECOND, || !limiter.is_ready()), "ready without a server");
-    println!("not ready {:?} after it hung", hung.elapsed());
-    server.signal("CONT");
-    assert!(within(20 * SECOND, || limiter.is_ready()), "not ready again");
 }
 
 #[test]
@@ -367,29 +324,4 @@ fn problems_of_a_server_are_logged_on_connecting_with_their_remedy() {
         cluster.nodes[1].must("CONFIG SET maxmemory-policy allkeys-lru");
         expect_one(warnings(&cluster.url(), &log), &["allkeys-lru", "noeviction"]);
     });
-}
-
-// ---- Groups -----------------------------------------------------------------------------------------------------
-
-/// A full server refuses writes and still answers for denied callers: not an outage.
-#[test]
-fn a_denied_caller_stays_denied_by_a_server_without_memory() {
-    static TWO: Policy = Policy::builder("two")
-        .max(2)
-        .window(Duration::from_secs(3600))
-        .algorithm(Algorithm::SlidingWindowLog)
-        .on_error(OnError::Local)
-        .build();
-    let Some(server) = server_with("--maxmemory 0") else { return };
-    let limiter = connected(RedisStore::builder(&server.url()).build().unwrap());
-    let check = |caller: &str| block_on(limiter.check_all(&[Check::new(&TWO, caller)])).unwrap();
-    assert!(check("a").is_allowed() && check("a").is_allowed());
-    server.must("CONFIG SET maxmemory 1");
-    for _ in 0..3 {
-        let denied = check("a");
-        // Before the outage is noticed and after; what is counted meanwhile begins anew.
-        assert!(denied.is_degraded() || !denied.is_allowed());
-    }
-    let admitted = (0..20).filter(|_| check("a").is_allowed()).count();
-    assert!(admitted <= 2, "one more limit for each outage, not {admitted}");
 }

@@ -15,7 +15,7 @@ const PHASE: Duration = Duration::from_secs(1);
 /// Sends about a thousand checks a second while the server is down for a second and up for a second, `cycles` times, and
 /// makes sure that nothing grows: files, threads, memory. Alone in its process.
 #[allow(clippy::disallowed_methods, reason = "measures")]
-pub fn flap(cycles: usize) {
+pub fn flap(cycles: u32) {
     let Some(mut server) = server() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let limiter = RateLimiter::redis(&server.url()).unwrap();

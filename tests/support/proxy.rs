@@ -36,8 +36,6 @@ pub enum Mode {
     RepeatNext,
     /// Half of it arrives, then the connection is closed in good order.
     Cut,
-    /// Every other one arrives late.
-    DelayEveryOther(Duration),
     /// Some words of it are replaced by others of the same length.
     Replace(&'static str, &'static str),
     /// It arrives byte by byte, with a pause before each.
@@ -61,8 +59,6 @@ struct Shared {
     target: AtomicU16,
     mode: Mutex<Mode>,
     accepted: AtomicUsize,
-    /// Answers so far.
-    answers: AtomicUsize,
     /// Answers that wait for another mode, or have waited.
     held: AtomicUsize,
     /// Wakes them.
@@ -85,7 +81,6 @@ impl Proxy {
             target: AtomicU16::new(target),
             mode: Mutex::new(Mode::Pass),
             accepted: AtomicUsize::new(0),
-            answers: AtomicUsize::new(0),
             held: AtomicUsize::new(0),
             changed: Notify::new(),
             hole: AtomicUsize::new(0),
@@ -165,14 +160,11 @@ impl Shared {
 
     /// The same for an answer, of which some modes treat each in its own way.
     fn mode_of_answer(&self, number: usize) -> Mode {
-        let answer = self.answers.fetch_add(1, Ordering::SeqCst);
         match self.mode(number) {
             mode @ (Mode::ResetNext | Mode::LoseNext | Mode::RepeatNext) => {
                 *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = Mode::Pass;
                 mode
             }
-            Mode::DelayEveryOther(delay) if answer.is_multiple_of(2) => Mode::Delay(delay),
-            Mode::DelayEveryOther(_) => Mode::Pass,
             mode => mode,
         }
     }
@@ -236,9 +228,7 @@ async fn answers(shared: &Shared, number: usize, mut from: OwnedReadHalf, mut to
         let answer = &chunk[..size];
         shared.passes(number).await;
         let written = match shared.mode_of_answer(number) {
-            Mode::Pass | Mode::Hold | Mode::DelayEveryOther(_) | Mode::Distance(_) => {
-                to.write_all(answer).await
-            }
+            Mode::Pass | Mode::Hold | Mode::Distance(_) => to.write_all(answer).await,
             Mode::Swallow | Mode::LoseNext => Ok(()),
             Mode::RepeatNext => to.write_all(&[answer, answer].concat()).await,
             Mode::ResetNext => {

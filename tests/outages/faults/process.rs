@@ -1,76 +1,28 @@
-//! What happens to processes and what happens in them: many at once, floods, cancelled requests, panics.
+//! What happens in a process: a server that flaps, floods, cancelled requests, panics. `FLAPS` and `FLOOD` set how often the server comes
+//! and goes, and the number of callers.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use actix_web::{App, HttpRequest, HttpServer, web};
 use ratelimit_actix::rate_limit;
 use ratelimit_core::{RateLimiter, RedisStore};
 use tests::client;
 use tests::outage::{Outage, PROBE};
-use tests::own_process::{in_own_process, test_path};
+use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
+use tests::strategies::cases;
 
 use super::{SECOND, patient};
 
 #[test]
-fn eight_processes_without_a_server_connect_rarely() {
-    const URL: &str = "RATELIMIT_TESTS_STORM";
-    const WATCHED: Duration = Duration::from_secs(3);
-    let test = test_path(module_path!(), "eight_processes_without_a_server_connect_rarely");
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    if let Ok(url) = std::env::var(URL) {
-        let limiter = RateLimiter::redis(&url).unwrap();
-        let end = Instant::now() + WATCHED;
-        runtime().block_on(async {
-            while Instant::now() < end {
-                assert!(limiter.check(&PROBE, "a").await.is_err());
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        });
-        return;
-    }
-    // Ends each connection as soon as it is made: a dead server that can be counted at.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("redis://{}/", listener.local_addr().unwrap());
-    let mut processes: Vec<_> = (0..8)
-        .map(|_| {
-            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-            command
-                .args([test.as_str(), "--exact"])
-                .env(URL, &url)
-                .stdout(std::process::Stdio::null())
-                .spawn()
-                .unwrap()
-        })
-        .collect();
-    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let counter = std::sync::Arc::clone(&count);
-    std::thread::spawn(move || {
-        while let Ok((connection, _)) = listener.accept() {
-            counter.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-            drop(connection);
-        }
-    });
-    for process in &mut processes {
-        assert!(process.wait().unwrap().success());
-    }
-    let attempts = count.load(std::sync::atomic::Ordering::SeqCst);
-    println!("{attempts} connections of 8 processes in {WATCHED:?}");
-    // One at once, then after pauses of at least 50, 100, 200, 400 and then 400 ms.
-    assert!((8..=8 * 10).contains(&attempts), "{attempts}");
-}
-
-#[test]
 fn a_flapping_server_leaves_nothing_behind() {
-    in_own_process(|| tests::flapping::flap(3));
+    in_own_process(|| tests::flapping::flap(cases("FLAPS", 3)));
 }
 
 #[test]
 fn a_flood_of_callers_stays_within_memory_and_frees_no_denied_caller() {
-    in_own_process(|| {
-        tests::flood::flood(300_000);
-    });
+    in_own_process(|| tests::flood::flood(cases("FLOOD", 300_000).into()));
 }
 
 #[tokio::test]

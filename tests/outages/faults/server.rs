@@ -53,39 +53,27 @@ async fn a_server_busy_with_a_script_is_used_again_after_it() {
     assert!(answer.starts_with('-'), "{answer}");
 }
 
-#[tokio::test]
-async fn a_master_that_becomes_a_replica_is_not_used_until_it_is_a_master_again() {
-    let Some(server) = server() else { return };
-    let demote = || server.must("REPLICAOF 127.0.0.1 1");
-    fail_and_recover("READONLY", &server.url(), demote, || server.must("REPLICAOF NO ONE"), SECOND).await;
+/// A server that rejects commands after one command, and takes them again after another.
+macro_rules! rejecting {
+    ($($test:ident, $name:literal, $options:literal, $fail:literal, $repair:literal;)+) => {
+        $(#[tokio::test]
+        async fn $test() {
+            let Some(server) = server_with($options) else { return };
+            let (fail, repair) = (|| server.must($fail), || server.must($repair));
+            fail_and_recover($name, &server.url(), fail, repair, SECOND).await;
+        })+
+    };
 }
 
-#[tokio::test]
-async fn a_replica_without_its_master_is_not_used() {
-    let Some(server) = server_with("--replica-serve-stale-data no") else { return };
-    let demote = || server.must("REPLICAOF 127.0.0.1 1");
-    fail_and_recover("MASTERDOWN", &server.url(), demote, || server.must("REPLICAOF NO ONE"), SECOND).await;
-}
-
-#[tokio::test]
-async fn a_server_without_memory_is_used_again_when_it_has_some() {
-    let Some(server) = server() else { return };
-    let fail = || server.must("CONFIG SET maxmemory 1");
-    fail_and_recover("OOM", &server.url(), fail, || server.must("CONFIG SET maxmemory 0"), SECOND).await;
-}
-
-#[tokio::test]
-async fn a_master_that_wants_replicas_is_used_again_when_it_does_not() {
-    let Some(server) = server() else { return };
-    let fail = || server.must("CONFIG SET min-replicas-to-write 1");
-    fail_and_recover(
-        "NOREPLICAS",
-        &server.url(),
-        fail,
-        || server.must("CONFIG SET min-replicas-to-write 0"),
-        SECOND,
-    )
-    .await;
+rejecting! {
+    a_master_that_becomes_a_replica_is_not_used_until_it_is_a_master_again,
+        "READONLY", "", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE";
+    a_replica_without_its_master_is_not_used,
+        "MASTERDOWN", "--replica-serve-stale-data no", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE";
+    a_server_without_memory_is_used_again_when_it_has_some,
+        "OOM", "", "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0";
+    a_master_that_wants_replicas_is_used_again_when_it_does_not,
+        "NOREPLICAS", "", "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0";
 }
 
 #[tokio::test]
