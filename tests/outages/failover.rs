@@ -356,20 +356,7 @@ async fn a_node_that_joins_and_leaves_causes_no_error_and_no_lost_count() {
     let limiter = RateLimiter::new(store.build().unwrap());
     assert!(limiter.check(&HOT, "a").await.unwrap().is_allowed());
     cluster.add_node().await;
-    let nodes = &cluster.nodes;
-    let home = (0..3).find(|&node| nodes[node].query("DBSIZE") == ":1").unwrap();
-    let key = {
-        let mut console = nodes[home].console();
-        console.query("KEYS *");
-        console.read();
-        console.read()
-    };
-    let slot = nodes[home].query(&format!("CLUSTER KEYSLOT {key}"))[1..].to_owned();
-    let id = |node: &Server| {
-        let mut console = node.console();
-        console.query("CLUSTER MYID");
-        console.read()
-    };
+    let (home, key) = cluster.place_of("*hot*").await;
     let done = Arc::new(AtomicBool::new(false));
     let load: Vec<_> = (0..8)
         .map(|_| {
@@ -384,21 +371,11 @@ async fn a_node_that_joins_and_leaves_causes_no_error_and_no_lost_count() {
         })
         .collect();
     for (from, to) in [(home, 3), (3, home)] {
-        let (source, target) = (&nodes[from], &nodes[to]);
-        let (source_id, target_id) = (id(source), id(target));
-        target.must(&format!("CLUSTER SETSLOT {slot} IMPORTING {source_id}"));
-        source.must(&format!("CLUSTER SETSLOT {slot} MIGRATING {target_id}"));
-        source.must(&format!("MIGRATE 127.0.0.1 {} {key} 0 5000", target.port()));
-        // Here the key is on one node and the slot on the other.
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        target.must(&format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
-        for node in nodes {
-            node.must(&format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        cluster.move_slot_of(&key, from, to, Duration::from_millis(200)).await;
     }
-    let gone = id(&nodes[3]);
-    for node in &nodes[..3] {
+    let gone: String =
+        redis::cmd("CLUSTER").arg("MYID").query_async(&mut cluster.nodes[3].raw().await).await.unwrap();
+    for node in &cluster.nodes[..3] {
         node.must(&format!("CLUSTER FORGET {gone}"));
     }
     done.store(true, Ordering::Relaxed);

@@ -404,18 +404,6 @@ impl LeasedOnCluster {
         Some(Self { cluster, limiter })
     }
 
-    /// The node of the caller, and its key there.
-    async fn place(&self) -> (usize, String) {
-        for (i, node) in self.cluster.nodes.iter().enumerate() {
-            let keys: Vec<String> =
-                redis::cmd("KEYS").arg("*:hot:*").query_async(&mut node.raw().await).await.unwrap();
-            if let Some(key) = keys.into_iter().next() {
-                return (i, key);
-            }
-        }
-        panic!("the caller has a key");
-    }
-
     fn holds(&self) -> bool {
         self.limiter.try_check(&Self::HOT, "a").unwrap().is_some_and(|outcome| outcome.is_allowed())
     }
@@ -424,28 +412,9 @@ impl LeasedOnCluster {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_call_that_learns_of_a_moved_slot_voids_what_is_held_of_its_node() {
     let Some(hot) = LeasedOnCluster::new().await else { return };
-    let (from, key) = hot.place().await;
-    let nodes = &hot.cluster.nodes;
-    let to = (from + 1) % nodes.len();
-    let id = |node: &Server| {
-        let mut console = node.console();
-        console.query("CLUSTER MYID");
-        console.read()
-    };
-    let (source, target) = (&nodes[from], &nodes[to]);
-    let (source_id, target_id) = (id(source), id(target));
-    let slot: u16 = source.query(&format!("CLUSTER KEYSLOT {key}"))[1..].parse().unwrap();
-    target.must(&format!("CLUSTER SETSLOT {slot} IMPORTING {source_id}"));
-    source.must(&format!("CLUSTER SETSLOT {slot} MIGRATING {target_id}"));
-    let mut raw = source.raw().await;
-    let keys: Vec<String> =
-        redis::cmd("CLUSTER").arg("GETKEYSINSLOT").arg(slot).arg(100).query_async(&mut raw).await.unwrap();
-    for key in keys {
-        source.must(&format!("MIGRATE 127.0.0.1 {} {key} 0 5000", target.port()));
-    }
-    for node in [target, source] {
-        node.must(&format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
-    }
+    let (from, key) = hot.cluster.place_of("*:hot:*").await;
+    let to = (from + 1) % hot.cluster.nodes.len();
+    hot.cluster.move_slot_of(&key, from, to, Duration::ZERO).await;
     assert!(hot.holds(), "the process does not know yet");
     // Another limit of the caller, whose keys share the slot.
     assert!(hot.limiter.check(&MINUTE, "a").await.unwrap().is_allowed());
@@ -455,7 +424,7 @@ async fn the_first_call_that_learns_of_a_moved_slot_voids_what_is_held_of_its_no
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_call_that_finds_a_master_gone_voids_what_is_held_of_it() {
     let Some(mut hot) = LeasedOnCluster::new().await else { return };
-    let (place, _) = hot.place().await;
+    let (place, _) = hot.cluster.place_of("*:hot:*").await;
     hot.cluster.nodes[place].kill();
     assert!(hot.holds(), "the process does not know yet");
     assert!(hot.limiter.check(&MINUTE, "a").await.is_err());
@@ -470,22 +439,7 @@ async fn admitted_while_its_slot_moves(hot: &'static Policy) -> Option<u32> {
         .connect_timeout(Duration::from_secs(20));
     let limiter = RateLimiter::new(store.build().unwrap());
     assert!(limiter.check(hot, "a").await.unwrap().is_allowed());
-    // The node of the caller now, and the node to which its slot moves.
-    let mut from = 0;
-    let mut key = String::new();
-    for (i, node) in cluster.nodes.iter().enumerate() {
-        let keys: Vec<String> =
-            redis::cmd("KEYS").arg("*hot*").query_async(&mut node.raw().await).await.unwrap();
-        if let Some(found) = keys.into_iter().next() {
-            (from, key) = (i, found);
-        }
-    }
-    let id = |node: &Server| {
-        let mut console = node.console();
-        console.query("CLUSTER MYID");
-        console.read()
-    };
-    let slot: u16 = cluster.nodes[0].query(&format!("CLUSTER KEYSLOT {key}"))[1..].parse().unwrap();
+    let (mut from, key) = cluster.place_of("*hot*").await;
     let load: Vec<_> = (0..8)
         .map(|_| {
             let limiter = limiter.clone();
@@ -501,19 +455,7 @@ async fn admitted_while_its_slot_moves(hot: &'static Policy) -> Option<u32> {
     let mut moves = 0;
     while load.iter().any(|task| !task.is_finished()) {
         let to = (from + 1) % cluster.nodes.len();
-        let (source, target) = (&cluster.nodes[from], &cluster.nodes[to]);
-        let (source_id, target_id) = (id(source), id(target));
-        target.must(&format!("CLUSTER SETSLOT {slot} IMPORTING {source_id}"));
-        source.must(&format!("CLUSTER SETSLOT {slot} MIGRATING {target_id}"));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        source.must(&format!("MIGRATE 127.0.0.1 {} {key} 0 5000", target.port()));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        for node in [target, source] {
-            node.must(&format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
-        }
-        for node in &cluster.nodes {
-            node.must(&format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
-        }
+        cluster.move_slot_of(&key, from, to, Duration::from_millis(20)).await;
         (from, moves) = (to, moves + 1);
     }
     let mut admitted = 1;

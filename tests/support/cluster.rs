@@ -128,6 +128,38 @@ impl Cluster {
             .await;
     }
 
+    /// The number of the node that has a key like `pattern`, and the key.
+    pub async fn place_of(&self, pattern: &str) -> (usize, String) {
+        for (i, node) in self.nodes.iter().enumerate() {
+            let keys: Vec<String> = query(&mut node.raw().await, &format!("KEYS {pattern}")).await;
+            if let Some(key) = keys.into_iter().next() {
+                return (i, key);
+            }
+        }
+        panic!("no node has {pattern}");
+    }
+
+    /// Moves the hash slot of a key from one node to another, with all keys in it. Before and after they move, for `pause` each, the
+    /// slot is on neither node as a whole.
+    pub async fn move_slot_of(&self, key: &str, from: usize, to: usize, pause: Duration) {
+        let (source, target) = (&self.nodes[from], &self.nodes[to]);
+        let (mut wire, mut target_wire) = (source.raw().await, target.raw().await);
+        let slot: u16 = query(&mut wire, &format!("CLUSTER KEYSLOT {key}")).await;
+        let source_id: String = query(&mut wire, "CLUSTER MYID").await;
+        let target_id: String = query(&mut target_wire, "CLUSTER MYID").await;
+        target.must(&format!("CLUSTER SETSLOT {slot} IMPORTING {source_id}"));
+        source.must(&format!("CLUSTER SETSLOT {slot} MIGRATING {target_id}"));
+        tokio::time::sleep(pause).await;
+        let keys: Vec<String> = query(&mut wire, &format!("CLUSTER GETKEYSINSLOT {slot} 100")).await;
+        for key in keys {
+            source.must(&format!("MIGRATE 127.0.0.1 {} {key} 0 5000", target.port()));
+        }
+        tokio::time::sleep(pause).await;
+        for node in [target, source].into_iter().chain(&self.nodes) {
+            node.must(&format!("CLUSTER SETSLOT {slot} NODE {target_id}"));
+        }
+    }
+
     /// All nodes, or the proxies before them, as one URL.
     pub fn url(&self) -> String {
         let nodes = self.nodes.iter().map(Server::port);
