@@ -9,8 +9,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -19,6 +17,7 @@ use ratelimit_core::clock::FakeClock;
 use ratelimit_core::{Algorithm, Check, MemoryStore, Policy, RateLimiter};
 use tests::algorithms::shapes;
 use tests::contention::{self, CALLERS};
+use tests::program::Program;
 use tests::random::Random;
 use tests::redis::Server;
 use tests::timed::{MIDNIGHT, Timed, report};
@@ -184,44 +183,16 @@ fn groups_without_room_in_memory_share_a_limit_without_deadlock() {
     );
 }
 
-/// A contending process.
-struct Contender {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Contender {
-    fn start(arguments: &[String]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_contender"))
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-        let mut contender = Self { child, input, output };
-        assert_eq!(contender.line(), "ready");
-        contender
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    /// For each count, the number of checks and of those that passed.
-    fn result(mut self) -> Vec<[u64; 2]> {
-        let counts = (0..contention::counts()).map(|_| {
-            let line = self.line();
-            let (checks, passed) = line.split_once(' ').expect("two numbers a count");
-            [checks, passed].map(|number| number.parse().unwrap())
-        });
-        let counts = counts.collect();
-        assert!(self.child.wait().unwrap().success());
-        counts
-    }
+/// What a contending process tells in the end: for each count, the number of checks and of those that passed.
+fn result(mut contender: Program) -> Vec<[u64; 2]> {
+    let counts = (0..contention::counts()).map(|_| {
+        let line = contender.line();
+        let (checks, passed) = line.split_once(' ').expect("two numbers a count");
+        [checks, passed].map(|number| number.parse().unwrap())
+    });
+    let counts = counts.collect();
+    contender.wait();
+    counts
 }
 
 /// Processes, tasks in each, and decisions in all.
@@ -254,12 +225,13 @@ fn many_concurrent_processes_pass_exactly_the_limit() {
     for run in 0.. {
         let arguments =
             [server.url(), run.to_string(), max.to_string(), tasks.to_string(), share.to_string()];
-        let mut contenders: Vec<Contender> = (0..processes).map(|_| Contender::start(&arguments)).collect();
+        let start = |_| Program::start(env!("CARGO_BIN_EXE_contender"), &arguments);
+        let mut contenders: Vec<Program> = (0..processes).map(start).collect();
         let before = time(&store, server);
         for contender in &mut contenders {
-            contender.input.write_all(b"go\n").unwrap();
+            contender.tell("go");
         }
-        let results: Vec<Vec<[u64; 2]>> = contenders.into_iter().map(Contender::result).collect();
+        let results: Vec<Vec<[u64; 2]>> = contenders.into_iter().map(result).collect();
         let after = time(&store, server);
         let sum = |count: usize, what: usize| results.iter().map(|counts| counts[count][what]).sum::<u64>();
         if before / window != after / window {

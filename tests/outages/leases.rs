@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter};
 use tempfile::TempDir;
 use tests::algorithms::leasable;
-use tests::lessees::{CALLERS, Lessee, Verdict, policies, read_uses, replay};
+use tests::lessees::{CALLERS, Verdict, lessee, policies, read_uses, replay};
+use tests::program::Program;
 use tests::random::Random;
 use tests::redis::server;
 use tests::timed::report;
@@ -35,9 +36,9 @@ fn processes_with_leases_that_are_killed_and_stopped_admit_not_one_too_many() {
     let started = std::cell::Cell::new(0);
     let start = || {
         started.set(started.get() + 1);
-        Lessee::start(LESSEE, &server.url(), folder.path(), &started.get().to_string(), processes, MAX)
+        lessee(LESSEE, &server.url(), folder.path(), &started.get().to_string(), processes, MAX)
     };
-    let mut lessees: Vec<Lessee> = (0..processes).map(|_| start()).collect();
+    let mut lessees: Vec<Program> = (0..processes).map(|_| start()).collect();
     let (mut random, began) = (Random(42), Instant::now());
     let (mut kills, mut stops) = (0, 0);
     while decisions(&folder) < wanted || kills < 3 || stops < 6 {
@@ -59,7 +60,10 @@ fn processes_with_leases_that_are_killed_and_stopped_admit_not_one_too_many() {
             _ => {}
         }
     }
-    lessees.into_iter().for_each(Lessee::stop);
+    for mut lessee in lessees {
+        lessee.tell("stop");
+        lessee.wait();
+    }
     let policies = policies(MAX);
     let uses = read_uses(folder.path());
     let leased = uses.iter().filter(|one| one.verdict == Verdict::Leased).count();

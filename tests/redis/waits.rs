@@ -1,7 +1,6 @@
 //! Waiting on a server: calls, stored bytes, batches, a cluster-safe refund, and the order over several processes.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, Read};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -10,6 +9,7 @@ use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter};
 use redis::AsyncCommands;
 use tests::clock_at_start;
+use tests::program::Program;
 use tests::redis::{Server, server};
 
 use super::only_key;
@@ -120,49 +120,29 @@ async fn a_turn_of_a_future_that_is_dropped_in_flight_goes_back() {
     }
 }
 
-/// A waiting process, and what it says.
-struct Waiter {
-    child: Child,
-    output: BufReader<std::process::ChildStdout>,
-}
-
-impl Waiter {
-    fn start(url: &str, waits: u32) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_waiter"))
-            .args([url, &waits.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        Self { child, output }
-    }
-
-    /// For each turn when it was decided, due and begun.
-    fn turns(mut self) -> Vec<[u64; 3]> {
-        let lines = self.output.lines().map(Result::unwrap);
-        let turns = lines.map(|line| {
-            let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
-            numbers.try_into().unwrap()
-        });
-        let turns = turns.collect();
-        assert!(self.child.wait().unwrap().success());
-        turns
-    }
+/// Of each turn of a waiting process when it was decided, due and begun.
+fn turns_of(mut waiter: Program) -> Vec<[u64; 3]> {
+    let lines = waiter.output.by_ref().lines().map(Result::unwrap);
+    let turns = lines.map(|line| {
+        let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+        numbers.try_into().unwrap()
+    });
+    let turns = turns.collect();
+    waiter.wait();
+    turns
 }
 
 #[test]
 fn turns_of_three_processes_are_due_in_the_order_of_the_server() {
     const WAITS: u32 = 40;
     let Some(server) = server() else { return };
-    let mut waiters: Vec<Waiter> = (0..3).map(|_| Waiter::start(&server.url(), WAITS)).collect();
+    let arguments = [server.url(), WAITS.to_string()];
+    let start = |_| Program::start(env!("CARGO_BIN_EXE_waiter"), &arguments);
+    let mut waiters: Vec<Program> = (0..3).map(start).collect();
     for waiter in &mut waiters {
-        waiter.child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        waiter.tell("go");
     }
-    let mut turns: Vec<[u64; 3]> = waiters.into_iter().flat_map(Waiter::turns).collect();
+    let mut turns: Vec<[u64; 3]> = waiters.into_iter().flat_map(turns_of).collect();
     turns.sort_unstable_by_key(|turn| turn[1]);
     assert_eq!(turns.len(), 3 * WAITS as usize);
     for pair in turns.windows(2) {

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ratelimit_core::{Algorithm, OnError, Policy};
+
+use crate::program::Program;
 
 /// At most `max` at a time.
 pub fn policy(max: u64) -> Policy {
@@ -53,7 +53,7 @@ impl Mark {
 /// A process that holds slots; see `bin/holder.rs`.
 #[derive(Debug)]
 pub struct Holder {
-    child: Child,
+    program: Program,
     file: PathBuf,
 }
 
@@ -72,29 +72,19 @@ impl Holder {
     pub fn start(program: &str, url: &str, folder: &Path, name: &str, work: Work) -> Self {
         let file = folder.join(name);
         let Work { callers, max, tasks, longest } = work;
-        let mut child = Command::new(program)
-            .args([url, file.to_str().unwrap()])
-            .args([callers, max, tasks, longest].map(|number| number.to_string()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        Self { child, file }
+        let mut arguments = vec![url.to_owned(), file.to_str().unwrap().to_owned()];
+        arguments.extend([callers, max, tasks, longest].map(|number| number.to_string()));
+        Self { program: Program::start(program, &arguments), file }
     }
 
     /// Sends a signal to the process.
     pub fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+        self.program.signal(signal);
     }
 
     /// Ends the process at once, as a crash does. Returns what ran in it: its last requests ended now.
-    pub fn kill(mut self) -> Vec<Mark> {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    pub fn kill(self) -> Vec<Mark> {
+        self.program.kill();
         let mut marks = read(&self.file);
         let mut running: BTreeMap<u64, i64> = BTreeMap::new();
         for mark in &marks {

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::path::Path;
 use std::time::Duration;
 
 use ratelimit_core::store::toolkit::{Operation, State};
 use ratelimit_core::{Algorithm, OnError, Policy, PolicyBuilder, RateLimiter, RedisStore, Timestamp};
+
+use crate::program::Program;
 
 /// Callers under each policy.
 pub const CALLERS: usize = 2;
@@ -104,51 +104,9 @@ pub fn replay(policies: &[Policy], uses: &[Use]) -> Vec<Use> {
     over
 }
 
-/// A process that holds leases; see `bin/lessee.rs`.
-#[derive(Debug)]
-pub struct Lessee {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Lessee {
-    /// Starts one of `processes`, which notes its uses in `folder` in files whose names begin with `name`.
-    pub fn start(program: &str, url: &str, folder: &Path, name: &str, processes: u32, max: u64) -> Self {
-        let file: PathBuf = folder.join(name);
-        let mut child = Command::new(program)
-            .args([url, file.to_str().unwrap(), &processes.to_string(), &max.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-        let mut lessee = Self { child, input, output };
-        assert_eq!(lessee.line(), "ready");
-        lessee
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    /// Sends a signal to the process.
-    pub fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
-    }
-
-    /// Ends the process at once, as a crash does.
-    pub fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// Ends the process in order.
-    pub fn stop(mut self) {
-        self.input.write_all(b"stop\n").unwrap();
-        assert!(self.child.wait().unwrap().success());
-    }
+/// Starts one of `processes` that hold leases, which notes its uses in `folder` in files whose names begin with `name`; see
+/// `bin/lessee.rs`.
+pub fn lessee(program: &str, url: &str, folder: &Path, name: &str, processes: u32, max: u64) -> Program {
+    let file = folder.join(name).to_str().unwrap().to_owned();
+    Program::start(program, &[url.to_owned(), file, processes.to_string(), max.to_string()])
 }

@@ -59,6 +59,7 @@ pub mod outage;
 pub mod own_process;
 pub mod payload;
 pub mod process;
+pub mod program;
 pub mod proxy;
 pub mod random;
 pub mod redis;
