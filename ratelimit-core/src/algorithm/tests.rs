@@ -2,7 +2,6 @@
 
 mod clock;
 mod model;
-mod refunds;
 mod turns;
 
 use std::time::Duration;
@@ -161,25 +160,6 @@ fn encoded_states_have_the_length_that_their_script_writes() {
     for (algorithm, sub_windows, bytes, expected) in cases {
         assert_eq!(encoded_len(algorithm, sub_windows, &bytes), expected, "{algorithm}, {sub_windows}");
     }
-}
-
-#[test]
-fn one_more_unit_passes_before_a_larger_request_does() {
-    let policy = Policy::builder("k")
-        .algorithm(Algorithm::SlidingWindowLog)
-        .max(2)
-        .window(Duration::from_millis(1))
-        .build();
-    let mut state = State::new(&policy);
-    let mut at = |now, cost| state.decide(&policy, cost, Timestamp::from_micros(now), Operation::Check);
-    assert_eq!(at(10_000, 1).next_unit_after(), None);
-    assert_eq!(at(10_100, 1).next_unit_after(), Some(Duration::from_micros(901)));
-    let denied = at(10_100, 2);
-    assert_eq!(denied.retry_after(), Some(Duration::from_micros(1_001)));
-    assert_eq!(denied.next_unit_after(), Some(Duration::from_micros(901)));
-    let denied = at(10_100, 1);
-    assert_eq!(denied.retry_after(), Some(Duration::from_micros(901)));
-    assert_eq!(denied.next_unit_after(), Some(Duration::from_micros(901)));
 }
 
 #[test]

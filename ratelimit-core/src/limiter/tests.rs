@@ -1,4 +1,4 @@
-//! Decisions without awaiting: the same as with a future, and none if a round trip is needed.
+//! Custom stores, decisions without awaiting, and what cannot be settled.
 
 mod slots;
 
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::clock::{FakeClock, Timestamp};
 use crate::error::SettleError;
-use crate::policy::{Algorithm, OnError, Parameter, PolicyBuilder};
+use crate::policy::OnError;
 use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
 use crate::store::{Deadline, Store};
@@ -27,58 +27,8 @@ fn clock() -> FakeClock {
     FakeClock::at(Timestamp::from_micros(1_789_948_800_000_000))
 }
 
-/// Every algorithm, without its parameter and with it.
-fn policies() -> Vec<Policy> {
-    let of_one = |&algorithm: &Algorithm| {
-        let counts = Policy::builder(algorithm.as_str()).max(5).window(MINUTE).algorithm(algorithm);
-        let shaped = match algorithm.spec().parameter {
-            Parameter::SubWindows => Some(counts.sub_windows(6)),
-            Parameter::Burst => Some(counts.burst(7)),
-            Parameter::None => None,
-        };
-        [Some(counts), shaped].into_iter().flatten().map(PolicyBuilder::build)
-    };
-    Algorithm::ALL.iter().flat_map(of_one).collect()
-}
-
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
-}
-
-#[test]
-fn in_memory_every_decision_is_the_same_without_awaiting() {
-    let (policies, clock) = (policies(), clock());
-    // The smaller limiter uses overflow counts.
-    for callers in [1, 1000] {
-        let (awaited, at_once) = (limiter(&clock, callers), limiter(&clock, callers));
-        let (mut allowed, mut denied) = (0, 0);
-        for step in 0..2000_usize {
-            clock.advance(Duration::from_millis((step as u64 * 7919) % 2500));
-            let caller = ["a", "b", "c"][step * 31 % 7 % 3];
-            let policy = &policies[step % policies.len()];
-            let outcome = block_on(awaited.check(policy, caller)).unwrap();
-            assert_eq!(
-                at_once.try_check(policy, caller).unwrap(),
-                Some(outcome),
-                "{}, step {step}",
-                policy.key()
-            );
-
-            let other = &policies[(step + step / policies.len()) % policies.len()];
-            let cost = step as u64 % 3;
-            let group = [
-                Check::new(policy, caller),
-                Check::new(other, "d").with_cost(cost),
-                Check::new(other, "d"),
-                Check::new(policy, "e"),
-            ];
-            let group = &group[..step % 5];
-            let outcome = block_on(awaited.check_all(group)).unwrap();
-            *(if outcome.is_allowed() { &mut allowed } else { &mut denied }) += 1;
-            assert_eq!(at_once.try_check_all(group).unwrap(), Some(outcome), "{}, step {step}", policy.key());
-        }
-        assert!(allowed > 400 && denied > 400, "{allowed} and {denied} of the groups");
-    }
 }
 
 #[test]

@@ -117,10 +117,11 @@ fn a_block_is_at_least_the_time_to_refill_a_bucket() {
 }
 
 #[test]
-fn a_block_does_not_change_the_counts() {
-    let policy = BUILDER.block(MAX_WINDOW).build();
+fn a_block_and_a_lease_do_not_change_the_counts() {
+    let policy = BUILDER.block(MAX_WINDOW).lease(MAX_LEASE).build();
     assert_eq!(policy.state_id(), BUILDER.build().state_id());
-    assert_eq!(policy.with_key("other").unwrap().block(), Some(MAX_WINDOW));
+    let renamed = policy.with_key("other").unwrap();
+    assert_eq!((renamed.block(), renamed.lease()), (Some(MAX_WINDOW), Some(MAX_LEASE)));
 }
 
 #[test]
@@ -159,13 +160,6 @@ fn only_fixed_windows_and_sliding_window_counters_have_a_lease() {
             assert_eq!(built, Err(PolicyError::LeaseWithoutWindow), "{algorithm}");
         }
     }
-}
-
-#[test]
-fn a_lease_does_not_change_the_counts() {
-    let policy = BUILDER.lease(MAX_LEASE).build();
-    assert_eq!(policy.state_id(), BUILDER.build().state_id());
-    assert_eq!(policy.with_key("other").unwrap().lease(), Some(MAX_LEASE));
 }
 
 #[test]

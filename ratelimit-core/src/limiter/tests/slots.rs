@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use super::*;
 use crate::clock::{Clock, FakeClock};
 use crate::outcome::Decision;
-use crate::policy::{Algorithm, Mode};
 use crate::reservation::Reservation;
 use crate::slots::Slots;
 use crate::store::toolkit::{Operation, State, decide_with, refund_with, reset_with};
@@ -187,22 +186,6 @@ fn slots_from_before_a_reset_free_nothing_in_a_custom_store() {
     assert_eq!(block_on(limiter.peek(&TWO, "a")).unwrap().remaining(), 1);
     drop(after);
     assert_eq!(block_on(limiter.peek(&TWO, "a")).unwrap().remaining(), 2);
-}
-
-#[test]
-fn a_shadow_limit_of_slots_holds_what_fits() {
-    for limiter in [limiter(&clock(), 1000), custom(false)] {
-        let shadow =
-            Policy::builder("two").algorithm(Algorithm::Concurrency).max(1).mode(Mode::Shadow).build();
-        let group = [Check::new(&shadow, "a")];
-        let held = block_on(limiter.check_all(&group)).unwrap();
-        let spared = block_on(limiter.check_all(&group)).unwrap();
-        assert!(spared.is_allowed() && spared.outcomes()[0].would_deny() && !spared.outcomes()[0].is_busy());
-        drop(spared);
-        assert!(block_on(limiter.peek_all(&group)).unwrap().outcomes()[0].would_deny());
-        drop(held);
-        assert!(!block_on(limiter.peek_all(&group)).unwrap().outcomes()[0].would_deny());
-    }
 }
 
 #[cfg(feature = "stats")]

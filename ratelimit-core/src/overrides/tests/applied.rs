@@ -159,26 +159,6 @@ fn what_a_group_holds_stays_as_it_was() {
     assert_eq!(limiter.in_force(&SHOP).policy().max(), 3);
 }
 
-#[test]
-fn ten_thousand_rows_are_found() {
-    use std::fmt::Write as _;
-    let mut text = "[limit.shop.callers]\n".to_owned();
-    for number in 0..10_000 {
-        writeln!(text, "\"partition acct-{number}\" = {{ max = {} }}", number + 1).unwrap();
-    }
-    let limiter = limiter(&text).unwrap();
-    for number in [0, 1, 4_999, 9_999] {
-        let found = limiter.in_force_for(&SHOP, None, format!("acct-{number}"));
-        assert_eq!(found.policy().max(), number + 1);
-    }
-    assert_eq!(limiter.in_force_for(&SHOP, None, "acct-10000").policy().max(), 10);
-    // A mistake in the last row is found, and its line told.
-    writeln!(text, "\"partition acct-x\" = {{ max = 0 }}").unwrap();
-    let error =
-        RateLimiter::builder(MemoryStore::new()).policies([&SHOP]).overrides(parsed(&text)).unwrap_err();
-    assert_eq!(error.problems()[0].line(), Some(10_002));
-}
-
 #[cfg(feature = "calendar")]
 #[test]
 fn a_calendar_window_keeps_its_calendar_and_its_counts() {

@@ -170,19 +170,6 @@ fn a_clock_that_runs_slow_uses_no_unit_after_the_end_of_its_window() {
     assert!(last > 895 * MS, "not much is lost");
 }
 
-/// The local clock counts the time in which the machine is suspended.
-#[test]
-fn a_machine_that_wakes_up_uses_no_unit_that_has_expired() {
-    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
-        let policy = second(algorithm, 1_000);
-        let mut pair = Pair::new(policy);
-        pair.lease(200, 10 * MS);
-        assert!(pair.take(1, 20 * MS));
-        assert_eq!(pair.usable(20 * MS + 3_600_000 * MS), 0);
-        assert!(!pair.take(1, 20 * MS + 3_600_000 * MS));
-    }
-}
-
 #[test]
 fn a_request_is_admitted_by_held_units_as_a_whole_or_not_at_all() {
     for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {

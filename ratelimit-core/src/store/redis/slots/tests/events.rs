@@ -11,11 +11,16 @@ use super::super::CallSlots;
 use super::super::count::Count;
 use super::super::table::SlotTable;
 use crate::algorithm::Operation;
+use crate::algorithm::concurrency::{Entries, OwnEntry};
 use crate::check::Check;
 use crate::clock::FakeClock;
 use crate::policy::Policy;
 use crate::store::redis::key::{KeyFormat, StateKey};
 use crate::store::redis::protocol::{LimitArg, PolicyArg, Request};
+
+/// In microseconds, as the time for which an entry counts.
+const SECOND: u64 = 1_000_000;
+const HOLD: u64 = 10 * SECOND;
 
 #[test]
 fn grants_that_nobody_uses_are_freed_while_more_is_asked_for() {
@@ -230,4 +235,31 @@ fn a_queued_message_that_no_call_takes_is_queued_again() {
         queued.load(Ordering::Relaxed)
     };
     assert_eq!([0, 2, 1, 2, 1].map(sent), [1, 1, 2, 2, 3]);
+}
+
+/// A process, of which the server knows these numbers.
+const fn told(process: u64, granted: u64) -> OwnEntry {
+    OwnEntry { process, granted, freed: 0 }
+}
+
+#[test]
+fn a_process_that_is_gone_counts_for_ten_seconds() {
+    let mut entries = Entries::default();
+    let (fits, _) = entries.step(told(5, 0), 3, 3, SECOND);
+    assert!(fits);
+    for (now, held) in [(SECOND + HOLD - 1, 3), (SECOND + HOLD, 0)] {
+        entries.tell(told(1, 0), now);
+        assert_eq!(entries.held(), held);
+    }
+}
+
+#[test]
+fn entries_from_the_future_end_ten_seconds_after_the_clock_went_back() {
+    let mut entries = Entries::default();
+    entries.tell(told(5, 2), 3_600 * SECOND);
+    entries.tell(told(1, 0), SECOND);
+    for (now, held) in [(SECOND + HOLD - 1, 2), (SECOND + HOLD, 0)] {
+        entries.tell(told(1, 0), now);
+        assert_eq!(entries.held(), held);
+    }
 }
