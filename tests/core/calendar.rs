@@ -169,27 +169,6 @@ tests::on_both_stores! {
         }
     }
 
-    fn three_days_of_one_account_in_one_request_keep_their_count_until_the_last_window_ends(store: &Timed) {
-        let policies = [15, 20, 25].map(|day| policy(Calendar::month(day), 6));
-        // All orders: the first limit of a request tells the window.
-        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-            let caller = format!("{order:?}");
-            store.set_with_expiry(micros("2026-01-26T00:00:00Z"));
-            let group = order.map(|day| Check::new(&policies[day], &caller));
-            let passed = store.check_all(&group);
-            assert!(passed.is_allowed() && passed.outcomes().iter().all(|limit| limit.remaining() == 3), "{caller}");
-            // As requests of their own the three days charge the same count.
-            for (left, day) in [2, 1, 0].into_iter().zip(order) {
-                assert_eq!(store.check(&policies[day], &caller).remaining(), left, "{caller}");
-            }
-            assert!(!store.check_all(&group).is_allowed(), "{caller}");
-            store.set_with_expiry(micros("2026-02-24T23:59:59Z"));
-            assert!(!store.check(&policies[2], &caller).is_allowed(), "{caller}");
-            store.set_with_expiry(micros("2026-02-25T00:00:00Z"));
-            assert_eq!(store.check(&policies[2], &caller).remaining(), 5, "{caller}");
-        }
-    }
-
     fn a_refund_reaches_no_count_that_a_changed_anchor_began_after_the_charge(store: &Timed) {
         let [old, new] = [1, 20].map(|day| policy(Calendar::month(day), 5));
         let charged = |policy: &Policy, at| {
@@ -208,22 +187,6 @@ tests::on_both_stores! {
         store.refund(after.clone());
         assert_eq!(store.peek(&new, "a").remaining(), 3);
         let _ = again;
-    }
-
-    fn limits_of_several_calendars_are_judged_together(store: &Timed) {
-        let monthly = Policy::builder("month").calendar(Calendar::month(1).in_zone("Asia/Tokyo")).max(5).build();
-        let daily = Policy::builder("day").calendar(Calendar::day().in_zone("America/New_York")).max(2).build();
-        let minute = Policy::new("minute", 3, Duration::from_secs(60));
-        let group = [&monthly, &daily, &minute].map(|policy| Check::new(policy, "a"));
-        let mut admitted = Vec::new();
-        for hour in 0..60 {
-            store.set_with_expiry(micros("2026-11-29T12:00:30Z") + hour * 3_600_000_000);
-            if store.check_all(&group).is_allowed() {
-                admitted.push(hour);
-            }
-        }
-        // Until the day ends at 05:00 UTC; the month at 15:00 UTC of the 30th.
-        assert_eq!(admitted, [0, 1, 17, 18, 41, 42]);
     }
 
     fn of_limits_of_a_group_over_one_count_the_first_tells_the_window(store: &Timed) {

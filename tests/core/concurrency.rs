@@ -50,21 +50,6 @@ where
     ended.recv_timeout(DEADLINE).expect("the tasks wait for each other, or one panicked")
 }
 
-/// How many of the requests of all tasks pass.
-fn passed(limiter: &RateLimiter, policy: &Policy, requests: u64, cost: u64) -> u64 {
-    let passed = race(|_| {
-        let (limiter, policy) = (limiter.clone(), policy.clone());
-        async move {
-            let mut passed = 0;
-            for _ in 0..requests {
-                passed += u64::from(limiter.check_n(&policy, "a", cost).await.unwrap().is_allowed());
-            }
-            passed
-        }
-    });
-    passed.into_iter().sum()
-}
-
 /// Units by policy and caller.
 type Units = HashMap<(usize, usize), u64>;
 
@@ -134,13 +119,6 @@ fn take_groups_from_many_tasks(limiter: &RateLimiter, left: impl Fn(&Policy, &st
 }
 
 tests::on_both_stores! {
-    fn sixty_four_concurrent_tasks_pass_exactly_the_limit(store: &Timed) {
-        for policy in every_algorithm("tasks", 1_000) {
-            assert_eq!(passed(&store.limiter, &policy, 25, 1), 1_000, "{}", policy.algorithm());
-            assert_eq!(store.peek(&policy, "a").remaining(), 0);
-        }
-    }
-
     fn groups_in_any_order_are_charged_as_a_whole_or_not_at_all(store: &Timed) {
         take_groups_from_many_tasks(&store.limiter, |policy, caller| store.peek(policy, caller).remaining());
     }

@@ -1,8 +1,8 @@
-//! What the store tells about itself: calls, denial cache, leases, and a circuit breaker that is open.
+//! What the store tells about itself: calls, denial cache, and a circuit breaker that is open.
 
 use std::time::Duration;
 
-use ratelimit_core::{OnError, Policy, RateLimiter};
+use ratelimit_core::RateLimiter;
 use tests::redis::server;
 use tests::{clock_at_start, within};
 
@@ -36,25 +36,6 @@ async fn calls_and_cached_denials_are_counted() {
     assert!(batch.count == round_trip.count && batch.max > 1 && batch.max <= 64, "{connection:?}");
     // Four checks and a peek or more one by one, and the 64 callers.
     assert!(batch.sum >= 69, "{connection:?}");
-}
-
-#[tokio::test]
-async fn held_units_of_leases_are_told() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let limiter = RateLimiter::new(server.builder_at(&clock).build().unwrap());
-    assert!(decides(&limiter).await);
-    let lease = Duration::from_millis(100);
-    let policy = Policy::builder("leased").max(10_000).on_error(OnError::Deny).lease(lease).build();
-    for _ in 0..1_000 {
-        assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
-    }
-    let leases = limiter.store_status().connection.unwrap().leases;
-    assert!(leases.leased > 0 && leases.held <= leases.leased, "{leases:?}");
-    assert!(
-        leases.callers <= 1 && leases.used + leases.returned + leases.expired <= leases.leased,
-        "{leases:?}"
-    );
 }
 
 #[tokio::test]
