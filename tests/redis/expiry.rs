@@ -142,26 +142,6 @@ async fn a_denial_under_a_later_anchor_keeps_the_key_until_its_window_ends() {
 }
 
 #[tokio::test]
-async fn a_refund_under_an_earlier_anchor_keeps_the_time_to_live_of_a_later_one() {
-    const DAY: Duration = Duration::from_secs(86_400);
-    let Some(server) = server() else { return };
-    let clock = FakeClock::at(Timestamp::from_micros(1_768_867_200_000_000)); // 2026-01-20T00:00:00Z
-    let limiter = server.limiter_at(&clock);
-    let [first, early, late] = [10, 15, 20].map(|day| {
-        Policy::builder("k").calendar(Calendar::month(day)).max(3).on_error(OnError::Deny).build()
-    });
-    let since = Instant::now();
-    let _ = limiter.check(&first, "a").await.unwrap();
-    let group = [Check::new(&early, "a")];
-    let charged = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap().into_owned();
-    let last = limiter.check(&late, "a").await.unwrap();
-    assert_eq!(last.reset_after(), DAY * 31, "until 20 February");
-    limiter.refund(charged.clone()).await.unwrap();
-    assert_eq!(limiter.peek(&late, "a").await.unwrap().remaining(), 1);
-    expect_lives(&server, last.reset_after(), &last, since, "until 20 February").await;
-}
-
-#[tokio::test]
 async fn a_calendar_count_of_an_earlier_version_is_kept_until_its_window_ends() {
     let Some(server) = server() else { return };
     let clock = FakeClock::at(Timestamp::from_micros(1_768_867_200_000_000)); // 2026-01-20T00:00:00Z

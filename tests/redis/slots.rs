@@ -8,9 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use ratelimit_core::conformance::Reference;
-use ratelimit_core::{
-    Algorithm, Check, Decision, OnError, Policy, RateLimiter, SettleError, Slots, StoreError,
-};
+use ratelimit_core::{Algorithm, Check, Decision, OnError, Policy, RateLimiter, SettleError, StoreError};
 use redis::AsyncCommands;
 use tests::clock_at_start;
 use tests::redis::{Server, server};
@@ -217,31 +215,6 @@ async fn a_corrupt_state_of_slots_fails_its_caller_and_ends_by_itself() {
     let _: () = server.raw().await.del(&key).await.unwrap();
     assert_eq!(limiter.peek(&TWO, "a").await.unwrap().remaining(), 1, "what runs is told again");
     drop(slot);
-}
-
-/// A leased rate in the group keeps its lease, and the slot is taken all the same.
-#[tokio::test]
-async fn slots_stand_beside_a_limit_with_a_lease() {
-    let Some(server) = server() else { return };
-    let limiter = server.limiter();
-    let leased = Policy::builder("leased").max(100_000).lease(Duration::from_millis(100)).build();
-    let wide = Policy::concurrency("wide", 40);
-    let group = [Check::new(&wide, "a"), Check::new(&leased, "a")];
-    let mut held: Vec<Slots> = Vec::new();
-    for round in 0..400u64 {
-        let mut outcome = limiter.check_all(&group).await.unwrap();
-        assert!(outcome.is_allowed(), "{round}");
-        let slots = outcome.take_slots();
-        assert!(!slots.is_empty(), "{round}: the outcome holds its slot");
-        held.push(slots);
-        if held.len() == 40 {
-            let busy = limiter.check_all(&group).await.unwrap();
-            assert!(busy.is_busy());
-            held.clear();
-        }
-    }
-    held.clear();
-    until_held(&server, "rl1:wide:n:*", 0).await;
 }
 
 /// The gauge of the metrics is what requests of this process hold, in memory as in Redis.

@@ -21,11 +21,11 @@ const INTERVAL: u64 = 100_000;
 /// The first instant of a minute.
 const START: u64 = 1_789_999_980_000_000;
 
-fn limit(key: &'static str) -> PolicyBuilder {
+const fn limit(key: &'static str) -> PolicyBuilder {
     Policy::builder(key).algorithm(Algorithm::FixedWindow).max(10_000).window(MINUTE)
 }
 
-fn leased(key: &'static str) -> PolicyBuilder {
+const fn leased(key: &'static str) -> PolicyBuilder {
     limit(key).lease(Duration::from_micros(INTERVAL))
 }
 
@@ -97,6 +97,15 @@ impl Process {
     fn give_backs(&self) -> usize {
         self.leases.take_give_backs(&self.encoder, false).len()
     }
+}
+
+static HOT: Policy = leased("hot").build();
+
+/// A process that holds a lease of 50 units of a hot caller.
+fn holding() -> (Process, Check<'static>) {
+    let (process, hot) = (Process::new(), Check::new(&HOT, "a"));
+    process.hold(&hot, 1_000);
+    (process, hot)
 }
 
 /// A call that is being put together.
@@ -190,10 +199,7 @@ fn an_answer_about_a_blocked_caller_ends_its_leases_whichever_operation_asked() 
             limit("hot").max(5).build(),
         ] {
             for is_rerouted in [false, true] {
-                let process = Process::new();
-                let hot = leased("hot").build();
-                let hot = Check::new(&hot, "a");
-                process.hold(&hot, 1_000);
+                let (process, hot) = holding();
                 let call = process.call().add(&Check::new(&policy, "a"), operation);
                 let call = if is_rerouted { call.reroute() } else { call };
                 call.answer(&[blocked()], "0");
@@ -207,10 +213,7 @@ fn an_answer_about_a_blocked_caller_ends_its_leases_whichever_operation_asked() 
 fn the_answer_to_a_settlement_ends_the_leases_of_the_count_whichever_limit_is_settled() {
     for policy in [leased("hot").build(), limit("hot").build()] {
         for is_rerouted in [false, true] {
-            let process = Process::new();
-            let hot = leased("hot").build();
-            let hot = Check::new(&hot, "a");
-            process.hold(&hot, 1_000);
+            let (process, hot) = holding();
             let check = Check::new(&policy, "a").with_cost(20_000);
             let call = process.call().add(&hot, Operation::Peek).add(&check, Operation::Overdraw);
             let call = if is_rerouted { call.reroute() } else { call };
@@ -223,10 +226,7 @@ fn the_answer_to_a_settlement_ends_the_leases_of_the_count_whichever_limit_is_se
 #[test]
 fn a_settlement_of_any_limit_gives_back_the_held_units_of_its_count_before() {
     for policy in [leased("hot").build(), limit("hot").build()] {
-        let process = Process::new();
-        let hot = leased("hot").build();
-        let hot = Check::new(&hot, "a");
-        process.hold(&hot, 1_000);
+        let (process, hot) = holding();
         let rest = Check::new(&policy, "a").with_cost(120);
         assert!(process.leases.make_way(&[rest], Operation::Overdraw));
         assert_eq!((process.held(&hot), process.give_backs()), (0, 1), "{policy:?}");
@@ -254,10 +254,7 @@ fn a_process_that_holds_nothing_looks_nothing_up() {
 
 #[test]
 fn a_lease_that_was_granted_over_another_connection_goes_back() {
-    let process = Process::new();
-    let hot = leased("hot").build();
-    let hot = Check::new(&hot, "a");
-    process.hold(&hot, 1_000);
+    let (process, hot) = holding();
     while process.take(&hot).is_some() {}
     assert_eq!(process.call().add(&hot, Operation::Check).reroute().answer(&[charged(1_050)], ""), 1);
     assert_eq!((process.held(&hot), process.give_backs()), (0, 1));
@@ -265,10 +262,7 @@ fn a_lease_that_was_granted_over_another_connection_goes_back() {
 
 #[test]
 fn an_answer_over_another_connection_does_not_tell_what_is_left() {
-    let process = Process::new();
-    let hot = leased("hot").build();
-    let hot = Check::new(&hot, "a");
-    process.hold(&hot, 1_000);
+    let (process, hot) = holding();
     assert_eq!(process.call().add(&hot, Operation::Check).reroute().answer(&[charged(9_000)], ""), 0);
     assert_eq!(process.take(&hot), Some(10_000 - 1_000 - 1));
 }
@@ -315,10 +309,7 @@ fn units_that_wait_to_be_given_back_are_forgotten_when_a_reset_begins() {
 #[test]
 fn a_reset_by_any_limit_ends_the_leases_of_its_count() {
     for policy in [leased("hot").build(), limit("hot").build()] {
-        let process = Process::new();
-        let hot = leased("hot").build();
-        let hot = Check::new(&hot, "a");
-        process.hold(&hot, 1_000);
+        let (process, hot) = holding();
         let reset = process.leases.reset_on_drop(&[Check::new(&policy, "a")]);
         assert_eq!(process.held(&hot), 0);
         drop(reset);
