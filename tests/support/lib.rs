@@ -53,6 +53,7 @@ pub mod flapping;
 pub mod flood;
 pub mod holders;
 pub mod lessees;
+pub mod load;
 pub mod log;
 pub mod noise;
 pub mod outage;
