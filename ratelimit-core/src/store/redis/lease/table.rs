@@ -104,10 +104,9 @@ type LockedShards<'l> = SmallVec<[(usize, MutexGuard<'l, Shard>); 2]>;
 
 fn warm_of<'s>(
     locked: &'s mut LockedShards<'_>,
-    shard: usize,
-    digest: u128,
+    member: &Member<'_>,
 ) -> Option<(&'s mut Warm, &'s mut Heat)> {
-    locked.iter_mut().find(|(index, _)| *index == shard)?.1.warm(digest)
+    locked.iter_mut().find(|(index, _)| *index == member.shard)?.1.warm(member.digest)
 }
 
 /// The outcome of a limit that held units admit.
@@ -187,15 +186,9 @@ impl Leases {
         0
     }
 
-    /// Whether every limit of the group can have a lease.
-    #[inline]
-    pub(in crate::store::redis) fn may_hold_all(&self, group: &[Check<'_>]) -> bool {
-        group.iter().all(|check| self.interval(check.policy()) > 0)
-    }
-
-    /// Whether the answer to the group brings the next leases of its limits.
+    /// Whether the answer to the group brings the next leases of its limits: every limit can have one.
     fn may_fetch(&self, group: &[Check<'_>], operation: Operation) -> bool {
-        operation == Operation::Check && self.may_hold_all(group)
+        operation == Operation::Check && group.iter().all(|check| self.interval(check.policy()) > 0)
     }
 
     /// Logs once that a policy with a lease can never hold one.
@@ -267,21 +260,48 @@ impl Leases {
         group: &[Check<'_>],
         operation: Operation,
     ) -> Option<(GroupOutcome, SmallVec<[usize; 1]>)> {
-        if group.is_empty() || !self.has_counts() || !self.may_hold_all(group) {
+        if !self.has_counts() {
             return None;
         }
-        self.take_held(group, operation == Operation::Peek)
+        let is_peek = operation == Operation::Peek;
+        match group {
+            // Most requests have one limit, which needs no lists.
+            [check] => {
+                let member = self.member(check)?;
+                let now = self.now();
+                let mut shard = self.shards[member.shard].lock();
+                let (warm, heat) = shard.warm(member.digest)?;
+                if !self.holds(warm, &member, is_peek, now) {
+                    return None;
+                }
+                let (outcome, wants_lease) = self.use_held(&mut warm.count, heat, &member, is_peek, now);
+                Some((GroupOutcome::from_one(outcome), wants_lease.then_some(0).into_iter().collect()))
+            }
+            [] => None,
+            _ => self.take_of_each(group, is_peek),
+        }
     }
 
-    fn take_held(&self, group: &[Check<'_>], is_peek: bool) -> Option<(GroupOutcome, SmallVec<[usize; 1]>)> {
+    /// A limit that may have a lease.
+    #[inline]
+    fn member<'a>(&self, check: &'a Check<'a>) -> Option<Member<'a>> {
+        let interval = self.interval(check.policy());
+        if interval == 0 {
+            return None;
+        }
+        let digest = self.digest(check);
+        Some(Member { check, digest, interval, shard: shard_of(digest) })
+    }
+
+    /// [`take`](Self::take) of several limits.
+    fn take_of_each(
+        &self,
+        group: &[Check<'_>],
+        is_peek: bool,
+    ) -> Option<(GroupOutcome, SmallVec<[usize; 1]>)> {
+        let members: SmallVec<[Member<'_>; 2]> =
+            group.iter().map(|check| self.member(check)).collect::<Option<_>>()?;
         let now = self.now();
-        let members: SmallVec<[Member<'_>; 2]> = group
-            .iter()
-            .map(|check| {
-                let digest = self.digest(check);
-                Member { check, digest, interval: self.interval(check.policy()), shard: shard_of(digest) }
-            })
-            .collect();
         // In one order everywhere, so that no two requests wait for each other.
         let mut shards: SmallVec<[usize; 2]> = members.iter().map(|member| member.shard).collect();
         shards.sort_unstable();
@@ -289,33 +309,54 @@ impl Leases {
         let mut locked: LockedShards<'_> =
             shards.into_iter().map(|shard| (shard, self.shards[shard].lock())).collect();
         for (index, member) in members.iter().enumerate() {
-            let Member { check, digest, interval, shard } = *member;
-            let (Warm { count, origin }, _) = warm_of(&mut locked, shard, digest)?;
-            let terms = Terms { policy: check.policy(), interval, connection: self.connection(count.lane()) };
-            let mut effects = Effects::default();
-            let is_held = count.holds(terms, check.cost(), now, &mut effects);
-            self.give_backs.note(origin, effects);
-            // A count that occurs twice is decided by the sum, and a cost of nothing by the state, which the server knows.
-            let is_shared = members[..index].iter().any(|other| other.digest == digest);
-            if !is_held || is_shared || (check.cost() == 0 && !is_peek) {
+            let (warm, _) = warm_of(&mut locked, member)?;
+            let is_held = self.holds(warm, member, is_peek, now);
+            // A count that occurs twice is decided by the sum, which the server knows.
+            let is_shared = members[..index].iter().any(|other| other.digest == member.digest);
+            if !is_held || is_shared {
                 return None;
             }
         }
         let mut wanted = SmallVec::new();
         let mut outcomes = SmallVec::<[Outcome; 2]>::new();
         for (index, member) in members.iter().enumerate() {
-            let (Warm { count, .. }, heat) = warm_of(&mut locked, member.shard, member.digest)?;
-            let cost = if is_peek { 0 } else { member.check.cost() };
-            let taken = count.take(cost, now);
-            if !is_peek {
-                heat.record(cost, now, member.interval);
-                if taken.wants_lease && count.may_prefetch(heat, self.instances(), now) {
-                    wanted.push(index);
-                }
-            }
-            outcomes.push(outcome(member.check, &taken));
+            let (Warm { count, .. }, heat) = warm_of(&mut locked, member)?;
+            let (outcome, wants_lease) = self.use_held(count, heat, member, is_peek, now);
+            wanted.extend(wants_lease.then_some(index));
+            outcomes.push(outcome);
         }
         Some((GroupOutcome::decided_apart(outcomes), wanted))
+    }
+
+    /// Whether all units of a limit are held. A cost of nothing is decided by the state, which the server knows.
+    #[inline]
+    fn holds(&self, warm: &mut Warm, member: &Member<'_>, is_peek: bool, now: u64) -> bool {
+        let Warm { count, origin } = warm;
+        let (policy, cost) = (member.check.policy(), member.check.cost());
+        let terms = Terms { policy, interval: member.interval, connection: self.connection(count.lane()) };
+        let mut effects = Effects::default();
+        let is_held = count.holds(terms, cost, now, &mut effects);
+        self.give_backs.note(origin, effects);
+        is_held && (cost > 0 || is_peek)
+    }
+
+    /// Uses the units of a limit, which are [held](Self::holds). Returns its outcome, and whether it is time for the next lease.
+    #[inline]
+    fn use_held(
+        &self,
+        count: &mut Count,
+        heat: &mut Heat,
+        member: &Member<'_>,
+        is_peek: bool,
+        now: u64,
+    ) -> (Outcome, bool) {
+        let cost = if is_peek { 0 } else { member.check.cost() };
+        let taken = count.take(cost, now);
+        if !is_peek {
+            heat.record(cost, now, member.interval);
+        }
+        let wants_lease = !is_peek && taken.wants_lease && count.may_prefetch(heat, self.instances(), now);
+        (outcome(member.check, &taken), wants_lease)
     }
 
     /// Adds what is held to the server's answer about a group. A request that was only looked at passes by held units as well.
