@@ -91,7 +91,7 @@ fn no_request_too_many_passes_when_processes_crash() {
 fn no_request_too_many_passes_when_processes_pause() {
     let pause = 10_000u64..1_500_000;
     for_all(60, &(scenario(), pause), |(scenario, longest)| {
-        exact(&Scenario { longest_pause: Some(longest), ..scenario }.run())
+        exact(&Scenario { pauses: Some((longest, true)), ..scenario }.run())
     });
 }
 
@@ -139,6 +139,7 @@ fn sum(reports: impl Iterator<Item = Report>) -> Report {
         sum.local += report.local;
         sum.leases += report.leases;
         sum.over += report.over;
+        sum.held_at_faults += report.held_at_faults;
         sum.broken_waits.0 += report.broken_waits.0;
         sum.broken_waits.1 += report.broken_waits.1;
         if sum.first_fault.is_empty() {
@@ -146,6 +147,64 @@ fn sum(reports: impl Iterator<Item = Report>) -> Report {
         }
         sum
     })
+}
+
+#[test]
+fn after_a_lowered_max_no_lease_of_the_old_one_is_used() {
+    for algorithm in 0..3 {
+        let run = |seed| {
+            let policy = policies("global", 1_000)[algorithm].clone();
+            let scenario = Scenario::new(seed, policy, 3);
+            Scenario { lower: Some((950_000, 500)), loads: vec![50, 100, 200], ..scenario }.run()
+        };
+        let report = sum((0..6).map(run));
+        assert!(report.leases > 20, "{report:?}");
+        assert_eq!(report.over, 0, "{algorithm}: {}", report.first_fault);
+    }
+}
+
+#[test]
+fn after_a_failover_no_more_pass_than_were_held() {
+    for algorithm in 0..3 {
+        let run = |seed| {
+            let policy = policies("global", 1_000)[algorithm].clone();
+            Scenario { failover: Some((1_300_000, 600_000)), ..Scenario::new(seed, policy, 3) }.run()
+        };
+        let report = sum((0..8).map(run));
+        // Held units are used until the loss of the connection is noticed, within 30 ms, and no longer.
+        assert!(report.leases > 20, "{report:?}");
+        assert!(report.over * 4 <= report.held_at_faults, "{algorithm}: {report:?}");
+    }
+}
+
+#[test]
+fn after_a_step_of_the_servers_clock_no_more_pass_than_were_held() {
+    for by in [-300_000, 30_000, 1_000_000] {
+        for algorithm in 0..3 {
+            let run = |seed| {
+                let policy = policies("global", 1_000)[algorithm].clone();
+                let scenario = Scenario { steps: vec![(1_130_000, by)], ..Scenario::new(seed, policy, 3) };
+                let plain = Scenario { plain: true, ..scenario.clone() }.run().over;
+                let mut report = scenario.run();
+                report.over = report.over.saturating_sub(plain);
+                report
+            };
+            let report = sum((0..6).map(run));
+            assert!(report.over <= report.held_at_faults, "{algorithm} {by}: {report:?}");
+        }
+    }
+}
+
+#[test]
+fn after_a_pause_that_no_clock_counts_no_more_pass_than_were_held() {
+    for algorithm in 0..3 {
+        let run = |seed| {
+            let policy = policies("global", 1_000)[algorithm].clone();
+            Scenario { pauses: Some((400_000, false)), ..Scenario::new(seed, policy, 3) }.run()
+        };
+        let report = sum((0..8).map(run));
+        assert!(report.over <= report.held_at_faults, "{algorithm}: {report:?}");
+    }
 }
 
 /// A denied caller that comes again at the told wait passes, if no other request comes: leases that are on their way do not

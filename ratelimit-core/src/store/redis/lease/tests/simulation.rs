@@ -1,5 +1,5 @@
 //! A simulated server and simulated processes with leases: true time, a clock of the server and one of each process,
-//! round trips, crashes and pauses. Deterministic for its seed.
+//! round trips, crashes, pauses and lost connections. Deterministic for its seed.
 //!
 //! Two oracles, both over the pure rule:
 //!
@@ -85,8 +85,14 @@ pub(super) struct Scenario {
     pub(super) crashes: u64,
     /// Parts per million by which clocks run slow; the first process by all of it.
     pub(super) drift: u64,
-    /// The longest pause of a process, which its clock counts.
-    pub(super) longest_pause: Option<u64>,
+    /// Pauses of processes, and whether their clocks count them.
+    pub(super) pauses: Option<(u64, bool)>,
+    /// The instant of a failover, and how much the new server has lost.
+    pub(super) failover: Option<(u64, u64)>,
+    /// Steps of the server's clock: when and by how much.
+    pub(super) steps: Vec<(u64, i64)>,
+    /// From which instant the first policy has which `max`.
+    pub(super) lower: Option<(u64, u64)>,
     /// Share of the admitted requests that are undone later, in percent.
     pub(super) undone: u64,
     pub(super) instances: u64,
@@ -109,7 +115,10 @@ impl Scenario {
             groups: 0,
             crashes: 0,
             drift: 0,
-            longest_pause: None,
+            pauses: None,
+            failover: None,
+            steps: Vec::new(),
+            lower: None,
             undone: 0,
             instances: processes,
             plain: false,
@@ -133,6 +142,8 @@ pub(super) struct Report {
     pub(super) leases: u64,
     /// Units of uses that fail in the replay.
     pub(super) over: u64,
+    /// Units of such uses that came from leases which were held at a fault, at most.
+    pub(super) held_at_faults: u64,
     /// How often the ledger did not balance.
     pub(super) unbalanced: u64,
     /// Retries at the told wait that would have failed, of all that were looked at.
@@ -154,6 +165,8 @@ struct Process {
     reading: Option<Reading>,
     /// Parts per million by which its clock differs.
     rate: i64,
+    /// Time that its clock did not count.
+    lost: u64,
     stopped_until: u64,
     is_calling: bool,
     waiting: Vec<Waiting>,
@@ -162,6 +175,7 @@ struct Process {
     load: u64,
     /// The incarnation: another one after a crash.
     life: u64,
+    max: u64,
 }
 
 #[derive(Debug)]
@@ -173,6 +187,7 @@ struct Call {
     leases: Vec<(usize, LeaseRequest)>,
     give_backs: Vec<(usize, GiveBack)>,
     connection: ConnectionId,
+    max: u64,
 }
 
 #[derive(Debug)]
@@ -194,6 +209,11 @@ enum Event {
     Sweep(usize),
     GiveBacks(Vec<(usize, GiveBack)>),
     Pause(usize),
+    Continue(usize, u64),
+    Snapshot,
+    Fail,
+    Notice(usize),
+    Step(i64),
     Undo(usize, usize),
 }
 
@@ -204,6 +224,7 @@ struct Use {
     at: u64,
     key: usize,
     units: u64,
+    max: u64,
     undone: bool,
 }
 
@@ -217,6 +238,15 @@ struct Page {
     must_rebuild: bool,
 }
 
+/// A fault that the replay has as well.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Snapshot,
+    Fail,
+    /// A decision, which advances the state whatever the verdict; matters after a step of the clock only.
+    Touch(u64),
+}
+
 struct Simulation {
     s: Scenario,
     random: Random,
@@ -226,10 +256,13 @@ struct Simulation {
     events: HashMap<u64, Event>,
     sequence: u64,
     now: u64,
+    step: i64,
     server: HashMap<u128, State>,
+    snapshot: HashMap<u128, State>,
     processes: Vec<Process>,
     uses: Vec<Use>,
     pages: Vec<Page>,
+    faults: Vec<(u64, Fault)>,
     report: Report,
 }
 
@@ -256,6 +289,7 @@ impl Simulation {
                 } else {
                     i64::try_from(random.below(2 * s.drift + 1)).unwrap() - drift
                 },
+                lost: 0,
                 stopped_until: 0,
                 is_calling: false,
                 waiting: Vec::new(),
@@ -263,6 +297,7 @@ impl Simulation {
                 phase_ends: 0,
                 load: 0,
                 life: 0,
+                max: s.policies[0].max(),
             }
         };
         let processes = (0..count).map(|number| process(number, &mut random)).collect();
@@ -274,10 +309,13 @@ impl Simulation {
             events: HashMap::new(),
             sequence: 0,
             now: 0,
+            step: 0,
             server: HashMap::new(),
+            snapshot: HashMap::new(),
             processes,
             uses: Vec::new(),
             pages: s.policies.iter().map(new_page).collect(),
+            faults: Vec::new(),
             report: Report::default(),
             s,
         };
@@ -285,12 +323,19 @@ impl Simulation {
             simulation.next_request(number);
             simulation.push(1_000 * number as u64, Event::Sweep(number));
         }
-        if let Some(longest) = simulation.s.longest_pause {
+        if let Some((longest, _)) = simulation.s.pauses {
             for round in 0..simulation.s.until / 500_000 {
                 let (time, process) = (200_000 + 500_000 * round, simulation.random.below(count as u64));
                 let time = time + simulation.random.below(longest.min(300_000));
                 simulation.push(time, Event::Pause(usize::try_from(process).unwrap()));
             }
+        }
+        if let Some((time, lost)) = simulation.s.failover {
+            simulation.push(time - lost, Event::Snapshot);
+            simulation.push(time, Event::Fail);
+        }
+        for (time, by) in simulation.s.steps.clone() {
+            simulation.push(time, Event::Step(by));
         }
         simulation
     }
@@ -308,14 +353,14 @@ impl Simulation {
 
     /// The server's clock.
     fn server_now(&self) -> u64 {
-        EPOCH + self.now
+        (EPOCH + self.now).saturating_add_signed(self.step)
     }
 
     /// The clock of a process.
     fn local(&self, process: usize) -> u64 {
         let process = &self.processes[process];
         let drifted = i128::from(self.now) * i128::from(process.rate) / 1_000_000;
-        u64::try_from(77_000_000 + i128::from(self.now) + drifted).unwrap()
+        u64::try_from(77_000_000 + i128::from(self.now) + drifted).unwrap() - process.lost
     }
 
     fn next_request(&mut self, number: usize) {
@@ -338,7 +383,7 @@ impl Simulation {
     fn run(mut self) -> Report {
         while let Some(Reverse((time, sequence))) = self.queue.pop() {
             let event = self.events.remove(&sequence).unwrap();
-            if let Event::Request(p) | Event::Sweep(p) = event
+            if let Event::Request(p) | Event::Sweep(p) | Event::Notice(p) = event
                 && time < self.processes[p].stopped_until
             {
                 let until = self.processes[p].stopped_until;
@@ -360,6 +405,25 @@ impl Simulation {
                 Event::Sweep(process) => self.sweep(process),
                 Event::GiveBacks(give_backs) => self.give_backs(&give_backs),
                 Event::Pause(process) => self.pause(process),
+                Event::Continue(process, lost) => self.processes[process].lost += lost,
+                Event::Snapshot => {
+                    self.snapshot.clone_from(&self.server);
+                    self.faults.push((self.now, Fault::Snapshot));
+                }
+                Event::Fail => {
+                    self.note_held();
+                    self.server.clone_from(&self.snapshot);
+                    self.faults.push((self.now, Fault::Fail));
+                    for process in 0..self.processes.len() {
+                        let noticed = self.now + 1_000 + self.random.below(29_000);
+                        self.push(noticed, Event::Notice(process));
+                    }
+                }
+                Event::Notice(process) => self.reconnect(process),
+                Event::Step(by) => {
+                    self.note_held();
+                    self.step += by;
+                }
                 Event::Undo(process, index) => self.undo(process, index),
             }
         }
@@ -368,6 +432,11 @@ impl Simulation {
     }
 
     // ---- A process
+
+    fn policy(&self, key: usize, max: u64) -> Policy {
+        let policy = &self.s.policies[key];
+        if key > 0 || max == policy.max() { policy.clone() } else { with_max(policy, max) }
+    }
 
     fn request(&mut self, number: usize) {
         self.next_request(number);
@@ -379,8 +448,13 @@ impl Simulation {
         if others > 0 && random.chance(self.s.groups) {
             keys.push(1 + usize::try_from(random.below(others)).unwrap());
         }
-        let local = self.local(number);
-        let policies: Vec<Policy> = keys.iter().map(|&key| self.s.policies[key].clone()).collect();
+        if let Some((time, max)) = self.s.lower
+            && self.now >= time + 10_000 * number as u64
+        {
+            self.processes[number].max = max;
+        }
+        let (local, max) = (self.local(number), self.processes[number].max);
+        let policies: Vec<Policy> = keys.iter().map(|&key| self.policy(key, max)).collect();
         let process = &mut self.processes[number];
         let (interval, connection) = (self.s.interval, process.connection);
         let terms = |policy| Terms { policy, interval, connection };
@@ -412,7 +486,7 @@ impl Simulation {
             self.report.admitted += 1;
             self.report.local += 1;
             for &key in &keys {
-                self.used(number, self.now, self.server_now(), key, cost);
+                self.used(number, self.now, self.server_now(), key, cost, max);
             }
         } else {
             process.waiting.push(Waiting { keys, cost });
@@ -433,9 +507,9 @@ impl Simulation {
         }
     }
 
-    fn used(&mut self, process: usize, time: u64, at: u64, key: usize, units: u64) {
+    fn used(&mut self, process: usize, time: u64, at: u64, key: usize, units: u64, max: u64) {
         self.pages[key].recent.push(self.uses.len());
-        self.uses.push(Use { time, at, key, units, undone: false });
+        self.uses.push(Use { time, at, key, units, max, undone: false });
         if self.random.chance(self.s.undone) {
             let later = self.now + self.random.below(80_000);
             self.push(later, Event::Undo(process, self.uses.len() - 1));
@@ -444,8 +518,8 @@ impl Simulation {
 
     /// A refund: into a lease, or by the server.
     fn undo(&mut self, number: usize, index: usize) {
-        let Use { at, key, units, .. } = self.uses[index];
-        let (local, policy) = (self.local(number), self.s.policies[key].clone());
+        let Use { at, key, units, max, .. } = self.uses[index];
+        let (local, policy) = (self.local(number), self.policy(key, max));
         self.uses[index].undone = true;
         let page = &mut self.pages[key];
         // Without it among the recent ones, or from the beginning.
@@ -480,7 +554,11 @@ impl Simulation {
         keys.dedup();
         let (mut leases, mut effects) = (Vec::new(), Effects::default());
         for key in keys {
-            let policy = self.s.policies[key].clone();
+            let policy = if key == 0 && process.max != self.s.policies[0].max() {
+                with_max(&self.s.policies[0], process.max)
+            } else {
+                self.s.policies[key].clone()
+            };
             let terms = Terms { policy: &policy, interval: self.s.interval, connection: process.connection };
             let (heat, count) = process.counts.get_mut(&key).unwrap();
             if !self.s.plain
@@ -498,6 +576,7 @@ impl Simulation {
             leases,
             give_backs: std::mem::take(&mut process.give_backs),
             connection: process.connection,
+            max: process.max,
         };
         let way = self.way();
         self.push(self.now + way, Event::Serve(Box::new(call)));
@@ -544,7 +623,7 @@ impl Simulation {
             if passed {
                 self.report.admitted += 1;
                 for &key in &one.keys {
-                    self.used(number, decided, at, key, one.cost);
+                    self.used(number, decided, at, key, one.cost, call.max);
                 }
             } else {
                 self.report.denied += 1;
@@ -580,9 +659,21 @@ impl Simulation {
         }
     }
 
+    fn reconnect(&mut self, number: usize) {
+        let process = &mut self.processes[number];
+        process.connection.generation += 1;
+        process.reading = None;
+        process.give_backs.clear();
+    }
+
     fn pause(&mut self, number: usize) {
-        let Some(longest) = self.s.longest_pause else { return };
-        self.processes[number].stopped_until = self.now + 50_000 + self.random.below(longest);
+        let Some((longest, is_counted)) = self.s.pauses else { return };
+        let length = 50_000 + self.random.below(longest);
+        self.processes[number].stopped_until = self.now + length;
+        if !is_counted {
+            self.note_held();
+            self.push(self.now + length, Event::Continue(number, length));
+        }
     }
 
     // ---- The server
@@ -603,8 +694,12 @@ impl Simulation {
     fn serve(&mut self, call: Call) {
         let at = self.server_now();
         let now = Timestamp::from_micros(at);
+        if !self.s.steps.is_empty() {
+            self.faults.push((self.now, Fault::Touch(at)));
+        }
         self.give_backs(&call.give_backs);
-        let policies = self.s.policies.clone();
+        let policies: Vec<Policy> =
+            (0..self.s.policies.len()).map(|key| self.policy(key, call.max)).collect();
         let mut keys: Vec<usize> = Vec::new();
         let passed: Vec<bool> = call
             .batch
@@ -688,9 +783,36 @@ impl Simulation {
         sum
     }
 
+    /// Units that are held, under way to a process, or under way back.
+    fn note_held(&mut self) {
+        for key in 0..self.s.policies.len() {
+            self.report.held_at_faults += self.usable(key);
+            for process in &self.processes {
+                let of_key = process.give_backs.iter().filter(|(k, _)| *k == key);
+                self.report.held_at_faults += of_key.map(|(_, back)| back.units).sum::<u64>();
+            }
+        }
+        for event in self.events.values() {
+            self.report.held_at_faults += match event {
+                Event::Reply(reply) => {
+                    let granted =
+                        reply.call.leases.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
+                    granted.map(|((_, request), _)| request.units).sum()
+                }
+                Event::Serve(call) => call.give_backs.iter().map(|(_, back)| back.units).sum(),
+                Event::GiveBacks(backs) => backs.iter().map(|(_, back)| back.units).sum(),
+                _ => 0,
+            };
+        }
+    }
+
     /// The ledger: a fresh state with all uses so far leaves at least what the server's leaves and what is held.
     fn balance(&mut self) {
-        if self.s.plain {
+        let has_fault = self.s.failover.is_some()
+            || !self.s.steps.is_empty()
+            || self.s.lower.is_some()
+            || self.s.pauses.is_some_and(|(_, is_counted)| !is_counted);
+        if has_fault || self.s.plain {
             return;
         }
         let at = self.server_now();
@@ -748,16 +870,36 @@ impl Simulation {
         fresh
     }
 
-    /// Units of uses that fail, in true order, on fresh states.
+    /// Units of uses that fail, in true order, on fresh states with the same faults.
     fn replay(&mut self) -> u64 {
-        let mut uses: Vec<Use> = self.uses.iter().filter(|used| !used.undone).copied().collect();
-        uses.sort_by_key(|used| used.time);
+        let mut entries: Vec<(u64, u8, usize)> = self
+            .uses
+            .iter()
+            .enumerate()
+            .filter(|(_, used)| !used.undone)
+            .map(|(i, used)| (used.time, 1, i))
+            .collect();
+        entries.extend(self.faults.iter().enumerate().map(|(i, (time, _))| (*time, 0, i)));
+        entries.sort_unstable();
         let mut states: BTreeMap<usize, State> = BTreeMap::new();
-        let mut over = 0;
-        for Use { at, key, units, .. } in uses {
-            let policy = &self.s.policies[key];
-            let state = states.entry(key).or_insert_with(|| State::new(policy));
-            if !state.decide(policy, units, Timestamp::from_micros(at), Operation::Check).is_allowed() {
+        let (mut snapshot, mut over) = (BTreeMap::new(), 0);
+        for (_, kind, i) in entries {
+            if kind == 0 {
+                match self.faults[i].1 {
+                    Fault::Snapshot => snapshot = states.clone(),
+                    Fault::Fail => states = snapshot.clone(),
+                    Fault::Touch(at) => {
+                        for (key, state) in &mut states {
+                            let _ = left_of(state, &self.s.policies[*key], at);
+                        }
+                    }
+                }
+                continue;
+            }
+            let Use { at, key, units, max, .. } = self.uses[i];
+            let policy = self.policy(key, max);
+            let state = states.entry(key).or_insert_with(|| State::new(&policy));
+            if !state.decide(&policy, units, Timestamp::from_micros(at), Operation::Check).is_allowed() {
                 over += units;
                 if self.report.first_fault.is_empty() {
                     self.report.first_fault =
@@ -772,4 +914,10 @@ impl Simulation {
 /// Units that a state leaves.
 fn left_of(state: &mut State, policy: &Policy, at: u64) -> u64 {
     state.decide(policy, 0, Timestamp::from_micros(at), Operation::Peek).remaining()
+}
+
+/// The policy with another `max`, which keeps its counts.
+pub(super) fn with_max(policy: &Policy, max: u64) -> Policy {
+    let builder = Policy::builder("global").algorithm(policy.algorithm()).max(max).window(policy.window());
+    if policy.sub_windows() > 1 { builder.sub_windows(policy.sub_windows()).build() } else { builder.build() }
 }
