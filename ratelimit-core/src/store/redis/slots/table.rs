@@ -78,6 +78,16 @@ impl SlotTable {
         }
     }
 
+    #[cfg(test)]
+    pub(super) const fn process(&self) -> u64 {
+        self.process
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_running(&self, grants: u64) {
+        self.running.store(grants, Ordering::Relaxed);
+    }
+
     /// Sets how messages are queued. Once, before the first request.
     pub(in crate::store::redis) fn set_sender(&self, sender: Sender) {
         // Set only here.

@@ -1,4 +1,5 @@
-//! Tests of slots: every interleaving of small cases, and single events.
+//! Tests of slots: every interleaving of small cases, random runs of several processes, and single events.
 
 mod events;
 mod exploration;
+mod processes;

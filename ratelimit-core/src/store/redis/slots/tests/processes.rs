@@ -1,0 +1,314 @@
+//! Random runs of several processes by their tables, over the server's rule: messages and replies in any order, lost or late, and
+//! entries that vanish.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::Config;
+
+use super::super::table::SlotTable;
+use crate::algorithm::concurrency::{Entries, OwnEntry};
+use crate::check::Check;
+use crate::clock::{Clock, FakeClock, Timestamp};
+use crate::policy::Policy;
+use crate::slots::Slots;
+use crate::store::redis::key::{KeyFormat, StateKey};
+use crate::store::redis::protocol::{LimitArg, PolicyArg};
+
+const SECOND: u64 = 1_000_000;
+const HOLD: u64 = 10 * SECOND;
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// A request of a process asks for slots, with those that are being asked for in the same call.
+    Ask(Index, u64),
+    /// A request ends.
+    End(Index),
+    /// The oldest message of a process arrives at the server.
+    Arrive(Index),
+    /// A reply arrives.
+    Hear(Index),
+    /// The oldest message of a process runs, and its reply is lost; or it is lost itself.
+    Lose(Index, bool),
+    /// The entry of a process is gone.
+    Vanish(Index),
+}
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    process: usize,
+    asked: u64,
+    told: OwnEntry,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Reply {
+    process: usize,
+    asked: u64,
+    granted: u64,
+    granted_there: u64,
+}
+
+struct World {
+    max: u64,
+    now: u64,
+    clock: FakeClock,
+    key: StateKey,
+    policy: PolicyArg,
+    tables: Vec<Arc<SlotTable>>,
+    /// Messages that each process has queued.
+    queued: Vec<Arc<Mutex<Vec<LimitArg>>>>,
+    entries: Entries,
+    messages: Vec<Message>,
+    replies: Vec<Reply>,
+    /// Slots that requests hold: the process, their number, and the guard.
+    held: Vec<(usize, u64, Slots)>,
+    /// How many more may run because of entries that vanished.
+    credit: u64,
+}
+
+impl World {
+    fn new(max: u64, processes: usize) -> Self {
+        let clock = FakeClock::default();
+        let policy = Policy::concurrency("k", 1);
+        let key = KeyFormat::new("rl", "").unwrap().key(&Check::new(&policy, "alice"));
+        let queued: Vec<Arc<Mutex<Vec<LimitArg>>>> = (0..processes).map(|_| Arc::default()).collect();
+        let table = |queue: &Arc<Mutex<Vec<LimitArg>>>| {
+            let table = SlotTable::new(Arc::new(clock.clone()));
+            // Soon told numbers pass the 48 bits that the server keeps.
+            table.set_running((1 << 48) - 4);
+            let queue = Arc::clone(queue);
+            table.set_sender(Box::new(move |message| {
+                queue.lock().push(message);
+                true
+            }));
+            Arc::new(table)
+        };
+        Self {
+            max,
+            now: clock.now().as_micros(),
+            key,
+            policy: PolicyArg::new(&policy),
+            tables: queued.iter().map(table).collect(),
+            clock,
+            queued,
+            entries: Entries::default(),
+            messages: Vec::new(),
+            replies: Vec::new(),
+            held: Vec::new(),
+            credit: 0,
+        }
+    }
+
+    fn ask(&mut self, process: usize, asked: u64) {
+        let told = self.tables[process].ask(&self.key, self.policy, asked, true);
+        self.messages.push(Message { process, asked, told });
+    }
+
+    /// Queued messages that only tell become calls.
+    fn call(&mut self) {
+        for process in 0..self.tables.len() {
+            let messages = std::mem::take(&mut *self.queued[process].lock());
+            for message in messages {
+                if self.tables[process].take_message(&message.key) {
+                    self.ask(process, 0);
+                }
+            }
+        }
+    }
+
+    fn arrive(&mut self, message: Message) -> Reply {
+        let (fits, own) = self.entries.step(message.told, message.asked, self.max, self.now);
+        let granted = if fits { message.asked } else { 0 };
+        Reply { process: message.process, asked: message.asked, granted, granted_there: own.granted }
+    }
+
+    fn hear(&mut self, reply: Reply) {
+        let table = &self.tables[reply.process];
+        table.answer(&self.key, reply.asked, reply.granted, Some(reply.granted_there));
+        if reply.granted > 0 {
+            self.held.push((reply.process, reply.granted, table.hold(&self.key, reply.granted)));
+        }
+    }
+
+    fn running(&self, process: usize) -> u64 {
+        let held = self.held.iter().filter(|held| held.0 == process).map(|held| held.1);
+        let granted = self.replies.iter().filter(|reply| reply.process == process).map(|reply| reply.granted);
+        held.chain(granted).sum()
+    }
+
+    fn all_running(&self) -> u64 {
+        (0..self.tables.len()).map(|process| self.running(process)).sum()
+    }
+
+    /// Time passes: entries end without messages, and every process looks.
+    fn wait(&mut self, time: u64) {
+        self.now += time;
+        self.clock.set(Timestamp::from_micros(self.now));
+        for table in &self.tables {
+            table.sweep();
+        }
+        self.call();
+    }
+
+    /// Takes the oldest message of a process.
+    fn oldest(&mut self, process: Index) -> Option<Message> {
+        let process = process.index(self.tables.len());
+        let place = self.messages.iter().position(|message| message.process == process)?;
+        Some(self.messages.remove(place))
+    }
+
+    fn happen(&mut self, event: &Event) {
+        match event {
+            Event::Ask(process, slots) => {
+                let process = process.index(self.tables.len());
+                self.ask(process, *slots);
+            }
+            Event::End(which) if !self.held.is_empty() => {
+                let which = which.index(self.held.len());
+                drop(self.held.swap_remove(which));
+            }
+            Event::Arrive(process) => {
+                if let Some(message) = self.oldest(*process) {
+                    let reply = self.arrive(message);
+                    self.replies.push(reply);
+                }
+            }
+            Event::Hear(which) if !self.replies.is_empty() => {
+                let which = which.index(self.replies.len());
+                let reply = self.replies.swap_remove(which);
+                self.hear(reply);
+            }
+            Event::Lose(process, runs) => {
+                if let Some(message) = self.oldest(*process) {
+                    self.tables[message.process].lose(&self.key, message.asked);
+                    if *runs {
+                        self.arrive(message);
+                    }
+                }
+            }
+            Event::Vanish(which) => {
+                let process = which.index(self.tables.len());
+                let number = self.tables[process].process();
+                if self.entries.held_by(number).is_some() {
+                    let asked = self.messages.iter().filter(|message| message.process == process);
+                    self.credit += self.running(process) + asked.map(|message| message.asked).sum::<u64>();
+                    self.entries.forget(number);
+                }
+            }
+            _ => {}
+        }
+        self.call();
+    }
+
+    /// Everything arrives, the requests that run go on, and every process renews what it holds.
+    fn settle(&mut self) {
+        for _ in 0..5 {
+            self.wait(3 * SECOND);
+            self.deliver();
+        }
+        self.drop_expired();
+    }
+
+    fn deliver(&mut self) {
+        while !self.messages.is_empty() {
+            let message = self.messages.remove(0);
+            let reply = self.arrive(message);
+            self.hear(reply);
+        }
+        while let Some(reply) = self.replies.pop() {
+            self.hear(reply);
+        }
+    }
+
+    /// Another process, which holds nothing, sends a message.
+    fn drop_expired(&mut self) {
+        self.entries.tell(OwnEntry { process: 1, granted: 0, freed: 0 }, self.now);
+    }
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        10 => (any::<Index>(), 1u64..3).prop_map(|(process, slots)| Event::Ask(process, slots)),
+        8 => any::<Index>().prop_map(Event::End),
+        12 => any::<Index>().prop_map(Event::Arrive),
+        12 => any::<Index>().prop_map(Event::Hear),
+        2 => (any::<Index>(), any::<bool>()).prop_map(|(process, runs)| Event::Lose(process, runs)),
+        1 => any::<Index>().prop_map(Event::Vanish),
+    ]
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 512, failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    fn never_more_run_than_the_limit_and_what_vanished_entries_stood_for(
+        max in 1u64..5,
+        processes in 1usize..4,
+        events in prop::collection::vec(event(), 1..120),
+    ) {
+        let mut world = World::new(max, processes);
+        for event in &events {
+            world.happen(event);
+            prop_assert!(world.all_running() <= max + world.credit, "{} run", world.all_running());
+        }
+        world.settle();
+        let books: u64 = world.entries.held();
+        prop_assert_eq!(books, world.all_running(), "the books are right again");
+        world.held.clear();
+        world.settle();
+        prop_assert_eq!(world.entries.held(), 0);
+        prop_assert!(world.tables.iter().all(|table| table.untold().is_empty() && table.sweep().is_none()));
+    }
+
+    #[test]
+    fn slots_that_run_for_long_are_renewed_before_they_end(
+        max in 1u64..5,
+        processes in 1usize..4,
+        slots in prop::collection::vec((any::<Index>(), 1u64..3), 1..6),
+        waits in prop::collection::vec(1u64..SECOND / 2, 1..80),
+    ) {
+        let mut world = World::new(max, processes);
+        for (process, slots) in slots {
+            world.happen(&Event::Ask(process, slots));
+            world.settle();
+        }
+        let running = world.all_running();
+        prop_assert!(running <= max);
+        for wait in waits {
+            world.wait(wait);
+            world.deliver();
+            world.drop_expired();
+            prop_assert_eq!(world.entries.held(), running);
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_gone_counts_for_ten_seconds(max in 1u64..5, slots in 1u64..5) {
+        let mut world = World::new(max.max(slots), 2);
+        world.ask(0, slots);
+        let message = world.messages.pop().unwrap();
+        let reply = world.arrive(message);
+        world.hear(reply);
+        for (after, held) in [(HOLD - 1, slots), (HOLD, 0)] {
+            let mut entries = world.entries.clone();
+            entries.tell(OwnEntry { process: 1, granted: 0, freed: 0 }, world.now + after);
+            prop_assert_eq!(entries.held(), held);
+        }
+    }
+}
+
+#[test]
+fn entries_from_the_future_end_ten_seconds_after_the_clock_went_back() {
+    let [other, asks] = [5, 1].map(|process| OwnEntry { process, granted: 0, freed: 0 });
+    let mut entries = Entries::default();
+    entries.tell(OwnEntry { granted: 2, ..other }, 3_600 * SECOND);
+    entries.tell(asks, SECOND);
+    for (now, held) in [(SECOND + HOLD - 1, 2), (SECOND + HOLD, 0)] {
+        entries.tell(asks, now);
+        assert_eq!(entries.held(), held);
+    }
+}
