@@ -35,7 +35,7 @@ cluster:
 
 # Tests of processes that hold, flood and lose their server for minutes, in release mode.
 soak *names:
-    REDIS_REQUIRED=1 FLAPS=150 FLOOD=10000000 HOLDERS=full cargo test --release -p tests --all-features --test outages -- --include-ignored --nocapture "${@:-process}"
+    REDIS_REQUIRED=1 FLAPS=150 FLOOD=10000000 cargo test --release -p tests --all-features --test outages -- --include-ignored --nocapture "${@:-process}"
 
 # Tests the error messages of the attribute.
 ui:

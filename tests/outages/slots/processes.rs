@@ -1,9 +1,9 @@
 //! Several processes that take and free slots of the same callers, and what they meet.
 //!
-//! The usual runs are short. The soaks, of eight processes, 200 callers and streams of up to 30 s, are
+//! The usual runs are short. The soak, of eight processes, 200 callers and streams of up to 30 s, is
 //!
 //! ```text
-//! HOLDERS=full cargo test --release -p tests --test outages slots::processes -- --include-ignored --nocapture
+//! cargo test --release -p tests --test outages streams_of_many_processes -- --ignored --nocapture
 //! ```
 
 use std::thread::sleep;
@@ -115,35 +115,25 @@ impl Ran {
     }
 }
 
-/// What processes do, how many they are, how often they are disturbed, and for how long one stands still.
-fn size_of_the_run() -> (Work, usize, u32, Duration) {
-    if std::env::var("HOLDERS").is_ok_and(|size| size == "full") {
-        (SOAK, 8, 30, Duration::from_secs(5))
-    } else {
-        (Work { callers: 2, max: 6, tasks: 10, longest: 1_500 }, 3, 3, Duration::from_millis(700))
-    }
-}
-
 #[tokio::test]
 async fn killed_and_stopped_processes_and_cut_connections_never_exceed_the_limit() {
     let Some(server) = server() else { return };
-    let (work, processes, rounds, stop) = size_of_the_run();
-    let mut run = Run::start(&server.url(), work, processes);
-    for _ in 0..rounds {
+    let work = Work { callers: 2, max: 6, tasks: 10, longest: 1_500 };
+    let mut run = Run::start(&server.url(), work, 3);
+    for _ in 0..3 {
         sleep(Duration::from_millis(400));
         server.kill_clients();
-        run.stop_one(stop);
+        run.stop_one(Duration::from_millis(700));
         run.kill_one();
     }
     sleep(Duration::from_millis(400));
     let ran = run.end().await;
     let (most, requests, free_after) = (ran.most(0, u64::MAX), ran.requests(), ran.free_after);
     report(&format!(
-        "at most {most} of {} at a time in {requests} requests; all slots free {free_after:.1?} after the last process was killed",
-        work.max
+        "at most {most} of 6 at a time in {requests} requests; all slots free {free_after:.1?} after the last process was killed"
     ));
     assert!(requests > 100);
-    assert_eq!(most, i64::try_from(work.max).unwrap(), "never more, and the limit is reached");
+    assert_eq!(most, 6, "never more, and the limit is reached");
 }
 
 /// A master fails while slots are held. Returns when, and when a replica had taken over.
@@ -196,6 +186,40 @@ async fn slots_are_counted_again_soon_after_a_master_hung() {
 }
 
 const SOAK: Work = Work { callers: 200, max: 3, tasks: 60, longest: 30_000 };
+
+#[tokio::test]
+#[ignore = "takes three minutes"]
+async fn streams_of_many_processes_never_exceed_the_limit() {
+    let Some(server) = server() else { return };
+    let mut run = Run::start(&server.url(), SOAK, 8);
+    let (mut kills, mut stops, mut cuts) = (0, 0, 0);
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(150) {
+        sleep(Duration::from_millis(500 + run.random.below(1_500)));
+        match run.random.below(4) {
+            0 => {
+                run.kill_one();
+                kills += 1;
+            }
+            1 => {
+                run.stop_one(Duration::from_secs(5));
+                stops += 1;
+            }
+            2 => {
+                server.kill_clients();
+                cuts += 1;
+            }
+            _ => {}
+        }
+    }
+    let ran = run.end().await;
+    let (most, requests, free_after) = (ran.most(0, u64::MAX), ran.requests(), ran.free_after);
+    report(&format!(
+        "{kills} kills, {stops} stops of 5 s, all connections cut {cuts} times: at most {most} of 3 at a time in {requests} requests; \
+         all slots free {free_after:.1?} after the last process was killed"
+    ));
+    assert_eq!(most, 3, "never more, and the limit is reached");
+}
 
 /// Faults after which as many more may run. After each, the longest stream ends before the next one.
 #[tokio::test]
