@@ -2,6 +2,7 @@
 
 mod clock;
 mod model;
+mod refunds;
 mod turns;
 
 use std::time::Duration;

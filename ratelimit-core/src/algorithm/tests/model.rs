@@ -121,6 +121,10 @@ impl Random {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below
     }
+
+    pub(super) fn index(&mut self, below: usize) -> usize {
+        usize::try_from(self.below(below as u64)).unwrap()
+    }
 }
 
 #[test]
