@@ -5,7 +5,7 @@ mod theirs {
     use actix_governor::{Governor, GovernorConfigBuilder};
     use actix_web::web;
 
-    /// A burst of 5, then one request in 2 s, over all routes together. Register it with `App::configure`.
+    /// A burst of 5, then one request in 2 s, over all routes together.
     pub(super) fn services(app: &mut web::ServiceConfig) {
         let config = GovernorConfigBuilder::default().seconds_per_request(2).burst_size(5).finish();
         let config = config.expect("neither number is zero");
@@ -41,7 +41,7 @@ mod ours {
         .burst(5)
         .build();
 
-    /// The same. Register it with `App::configure`.
+    /// The same.
     pub(super) fn services(app: &mut web::ServiceConfig) {
         app.service(
             web::scope("")
