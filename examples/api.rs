@@ -220,7 +220,7 @@ fn introduce(address: SocketAddr, store: &str) {
         "\
 Listening on http://{address}, store: {store}. Try:
 
-  curl -i http://{address}/api/public
+  curl http://{address}/api/public
   for i in $(seq 11); do curl -s -o /dev/null -w '%{{http_code}} ' http://{address}/api/public; done; echo
   curl -i http://{address}/api/public
   curl -H 'X-API-Key: alice-key' http://{address}/api/protected

@@ -131,8 +131,8 @@ start_beside() { # start_beside LOG STEP..
 
 tests() {
   install_redis
-  # Most tests wait rather than compute, so that twice as many at once as there are cores take less time in all.
-  export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}
+  # Most tests wait rather than compute, so that four at once for each core take less time in all.
+  export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((4 * $(getconf _NPROCESSORS_ONLN)))}
   # A test that is skipped for want of a server, or of the compiler that wrote its expectations, is a failure here.
   export REDIS_REQUIRED=1 UI_REQUIRED=1
   local log failed=0

@@ -8,7 +8,7 @@ use crate::kind::Kind;
 use crate::parse::args::Written;
 use crate::parse::item::Item;
 use crate::parse::item_kind::ItemKind;
-use crate::validate::block::{Block, whole_file_error};
+use crate::validate::container::{Container, whole_file_error};
 use crate::validate::group::read_function;
 use crate::{expand, fallback};
 
@@ -34,8 +34,8 @@ fn expansion(attribute: Written, item: &Item) -> syn::Result<TokenStream> {
                 .map(|spec| expand::wrapper::expand(&spec))
         }
         ItemKind::Module | ItemKind::Impl => {
-            Diagnostics::collect(kind, |diagnostics| Block::parse(attribute, item, diagnostics))
-                .map(|block| expand::block::expand(&block))
+            Diagnostics::collect(kind, |diagnostics| Container::parse(attribute, item, diagnostics))
+                .map(|container| expand::container::expand(&container))
         }
         ItemKind::Crate => Err(whole_file_error(kind)),
     }

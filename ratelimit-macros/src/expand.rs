@@ -1,7 +1,7 @@
 //! Third stage: turns specifications into tokens. It cannot fail.
 
-pub(crate) mod block;
 mod closure_fn;
+pub(crate) mod container;
 mod declaration;
 mod dynamic;
 mod limits;

@@ -16,7 +16,7 @@ pub(crate) mod number;
 mod path;
 pub(crate) mod request_fn;
 pub(crate) mod route;
-pub(crate) mod row;
 mod template;
 pub(crate) mod tokens;
+pub(crate) mod usage;
 pub(crate) mod window;

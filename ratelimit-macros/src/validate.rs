@@ -1,8 +1,8 @@
 //! Second stage: turns arguments and items into specifications, and checks the rules between several values.
 
 mod arguments;
-pub(crate) mod block;
 mod calendar;
+pub(crate) mod container;
 mod counts;
 pub(crate) mod extractors;
 pub(crate) mod group;

@@ -4,11 +4,10 @@ use std::cell::RefCell;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, Weak};
 use std::thread::available_parallelism;
 
-/// One more than cores, because most of these tests wait. A cluster alone is six processes: with more tests at once, they
-/// would wait for each other for longer than their bounds, and a sentinel that is held up for two seconds does nothing for
-/// half a minute.
+/// Three for each core, because most of these tests wait. A cluster alone is six processes, so that more would hold each other up for
+/// longer than a fault lasts.
 static SLOTS: LazyLock<usize> =
-    LazyLock::new(|| available_parallelism().map_or(2, |cores| (cores.get() + 1).clamp(2, 4)));
+    LazyLock::new(|| available_parallelism().map_or(6, |cores| (3 * cores.get()).clamp(3, 8)));
 
 static TAKEN: Mutex<usize> = Mutex::new(0);
 static FREED: Condvar = Condvar::new();

@@ -68,9 +68,9 @@ const OF_FILES: [(&str, &str); 35] = [
     ("parse/window.rs", "window_integer"),
     ("validate/arguments.rs", "concurrency_without_max"),
     ("validate/arguments.rs", "key_and_by"),
-    ("validate/block.rs", "on_module_without_handlers"),
+    ("validate/container.rs", "on_module_without_handlers"),
     // The condition is the compiler's to read.
-    ("validate/block.rs", "module_conditional"),
+    ("validate/container.rs", "module_conditional"),
     ("validate/calendar.rs", "calendar_zone_alone"),
     ("validate/counts.rs", "charged_twice"),
     ("validate/extractors.rs", "on_impl_trait_argument"),

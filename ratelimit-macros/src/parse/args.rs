@@ -115,12 +115,12 @@ impl Args {
             return;
         };
         let word = keyword.to_string();
-        let row = ARGUMENTS.iter().find(|row| row.name == word);
-        let Some(row) = row.filter(|row| row.is_of(self.kind)) else {
+        let usage = ARGUMENTS.iter().find(|usage| usage.name == word);
+        let Some(usage) = usage.filter(|usage| usage.is_of(self.kind)) else {
             let value = if is_assignment(input) { assigned(input) } else { None };
             skip_argument(input);
-            let message = if let Some(row) = row {
-                row.unsuitable_message()
+            let message = if let Some(usage) = usage {
+                usage.unsuitable_message()
             } else {
                 self.has_unknown = true;
                 unknown_message(self.kind, &word, value.as_ref())
@@ -128,8 +128,8 @@ impl Args {
             diagnostics.error(&keyword, message);
             return;
         };
-        let value = read_value(input, &keyword, row.example, diagnostics);
-        self.set(row, keyword, value, diagnostics);
+        let value = read_value(input, &keyword, usage.example, diagnostics);
+        self.set(usage, keyword, value, diagnostics);
     }
 }
 
@@ -139,7 +139,7 @@ fn is_named(input: ParseStream<'_>) -> bool {
     let Ok(word) = ahead.call(Ident::parse_any) else {
         return false;
     };
-    let known = ARGUMENTS.iter().any(|row| word == row.name)
+    let known = ARGUMENTS.iter().any(|usage| word == usage.name)
         || resolve_alias(Kind::Rate, &word.to_string()).is_some();
     known || ahead.is_empty() || ahead.peek(Token![,]) || is_assignment(&ahead)
 }

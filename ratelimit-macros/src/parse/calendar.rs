@@ -12,8 +12,8 @@ use crate::parse::expr::{describe, expect_str, literal};
 use crate::parse::name::Text;
 use crate::parse::path::is_constant;
 use crate::parse::request_fn::{self, RequestFn};
-use crate::parse::row::Row;
 use crate::parse::tokens::path_text;
+use crate::parse::usage::Usage;
 use crate::parse::window::{Time, Window};
 use crate::suggest::{list, nearest};
 
@@ -79,8 +79,12 @@ pub(crate) fn units() -> String {
 }
 
 /// Reads the window of a limit.
-pub(crate) fn window(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<LimitWindow, Reported> {
-    let name = row.name;
+pub(crate) fn window(
+    usage: &Usage,
+    value: Expr,
+    diagnostics: &mut Diagnostics,
+) -> Result<LimitWindow, Reported> {
+    let name = usage.name;
     if let Some(Lit::Str(text)) = literal(&value) {
         let plain: String =
             text.value().chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
@@ -97,7 +101,7 @@ pub(crate) fn window(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> R
             }
         }
     }
-    Time::window(row).read(value, diagnostics).map(LimitWindow::Length)
+    Time::window(usage).read(value, diagnostics).map(LimitWindow::Length)
 }
 
 /// The fault of a calendar window without the feature.
@@ -111,9 +115,9 @@ pub(crate) fn missing_feature(window: &str, has_feature: bool) -> Option<String>
 }
 
 /// Reads the IANA name of a time zone. The program looks it up when it starts.
-pub(crate) fn zone(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<Text, Reported> {
-    let Row { name, example, .. } = row;
-    let fault = match expect_str(row, &value) {
+pub(crate) fn zone(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) -> Result<Text, Reported> {
+    let Usage { name, example, .. } = usage;
+    let fault = match expect_str(usage, &value) {
         Ok(text) => {
             let (zone, span) = (text.value(), text.span());
             let is_name = zone.starts_with(|letter: char| letter.is_ascii_alphabetic())
@@ -131,8 +135,8 @@ pub(crate) fn zone(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Res
 }
 
 /// Reads the day on which windows begin, or code that chooses it per request.
-pub(crate) fn anchor(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<Anchor, Reported> {
-    let name = row.name;
+pub(crate) fn anchor(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) -> Result<Anchor, Reported> {
+    let name = usage.name;
     if let Some(function) = request_fn::read(name, &value, diagnostics) {
         return function.map(Anchor::PerRequest);
     }

@@ -2,7 +2,7 @@
 
 use syn::{Expr, Lit, LitStr};
 
-use crate::parse::row::Row;
+use crate::parse::usage::Usage;
 
 /// Removes the invisible delimiters of a macro's `$value`.
 pub(crate) fn ungrouped(value: Expr) -> Expr {
@@ -20,7 +20,10 @@ pub(crate) fn literal(value: &Expr) -> Option<&Lit> {
 }
 
 /// The string that an argument takes, or the fault in what it has.
-pub(crate) fn expect_str<'a>(Row { name, example, .. }: &Row, value: &'a Expr) -> Result<&'a LitStr, String> {
+pub(crate) fn expect_str<'a>(
+    Usage { name, example, .. }: &Usage,
+    value: &'a Expr,
+) -> Result<&'a LitStr, String> {
     match literal(value) {
         Some(Lit::Str(text)) => Ok(text),
         _ => Err(format!(

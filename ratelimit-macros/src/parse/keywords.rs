@@ -12,10 +12,10 @@ use crate::suggest::{list, nearest};
 /// The argument for which `word` is an alias or another spelling.
 pub(crate) fn resolve_alias(kind: Kind, word: &str) -> Option<&'static str> {
     let word = plain(word);
-    let spelled = arguments_of(kind).find(|row| row.name.replace('_', "") == word);
-    let other = || arguments_of(kind).find(|row| row.aliases.contains(&word.as_str()));
+    let spelled = arguments_of(kind).find(|usage| usage.name.replace('_', "") == word);
+    let other = || arguments_of(kind).find(|usage| usage.aliases.contains(&word.as_str()));
     let max = || kind.has_max_named(&word).then_some("max");
-    spelled.or_else(other).map(|row| row.name).or_else(max)
+    spelled.or_else(other).map(|usage| usage.name).or_else(max)
 }
 
 /// A word in lower case and without underscores.
@@ -25,7 +25,7 @@ fn plain(word: &str) -> String {
 
 /// The message about an argument that does not exist.
 pub(crate) fn unknown_message(kind: Kind, word: &str, value: Option<&Expr>) -> String {
-    let names = arguments_of(kind).map(|row| row.name);
+    let names = arguments_of(kind).map(|usage| usage.name);
     let expected = list(names.clone(), '`');
     if let Some(place) = place_of(&plain(word)) {
         return format!("unknown argument `{word}`: {place}\nexpected one of: {expected}");
@@ -48,7 +48,7 @@ pub(crate) fn unknown_message(kind: Kind, word: &str, value: Option<&Expr>) -> S
 /// The literal as a value of the argument `name`, if it fits.
 fn spelled(name: &str, value: &Expr) -> Option<String> {
     let Expr::Lit(value) = value else { return None };
-    let (_, example) = ARGUMENTS.iter().find(|row| row.name == name)?.example.split_once(" = ")?;
+    let (_, example) = ARGUMENTS.iter().find(|usage| usage.name == name)?.example.split_once(" = ")?;
     let written = value.lit.to_token_stream().to_string();
     match (name, &value.lit) {
         ("window" | "block", Lit::Int(number)) => Some(format!("\"{}s\"", number.base10_digits())),

@@ -7,8 +7,8 @@ use crate::bounds::{MAX_NAME, is_name_char};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::by::By;
 use crate::parse::expr::{expect_str, literal, word};
-use crate::parse::row::Row;
 use crate::parse::template;
+use crate::parse::usage::Usage;
 
 /// A text in the user's program: a key, the name of a policy or of a time zone.
 pub(crate) struct Text {
@@ -24,10 +24,10 @@ pub(crate) enum Key {
 }
 
 /// Reads the name of a policy.
-pub(crate) fn read(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<Text, Reported> {
-    let name = row.name;
-    let fault = match (expect_str(row, &value), word(&value)) {
-        (Ok(text), _) => match name_fault(row, &text.value()) {
+pub(crate) fn read(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) -> Result<Text, Reported> {
+    let name = usage.name;
+    let fault = match (expect_str(usage, &value), word(&value)) {
+        (Ok(text), _) => match name_fault(usage, &text.value()) {
             None => return Ok(Text { text: text.value(), span: text.span() }),
             Some(fault) => fault,
         },
@@ -40,8 +40,8 @@ pub(crate) fn read(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Res
 }
 
 /// The fault in a key or name, if there is one.
-fn name_fault(row: &Row, text: &str) -> Option<String> {
-    let Row { name, example, .. } = row;
+fn name_fault(usage: &Usage, text: &str) -> Option<String> {
+    let Usage { name, example, .. } = usage;
     let wrong = text.chars().find(|c| !is_name_char(*c));
     Some(match wrong {
         _ if text.is_empty() => {
@@ -55,7 +55,7 @@ fn name_fault(row: &Row, text: &str) -> Option<String> {
         Some(wrong) if wrong.is_whitespace() => {
             let words: Vec<&str> = text.split_whitespace().collect();
             let joined = words.join("-");
-            match name_fault(row, &joined) {
+            match name_fault(usage, &joined) {
                 None => format!("`{name}` must not contain blanks; did you mean `{name} = \"{joined}\"`?"),
                 Some(_) => {
                     format!("`{name}` must not contain blanks: write for example `{example}`")
@@ -70,7 +70,7 @@ fn name_fault(row: &Row, text: &str) -> Option<String> {
 }
 
 /// Reads a plain name or a template.
-pub(crate) fn read_key(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<Key, Reported> {
+pub(crate) fn read_key(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) -> Result<Key, Reported> {
     if let Some(Lit::Str(literal)) = literal(&value)
         && template::is_template(&literal.value())
     {
@@ -79,7 +79,7 @@ pub(crate) fn read_key(row: &Row, value: Expr, diagnostics: &mut Diagnostics) ->
             Ok(template) => template,
             Err(fault) => return Err(diagnostics.error(value, fault)),
         };
-        if let Some(fault) = name_fault(row, &template.name) {
+        if let Some(fault) = name_fault(usage, &template.name) {
             let fault = fault.replace('<', "{").replace('>', "}");
             return Err(diagnostics.error(value, fault));
         }
@@ -93,5 +93,5 @@ pub(crate) fn read_key(row: &Row, value: Expr, diagnostics: &mut Diagnostics) ->
             "`key` names the count, and `by` tells callers apart: write `by = |req: &HttpRequest| ..`";
         return Err(diagnostics.error(value, fault));
     }
-    read(row, value, diagnostics).map(Key::Name)
+    read(usage, value, diagnostics).map(Key::Name)
 }

@@ -11,8 +11,8 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, describe_literal};
 use crate::parse::path::is_constant;
 use crate::parse::request_fn::{self, RequestFn};
-use crate::parse::row::Row;
 use crate::parse::tokens::{has_word, path_text};
+use crate::parse::usage::Usage;
 use crate::parse::window::arguments_of_rate;
 
 /// A whole number: a literal, an expression that the compiler evaluates, or code that chooses it per request.
@@ -36,13 +36,13 @@ impl Number {
 
 /// Reads an integer or a const expression.
 pub(crate) fn number(
-    row: &Row,
+    usage: &Usage,
     value: Expr,
     bounds: RangeInclusive<u64>,
     diagnostics: &mut Diagnostics,
 ) -> Result<Number, Reported> {
-    let name = row.name;
-    let example = format!("write for example `{}`", row.example);
+    let name = usage.name;
+    let example = format!("write for example `{}`", usage.example);
     let bounded = format!("`{name}` must be from {} to {}", bounds.start(), bounds.end());
     let fault = match &value {
         Expr::Lit(literal) => match &literal.lit {
@@ -86,8 +86,8 @@ fn is_integer_suffix(suffix: &str) -> bool {
 }
 
 /// Reads an integer, a const expression, or code that runs per request.
-pub(crate) fn units(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<Number, Reported> {
-    let name = row.name;
+pub(crate) fn units(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) -> Result<Number, Reported> {
+    let name = usage.name;
     if let Some(function) = request_fn::read(name, &value, diagnostics) {
         return function.map(Number::PerRequest);
     }
@@ -107,7 +107,7 @@ pub(crate) fn units(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Re
                 let fault = format!("`{found}` is a rate, of which each part is an argument: write `{rate}`");
                 Err(diagnostics.error(value, fault))
             }
-            None => number(row, value, UNITS, diagnostics),
+            None => number(usage, value, UNITS, diagnostics),
         },
         // No const expression parses a text or reads the environment.
         Expr::MethodCall(_) if has_word(value.to_token_stream(), &["parse"]) => {
@@ -117,7 +117,7 @@ pub(crate) fn units(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Re
             );
             Err(diagnostics.error(value, fault))
         }
-        _ => number(row, value, UNITS, diagnostics),
+        _ => number(usage, value, UNITS, diagnostics),
     }
 }
 

@@ -7,8 +7,8 @@ use syn::{Expr, ExprCall, ExprClosure, ExprPath, Lit, Pat, ReturnType, Type};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, ungrouped};
 use crate::parse::extractor_type;
-use crate::parse::row::Row;
 use crate::parse::tokens::path_text;
+use crate::parse::usage::Usage;
 use crate::span::located_at_start;
 
 /// User code that chooses a value per request.
@@ -96,8 +96,8 @@ pub(crate) fn read(
 }
 
 /// Reads the value of `skip`: code that returns a boolean.
-pub(crate) fn skip(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<RequestFn, Reported> {
-    if let Some(function) = read(row.name, &value, diagnostics) {
+pub(crate) fn skip(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) -> Result<RequestFn, Reported> {
+    if let Some(function) = read(usage.name, &value, diagnostics) {
         return function;
     }
     let help = match &value {
@@ -113,10 +113,10 @@ pub(crate) fn skip(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Res
 }
 
 /// Reads the value of `plan`: code that returns the name of a plan per request.
-pub(crate) fn plan(row: &Row, value: Expr, diagnostics: &mut Diagnostics) -> Result<RequestFn, Reported> {
+pub(crate) fn plan(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) -> Result<RequestFn, Reported> {
     let help = match &value {
         Expr::Closure(closure) => {
-            return self::closure(row.name, closure, diagnostics).map(RequestFn::Closure);
+            return self::closure(usage.name, closure, diagnostics).map(RequestFn::Closure);
         }
         Expr::Path(path) => return Ok(RequestFn::Function { path: path.clone(), can_fail: false }),
         Expr::Lit(_) => "; the plans have their numbers in overrides, in `[limit.NAME.plans]`".to_owned(),

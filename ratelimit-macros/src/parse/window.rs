@@ -8,7 +8,7 @@ use syn::{Expr, Lit};
 use crate::bounds::MAX_LEASE_MICROS;
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{expect_str, literal};
-use crate::parse::row::Row;
+use crate::parse::usage::Usage;
 use crate::parse::window::grammar::{EXPECTED, Fault};
 
 /// The length of a window, of a block or of a lease.
@@ -19,7 +19,7 @@ pub(crate) struct Window {
 
 /// An argument that takes a time, such as `"60s"`.
 pub(crate) struct Time<'a> {
-    row: &'a Row,
+    usage: &'a Usage,
     /// The unit of a number without one.
     unit: &'a str,
     /// The longest time in microseconds, if it is shorter than that of a window, and as text.
@@ -28,18 +28,18 @@ pub(crate) struct Time<'a> {
 
 impl<'a> Time<'a> {
     /// A window or a block.
-    pub(crate) const fn window(row: &'a Row) -> Self {
-        Self { row, unit: "s", longest: None }
+    pub(crate) const fn window(usage: &'a Usage) -> Self {
+        Self { usage, unit: "s", longest: None }
     }
 
-    pub(crate) const fn lease(row: &'a Row) -> Self {
-        Self { row, unit: "ms", longest: Some((MAX_LEASE_MICROS, "10 s")) }
+    pub(crate) const fn lease(usage: &'a Usage) -> Self {
+        Self { usage, unit: "ms", longest: Some((MAX_LEASE_MICROS, "10 s")) }
     }
 
     /// Reads the value.
     pub(crate) fn read(&self, value: Expr, diagnostics: &mut Diagnostics) -> Result<Window, Reported> {
-        let Row { name, example, .. } = self.row;
-        let fault = match (literal(&value), expect_str(self.row, &value)) {
+        let Usage { name, example, .. } = self.usage;
+        let fault = match (literal(&value), expect_str(self.usage, &value)) {
             (Some(Lit::Int(integer)), _) => {
                 let unit = if integer.suffix().is_empty() { self.unit } else { integer.suffix() };
                 let meant = format!("{}{unit}", integer.base10_digits());
@@ -68,7 +68,7 @@ impl<'a> Time<'a> {
 
     /// The fault, and the argument that was probably meant.
     pub(crate) fn message(&self, Fault { text, meant }: &Fault) -> String {
-        let Row { name, example, .. } = self.row;
+        let Usage { name, example, .. } = self.usage;
         // The grammar is that of a window, and begins its messages so.
         let text =
             text.strip_prefix("`window`").map_or_else(|| text.clone(), |rest| format!("`{name}`{rest}"));

@@ -63,7 +63,7 @@ impl Inherited {
         self.group.iter().map(|attribute| read(attribute, &mut ignored)).collect()
     }
 
-    /// The limits inside a block. A scope adds its path parameters.
+    /// The limits inside a container. A scope adds its path parameters.
     pub(crate) fn within(&self, scope: Option<&Route>) -> Self {
         let parameters = scope.into_iter().flat_map(|scope| scope.parameters.iter().cloned());
         Self {

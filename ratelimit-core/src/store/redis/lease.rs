@@ -164,7 +164,7 @@ impl CallLeases {
                 if is_granted {
                     let until = LastAnswer::new(&target.policy, state.clone(), at, asked_at).resets_at;
                     let back = GiveBack { units: request.units, at, until, connection };
-                    self.leases.give_backs.push_one(&target.origin(key), back);
+                    self.leases.give_backs.push_one(&target.count_id(key), back);
                 }
             } else if granted.is_some() {
                 *lease = None;

@@ -16,8 +16,8 @@ use crate::parse::name::{self, Key, Text};
 use crate::parse::number::{self, Number};
 use crate::parse::path;
 use crate::parse::request_fn::{self, RequestFn};
-use crate::parse::row::{Of, Row};
 use crate::parse::tokens::find_self;
+use crate::parse::usage::{Of, Usage};
 use crate::parse::window::{Time, Window};
 
 /// A given argument, with its value unless that has a mistake.
@@ -32,8 +32,8 @@ pub(crate) fn value_of<T>(argument: Option<&Argument<T>>) -> Option<&T> {
 }
 
 /// The arguments of an attribute.
-pub(crate) fn arguments_of(kind: Kind) -> impl Iterator<Item = &'static Row> + Clone {
-    ARGUMENTS.iter().filter(move |row| row.is_of(kind))
+pub(crate) fn arguments_of(kind: Kind) -> impl Iterator<Item = &'static Usage> + Clone {
+    ARGUMENTS.iter().filter(move |usage| usage.is_of(kind))
 }
 
 /// Defines [`Args`] and what goes through all arguments, from the field, name and type of each, what it is of, its example, the
@@ -48,8 +48,8 @@ macro_rules! arguments {
             $(pub(crate) $field: Option<Argument<$type>>,)*
         }
 
-        pub(crate) const ARGUMENTS: &[Row] =
-            &[$(Row { name: $name, of: Of::$of, example: $example, aliases: &[$($alias),*], rate_only: rate_only!($($why)?) }),*];
+        pub(crate) const ARGUMENTS: &[Usage] =
+            &[$(Usage { name: $name, of: Of::$of, example: $example, aliases: &[$($alias),*], rate_only: rate_only!($($why)?) }),*];
 
         impl Args {
             /// An attribute without arguments.
@@ -60,16 +60,16 @@ macro_rules! arguments {
             /// Reads the value of an argument, and stores it.
             pub(super) fn set(
                 &mut self,
-                row: &Row,
+                usage: &Usage,
                 keyword: Ident,
                 value: Result<Expr, Reported>,
                 diagnostics: &mut Diagnostics,
             ) {
-                $(if row.name == $name {
-                    let read: fn(&Row, Expr, &mut Diagnostics) -> Result<$type, Reported> = $read;
+                $(if usage.name == $name {
+                    let read: fn(&Usage, Expr, &mut Diagnostics) -> Result<$type, Reported> = $read;
                     let value = value.map(ungrouped).and_then(|value| {
                         let tokens = value.to_token_stream();
-                        let read = read(row, value, diagnostics)?;
+                        let read = read(usage, value, diagnostics)?;
                         check_self(self.kind, tokens, diagnostics);
                         Ok(read)
                     });
@@ -80,7 +80,7 @@ macro_rules! arguments {
             /// The given arguments that are part of a policy.
             pub(crate) fn parts_of_policy(&self) -> impl Iterator<Item = &Ident> {
                 let given = [$(self.$field.as_ref().map(|argument| &argument.keyword)),*];
-                let of_policy = ARGUMENTS.iter().zip(given).filter(|(row, _)| row.is_of_policy());
+                let of_policy = ARGUMENTS.iter().zip(given).filter(|(usage, _)| usage.is_of_policy());
                 of_policy.filter_map(|(_, keyword)| keyword)
             }
         }
@@ -124,16 +124,16 @@ macro_rules! with_arguments {
             algorithm "algorithm": &'static Algorithm, Policy, "algorithm = \"token_bucket\"", |_, value, d| choice::read(value, d),
                 ["strategy", "type"],
                 "it counts the requests that run now, and nothing over time; remove `algorithm`";
-            sub_windows "sub_windows": Number, Policy, "sub_windows = 6", |row, value, d| number::number(row, value, SUB_WINDOWS, d),
+            sub_windows "sub_windows": Number, Policy, "sub_windows = 6", |usage, value, d| number::number(usage, value, SUB_WINDOWS, d),
                 [],
                 "it has no window; remove `sub_windows`";
-            burst "burst": Number, Policy, "burst = 20", |row, value, d| number::number(row, value, UNITS, d),
+            burst "burst": Number, Policy, "burst = 20", |usage, value, d| number::number(usage, value, UNITS, d),
                 ["capacity", "burstsize"],
                 "never more than `max` requests run at a time; remove `burst`, or raise `max`";
             cost "cost": Number, Limit, "cost = 5", number::units,
                 ["weight", "tokens"],
                 "every request holds one slot; remove `cost`";
-            block "block": Window, Policy, "block = \"10m\"", |row, value, d| Time::window(row).read(value, d),
+            block "block": Window, Policy, "block = \"10m\"", |usage, value, d| Time::window(usage).read(value, d),
                 ["blockduration", "blockfor", "ban", "banfor", "banduration", "lockout", "penalty", "cooldown"],
                 "a caller may go on as soon as one of its requests has ended; remove `block`, or write it in a `#[rate_limit(..)]` beside it";
             mode "mode": Mode, Policy, "mode = \"shadow\"", |_, value, d| choice::read(value, d),
@@ -141,7 +141,7 @@ macro_rules! with_arguments {
             count "count": Responses, Limit, "count = \"failures\"", |_, value, d| choice::responses(value, d),
                 ["only", "countif", "counts", "countonly"],
                 "a slot is free again after every response; remove `count`";
-            lease "lease": Window, Policy, "lease = \"100ms\"", |row, value, d| Time::lease(row).read(value, d),
+            lease "lease": Window, Policy, "lease = \"100ms\"", |usage, value, d| Time::lease(usage).read(value, d),
                 ["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"],
                 "a slot belongs to a request that runs, so none is taken ahead; remove `lease`";
             skip "skip": RequestFn, Limit, "skip = with(is_internal)", request_fn::skip,

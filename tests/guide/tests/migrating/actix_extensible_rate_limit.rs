@@ -15,11 +15,11 @@ mod theirs {
         let limit = RateLimiter::builder(backend.clone(), input).add_headers().build();
         app.service(web::scope("").wrap(limit).route("/", web::get().to(index)));
     }
+    // end
 
     async fn index() -> &'static str {
         "hello"
     }
-    // end
 }
 
 mod ours {
@@ -35,16 +35,16 @@ mod ours {
         .algorithm(Algorithm::FixedWindow)
         .build();
 
-    /// 5 requests per minute. Clone one `RateLimiter` for all workers, in `app_data`.
+    /// The same.
     pub(super) fn services(app: &mut web::ServiceConfig) {
         let limit = RateLimitMiddleware::new(&API);
         app.service(web::scope("").wrap(limit).route("/", web::get().to(index)));
     }
+    // end
 
     async fn index() -> &'static str {
         "hello"
     }
-    // end
 }
 
 #[actix_web::test]

@@ -5,7 +5,7 @@ mod theirs {
     use actix_governor::{Governor, GovernorConfigBuilder};
     use actix_web::web;
 
-    /// A burst of 5, then one request in 2 s, over all routes together. Register it with `App::configure`.
+    /// A burst of 5, then one request in 2 s, over all routes together.
     pub(super) fn services(app: &mut web::ServiceConfig) {
         let config = GovernorConfigBuilder::default().seconds_per_request(2).burst_size(5).finish();
         let config = config.expect("neither number is zero");
@@ -16,6 +16,7 @@ mod theirs {
                 .route("/about", web::get().to(about)),
         );
     }
+    // end
 
     async fn index() -> &'static str {
         "hello"
@@ -24,7 +25,6 @@ mod theirs {
     async fn about() -> &'static str {
         "about"
     }
-    // end
 }
 
 mod ours {
@@ -32,7 +32,7 @@ mod ours {
     use std::time::Duration;
 
     use actix_web::web;
-    use ratelimit_actix::{Algorithm, Limit, Policy, RateLimitMiddleware};
+    use ratelimit_actix::{Algorithm, Policy, RateLimitMiddleware};
 
     static APP: Policy = Policy::builder("app")
         .max(1)
@@ -41,15 +41,16 @@ mod ours {
         .burst(5)
         .build();
 
-    /// A burst of 5, then one request in 2 s, over all routes together. Register it with `App::configure`.
+    /// The same.
     pub(super) fn services(app: &mut web::ServiceConfig) {
         app.service(
             web::scope("")
-                .wrap(RateLimitMiddleware::new(Limit::new(&APP)))
+                .wrap(RateLimitMiddleware::new(&APP))
                 .route("/", web::get().to(index))
                 .route("/about", web::get().to(about)),
         );
     }
+    // end
 
     async fn index() -> &'static str {
         "hello"
@@ -58,7 +59,6 @@ mod ours {
     async fn about() -> &'static str {
         "about"
     }
-    // end
 }
 
 mod handler {
@@ -66,7 +66,7 @@ mod handler {
     use actix_web::get;
     use ratelimit_actix::rate_limit;
 
-    /// A burst of 5, then one request in 2 s, for this route alone.
+    /// The same for this route alone.
     #[rate_limit(max = 1, window = "2s", algorithm = "token_bucket", burst = 5)]
     #[get("/")]
     pub(super) async fn index() -> &'static str {

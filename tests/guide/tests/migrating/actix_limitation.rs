@@ -21,11 +21,11 @@ mod theirs {
     fn services(app: &mut web::ServiceConfig) {
         app.service(web::scope("").wrap(RateLimiter::default()).route("/", web::get().to(index)));
     }
+    // end
 
     async fn index() -> &'static str {
         "hello"
     }
-    // end
 }
 
 mod ours {

@@ -4,12 +4,10 @@
 use actix_web::http::header::HeaderName;
 use ratelimit_actix::{ForwardedHeader, RateLimitConfig, RateLimitConfigError};
 
-/// For `App::app_data(config)`. Without it all clients share the count of the proxy.
+/// For `App::app_data(config)`.
 fn config(proxy: &str, networks: Vec<String>) -> Result<RateLimitConfig, RateLimitConfigError> {
     let header = match proxy {
-        // Networks: those that Cloudflare publishes. Its edge sets this field anew.
         "cloudflare" => ForwardedHeader::Single(HeaderName::from_static("cf-connecting-ip")),
-        // `proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;`, or the load balancer's subnets.
         _ => ForwardedHeader::XForwardedFor,
     };
     RateLimitConfig::builder().trusted_proxies(networks, header).build()

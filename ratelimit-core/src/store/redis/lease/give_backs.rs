@@ -25,7 +25,7 @@ const MAX_KEYS: usize = 64;
 
 /// What names a count on the server and in the denial cache.
 #[derive(Clone, Debug)]
-pub(super) struct Origin {
+pub(super) struct CountId {
     pub(super) digest: u128,
     /// Bucket of the denial cache.
     pub(super) bucket: usize,
@@ -36,7 +36,7 @@ pub(super) struct Origin {
 /// Units that wait for a call.
 #[derive(Debug)]
 pub(super) struct GiveBacks {
-    waiting: Mutex<Vec<(Origin, GiveBack)>>,
+    waiting: Mutex<Vec<(CountId, GiveBack)>>,
     any: AtomicBool,
     denials: Arc<DenialCache>,
     /// Units that were charged ahead.
@@ -71,9 +71,9 @@ impl GiveBacks {
 
     /// Notes what an event of a count gives back, and what became of the units of leases that ended.
     #[inline]
-    pub(super) fn note(&self, origin: &Origin, effects: Effects) {
+    pub(super) fn note(&self, count_id: &CountId, effects: Effects) {
         if !effects.give_backs.is_empty() {
-            self.push(origin, effects.give_backs);
+            self.push(count_id, effects.give_backs);
         }
         // Most events end no lease.
         if effects.tally != [0; 3] {
@@ -90,21 +90,21 @@ impl GiveBacks {
     }
 
     #[cold]
-    fn push(&self, origin: &Origin, give_backs: SmallVec<[GiveBack; 2]>) {
+    fn push(&self, count_id: &CountId, give_backs: SmallVec<[GiveBack; 2]>) {
         let mut waiting = self.waiting.lock();
-        waiting.extend(give_backs.into_iter().map(|back| (origin.clone(), back)));
+        waiting.extend(give_backs.into_iter().map(|back| (count_id.clone(), back)));
         self.any.store(true, Ordering::Relaxed);
     }
 
     /// Notes units that another node than the one of the leases has charged.
-    pub(super) fn push_one(&self, origin: &Origin, back: GiveBack) {
-        self.push(origin, smallvec![back]);
+    pub(super) fn push_one(&self, count_id: &CountId, back: GiveBack) {
+        self.push(count_id, smallvec![back]);
     }
 
     /// Forgets the units of a count that is reset.
     pub(super) fn forget(&self, digest: u128) {
         if self.any.load(Ordering::Relaxed) {
-            self.waiting.lock().retain(|(origin, _)| origin.digest != digest);
+            self.waiting.lock().retain(|(count_id, _)| count_id.digest != digest);
         }
     }
 
@@ -120,16 +120,16 @@ impl GiveBacks {
         waiting.chunks(size).map(|batch| self.encode(batch, encoder)).collect()
     }
 
-    fn encode(&self, batch: &[(Origin, GiveBack)], encoder: &Encoder) -> GuardedCommand {
+    fn encode(&self, batch: &[(CountId, GiveBack)], encoder: &Encoder) -> GuardedCommand {
         let mut keys = Keys::new();
         let mut arguments = RefundArgs::new((encoder.now)());
         let mut states = SmallVec::new();
-        for (origin, back) in batch {
-            keys.push(encoder.key_format.redis_key(&origin.key));
-            arguments.push_units(&origin.policy, back.units, back.at, back.until);
-            states.push((origin.digest, origin.bucket));
+        for (count_id, back) in batch {
+            keys.push(encoder.key_format.redis_key(&count_id.key));
+            arguments.push_units(&count_id.policy, back.units, back.at, back.until);
+            states.push((count_id.digest, count_id.bucket));
         }
-        let script = script::refund(batch.iter().map(|(origin, _)| origin.policy.algorithm()));
+        let script = script::refund(batch.iter().map(|(count_id, _)| count_id.policy.algorithm()));
         let call = ScriptCall { script, keys, arguments: smallvec![arguments.into_bytes()] };
         GuardedCommand {
             command: Command::Run(call),

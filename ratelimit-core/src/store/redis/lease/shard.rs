@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 
 use super::count::Count;
-use super::give_backs::Origin;
+use super::give_backs::CountId;
 use super::size::Heat;
 
 /// Maximum number of counts under one lock. Callers beyond that get no leases until there is room.
@@ -30,7 +30,7 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) struct Warm {
     pub(super) count: Count,
-    pub(super) origin: Origin,
+    pub(super) count_id: CountId,
 }
 
 /// The table's hash: the lower half of a digest.

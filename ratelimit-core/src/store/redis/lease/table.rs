@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use tokio::sync::Notify;
 
 use super::count::{Answer, Count, Effects, LeaseRequest, Taken, Terms};
-use super::give_backs::{GiveBacks, Origin};
+use super::give_backs::{CountId, GiveBacks};
 use super::lanes::{ConnectionId, Lanes};
 use super::shard::{Shard, Warm};
 use super::size::{Heat, is_leasable};
@@ -85,9 +85,9 @@ impl LeaseTarget {
         Terms { policy: &self.policy, interval: self.interval, connection }
     }
 
-    pub(super) fn origin(&self, key: &StateKey) -> Origin {
+    pub(super) fn count_id(&self, key: &StateKey) -> CountId {
         let Self { digest, bucket, ref policy, .. } = *self;
-        Origin { digest, bucket, key: key.clone(), policy: PolicyArg::new(policy) }
+        CountId { digest, bucket, key: key.clone(), policy: PolicyArg::new(policy) }
     }
 }
 
@@ -237,10 +237,10 @@ impl Leases {
         change: impl FnOnce(&mut Count, &Heat, ConnectionId, &mut Effects) -> R,
     ) -> Option<R> {
         let mut shard = self.lock_shard(digest);
-        let (Warm { count, origin }, heat) = shard.warm(digest)?;
+        let (Warm { count, count_id }, heat) = shard.warm(digest)?;
         let mut effects = Effects::default();
         let result = change(count, heat, self.connection(count.lane()), &mut effects);
-        self.give_backs.note(origin, effects);
+        self.give_backs.note(count_id, effects);
         Some(result)
     }
 
@@ -331,12 +331,12 @@ impl Leases {
     /// Whether all units of a limit are held. A cost of nothing is decided by the state, which the server knows.
     #[inline]
     fn holds(&self, warm: &mut Warm, member: &Member<'_>, is_peek: bool, now: u64) -> bool {
-        let Warm { count, origin } = warm;
+        let Warm { count, count_id } = warm;
         let (policy, cost) = (member.check.policy(), member.check.cost());
         let terms = Terms { policy, interval: member.interval, connection: self.connection(count.lane()) };
         let mut effects = Effects::default();
         let is_held = count.holds(terms, cost, now, &mut effects);
-        self.give_backs.note(origin, effects);
+        self.give_backs.note(count_id, effects);
         is_held && (cost > 0 || is_peek)
     }
 
@@ -443,7 +443,7 @@ impl Leases {
                     let mut effects = Effects::default();
                     let connection = self.connection(warm.count.lane());
                     let is_idle = warm.count.sweep(connection, now, &mut effects);
-                    self.give_backs.note(&warm.origin, effects);
+                    self.give_backs.note(&warm.count_id, effects);
                     held += warm.count.held();
                     shortest = Some(shortest.map_or(entry.interval, |one: u64| one.min(entry.interval)));
                     if is_idle && entry.is_cold(now) {
@@ -467,7 +467,7 @@ impl Leases {
                     self.counts.fetch_sub(1, Ordering::Relaxed);
                     let mut effects = Effects::default();
                     warm.count.give_back_all(self.connection(warm.count.lane()), now, &mut effects);
-                    self.give_backs.note(&warm.origin, effects);
+                    self.give_backs.note(&warm.count_id, effects);
                 }
             }
         }
@@ -551,17 +551,17 @@ impl Leases {
         if is_new && !(target.fetches() && answer.is_present) {
             return;
         }
-        let Warm { count, origin } = &mut **entry.warm.get_or_insert_with(|| {
+        let Warm { count, count_id } = &mut **entry.warm.get_or_insert_with(|| {
             self.counts.fetch_add(1, Ordering::Relaxed);
             let count = Count::new(target.terms(answer.connection));
-            Box::new(Warm { count, origin: target.origin(key) })
+            Box::new(Warm { count, count_id: target.count_id(key) })
         });
         if !answer.is_present {
             answer.connection = self.connection(count.lane());
         }
         let (mut effects, lease) = (Effects::default(), answer.lease);
         count.learn(answer, &mut effects);
-        self.give_backs.note(origin, effects);
+        self.give_backs.note(count_id, effects);
         drop(shard);
         if let Some((request, true)) = lease {
             self.give_backs.record_lease(request.units);

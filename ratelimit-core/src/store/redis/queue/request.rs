@@ -7,6 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::policy::KnownCalendar;
 use crate::store::Deadline;
 use crate::store::redis::error::CallError;
 use crate::store::redis::key::StateKey;
@@ -78,11 +79,10 @@ pub(super) fn by_caller(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Ve
 /// The requests in their order, in parts of one call each: a call decides about one window of a count.
 pub(super) fn by_call(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedRequest>> {
     let mut parts: SmallVec<[Vec<QueuedRequest>; 1]> = smallvec![Vec::with_capacity(requests.len())];
-    let mut known = Vec::new();
+    let mut known: BTreeMap<u64, &KnownCalendar> = BTreeMap::new();
     for queued in requests {
         let calendars = || queued.request.calendars();
-        if calendars().any(|(key, calendar)| known.iter().any(|&(other, of)| other == key && of != calendar))
-        {
+        if calendars().any(|(key, calendar)| known.get(&key).is_some_and(|of| *of != calendar)) {
             known.clear();
             parts.push(Vec::new());
         }

@@ -13,7 +13,7 @@ pub(crate) enum Of {
 }
 
 /// How an argument is written.
-pub(crate) struct Row {
+pub(crate) struct Usage {
     pub(crate) name: &'static str,
     pub(crate) of: Of,
     pub(crate) example: &'static str,
@@ -23,7 +23,7 @@ pub(crate) struct Row {
     pub(crate) rate_only: Option<&'static str>,
 }
 
-impl Row {
+impl Usage {
     /// Whether the attribute has this argument.
     pub(crate) fn is_of(&self, kind: Kind) -> bool {
         kind == Kind::Rate || self.rate_only.is_none()

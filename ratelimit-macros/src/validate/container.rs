@@ -16,26 +16,26 @@ use crate::validate::inherited::Inherited;
 use crate::validate::spec::HandlerSpec;
 
 /// A module or impl block and its members.
-pub(crate) struct Block {
+pub(crate) struct Container {
     pub(crate) attributes: Vec<Attribute>,
     /// The tokens before the braces.
     pub(crate) header: TokenStream,
     pub(crate) inner: Vec<Attribute>,
-    pub(crate) members: Vec<BlockMember>,
+    pub(crate) members: Vec<Member>,
     pub(crate) braces: Group,
     /// As of a [handler](HandlerSpec::other_kind).
     pub(crate) other_kind: Option<syn::Path>,
 }
 
-/// A member of a block.
-pub(crate) enum BlockMember {
+/// A member of a container.
+pub(crate) enum Member {
     Handler(Box<HandlerSpec>),
-    Block(Block),
+    Container(Container),
     /// An item without limits.
     Other(TokenStream),
 }
 
-/// The functions to which the limits of the block around them apply.
+/// The functions to which the limits of the container around them apply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Applies {
     /// In a module: functions with a route attribute.
@@ -46,7 +46,7 @@ enum Applies {
     WhenAsked,
 }
 
-impl Block {
+impl Container {
     /// Reads the item below the attribute, and records all mistakes inside.
     pub(crate) fn parse(
         attribute: Written,
@@ -64,9 +64,9 @@ impl Block {
         if is_file_module(item) {
             return Err(diagnostics.push(whole_file_error(diagnostics.kind)));
         }
-        let block = Self::read(item, &inherited, true, diagnostics)?;
-        let block = Self { other_kind: item.other_kind(diagnostics.kind), ..block };
-        if inherited.is_valid && block.count() == 0 {
+        let container = Self::read(item, &inherited, true, diagnostics)?;
+        let container = Self { other_kind: item.other_kind(diagnostics.kind), ..container };
+        if inherited.is_valid && container.count() == 0 {
             let help = match item.kind() {
                 ItemKind::Impl => "no `async fn` without `self` in this impl block; nothing would be limited",
                 _ => {
@@ -74,12 +74,12 @@ impl Block {
                      `#[rate_limit]` above each handler that has none"
                 }
             };
-            return Err(diagnostics.error(block.header, help));
+            return Err(diagnostics.error(container.header, help));
         }
-        Ok(block)
+        Ok(container)
     }
 
-    /// Reads a block. `own`: the attribute is on this block, not on one around it.
+    /// Reads a container. `own`: the attribute is on this container, not on one around it.
     fn read(
         item: &Item,
         inherited: &Inherited,
@@ -125,10 +125,10 @@ impl Block {
 
     /// The number of limited handlers.
     fn count(&self) -> usize {
-        let count = |member: &BlockMember| match member {
-            BlockMember::Handler(_) => 1,
-            BlockMember::Block(block) => block.count(),
-            BlockMember::Other(_) => 0,
+        let count = |member: &Member| match member {
+            Member::Handler(_) => 1,
+            Member::Container(container) => container.count(),
+            Member::Other(_) => 0,
         };
         self.members.iter().map(count).sum()
     }
@@ -140,7 +140,7 @@ fn read_member(
     applies: Applies,
     owner: Option<&str>,
     diagnostics: &mut Diagnostics,
-) -> Result<BlockMember, Reported> {
+) -> Result<Member, Reported> {
     let item = Item::split(tokens.clone());
     if let Some(conditional) = item.conditional() {
         return Err(diagnostics.error(
@@ -157,7 +157,7 @@ fn read_member(
             let help = "#[no_rate_limit] takes no arguments; write it without any, or #[rate_limit(..)] for another limit";
             return Err(diagnostics.error(exemption, help));
         }
-        return Ok(BlockMember::Other(item.into_token_stream()));
+        return Ok(Member::Other(item.into_token_stream()));
     }
     match item.kind() {
         ItemKind::Module | ItemKind::Impl => return read_nested(&item, tokens, inherited, diagnostics),
@@ -169,7 +169,7 @@ fn read_member(
         Applies::WhenAsked => false,
     };
     if item.stacked().is_empty() && !is_limited {
-        return Ok(BlockMember::Other(tokens));
+        return Ok(Member::Other(tokens));
     }
     let group = limits_of(&item, inherited, diagnostics);
     let mut routes = item.routes();
@@ -179,10 +179,10 @@ fn read_member(
     if !inherited.is_valid && item.stacked().is_empty() {
         // Mistakes in its limits have been reported. Those in the handler have not.
         let ignored = Handler::parse(&item, owner, None, diagnostics);
-        return ignored.map(|_| BlockMember::Other(tokens));
+        return ignored.map(|_| Member::Other(tokens));
     }
     handler(&item, group, owner, &routes, inherited.facade.as_ref(), diagnostics)
-        .map(|spec| BlockMember::Handler(Box::new(spec)))
+        .map(|spec| Member::Handler(Box::new(spec)))
 }
 
 /// The limits of a handler: its own or the inherited ones. A bare `#[rate_limit]` stands for the inherited ones.
@@ -201,22 +201,22 @@ fn limits_of(item: &Item, inherited: &Inherited, diagnostics: &mut Diagnostics) 
     group
 }
 
-/// Reads a block inside a block. Its own limits replace the inherited ones, as on a handler.
+/// Reads a container inside a container. Its own limits replace the inherited ones, as on a handler.
 fn read_nested(
     item: &Item,
     tokens: TokenStream,
     inherited: &Inherited,
     diagnostics: &mut Diagnostics,
-) -> Result<BlockMember, Reported> {
+) -> Result<Member, Reported> {
     if item.stacked().is_empty() {
         // The functions of a module in another file are not visible here.
         let is_inline =
             item.rest.clone().into_iter().last().is_some_and(|last| matches!(last, TokenTree::Group(_)));
         let is_trait_impl = item.kind() == ItemKind::Impl && is_trait_impl(&item.rest);
         if !is_inline || is_trait_impl {
-            return Ok(BlockMember::Other(tokens));
+            return Ok(Member::Other(tokens));
         }
-        return Block::read(item, inherited, false, diagnostics).map(BlockMember::Block);
+        return Container::read(item, inherited, false, diagnostics).map(Member::Container);
     }
     let mut group = Vec::new();
     for (kind, attribute) in item.stacked() {
@@ -237,7 +237,7 @@ fn read_nested(
         };
         &own
     };
-    Block::read(item, limits, true, diagnostics).map(BlockMember::Block)
+    Container::read(item, limits, true, diagnostics).map(Member::Container)
 }
 
 /// Returns true for `#[rate_limit]` without arguments, with or without parentheses.

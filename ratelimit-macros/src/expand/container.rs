@@ -4,18 +4,18 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
 use crate::expand::wrapper;
-use crate::validate::block::{Block, BlockMember};
+use crate::validate::container::{Container, Member};
 
-/// Expands each handler of `block` and copies everything else.
-pub(crate) fn expand(block: &Block) -> TokenStream {
-    let Block { attributes, header, inner, members, braces, other_kind } = block;
+/// Expands each handler of `container` and copies everything else.
+pub(crate) fn expand(container: &Container) -> TokenStream {
+    let Container { attributes, header, inner, members, braces, other_kind } = container;
     let used = other_kind.as_ref().map(wrapper::used);
     let mut inside = quote!(#(#inner)*);
     for member in members {
         match member {
-            BlockMember::Handler(spec) => inside.extend(wrapper::expand(spec)),
-            BlockMember::Block(block) => inside.extend(expand(block)),
-            BlockMember::Other(other) => other.to_tokens(&mut inside),
+            Member::Handler(spec) => inside.extend(wrapper::expand(spec)),
+            Member::Container(container) => inside.extend(expand(container)),
+            Member::Other(other) => other.to_tokens(&mut inside),
         }
     }
     let mut braced = Group::new(Delimiter::Brace, inside);
