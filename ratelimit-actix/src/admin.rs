@@ -12,15 +12,14 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use actix_web::dev::{AppService, HttpServiceFactory, Payload};
+use actix_web::http::Method;
 use actix_web::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use actix_web::http::{Method, StatusCode};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, rt, web};
 use ratelimit_core::RateLimiter;
 use ratelimit_core::stats::BAR_SECONDS;
-use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio::time::{self, MissedTickBehavior};
 
@@ -165,9 +164,6 @@ impl Endpoint {
     }
 }
 
-/// Number of callers in JSON.
-const CALLERS_IN_JSON: usize = 100;
-
 /// Fields of every response. Script, style and JSON are those of the scope, nothing is inline, and no form is sent.
 fn headers() -> [(HeaderName, &'static str); 5] {
     [
@@ -212,15 +208,13 @@ impl Services {
             Endpoint::Page => asset("text/html; charset=utf-8", include_str!("admin/page.html")),
             Endpoint::Style => asset("text/css; charset=utf-8", include_str!("admin/style.css")),
             Endpoint::Script => asset("text/javascript; charset=utf-8", include_str!("admin/page.js")),
-            Endpoint::Limits => json(StatusCode::OK, &view::limits(limiter, *show_callers)),
-            Endpoint::Overrides => json(StatusCode::OK, &limiter.overrides_status()),
-            Endpoint::Store => json(StatusCode::OK, &view::store(limiter)),
-            Endpoint::Callers => {
-                json(StatusCode::OK, &view::callers(limiter, CALLERS_IN_JSON, *show_callers))
-            }
+            Endpoint::Limits => HttpResponse::Ok().json(view::limits(limiter, *show_callers)),
+            Endpoint::Overrides => HttpResponse::Ok().json(limiter.overrides_status()),
+            Endpoint::Store => HttpResponse::Ok().json(view::store(limiter)),
+            Endpoint::Callers => HttpResponse::Ok().json(view::callers(limiter, *show_callers)),
             Endpoint::Token => asset("text/plain; charset=utf-8", token()),
             Endpoint::Look | Endpoint::Reset => match self.caller(endpoint, req, payload).await {
-                Ok(view) => json(StatusCode::OK, &view),
+                Ok(view) => HttpResponse::Ok().json(view),
                 Err(error) => json_error(&error),
             },
         }
@@ -260,12 +254,8 @@ fn asset(content_type: &'static str, text: &'static str) -> HttpResponse {
     HttpResponse::Ok().content_type(content_type).body(text)
 }
 
-fn json(status: StatusCode, view: &impl Serialize) -> HttpResponse {
-    HttpResponse::build(status).json(view)
-}
-
 fn json_error(error: &LookError) -> HttpResponse {
-    json(error.status(), &BTreeMap::from([("error", error.to_string())]))
+    HttpResponse::build(error.status()).json(BTreeMap::from([("error", error.to_string())]))
 }
 
 /// A task that ends with this value. Each worker has one. The first that notices the end of a bar ends it for all.

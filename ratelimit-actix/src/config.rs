@@ -17,7 +17,7 @@ use crate::address::{
     FORWARDED, ForwardedHeader, Ipv6Prefix, NetworkError, NetworkList, Networks, X_FORWARDED_FOR,
 };
 use crate::response::{
-    BodyStyle, CustomBody, HeaderStyle, Rejection, RejectionInfo, ResponseStyle, StyleSettings, field_names,
+    BodyStyle, CustomBody, HeaderStyle, Rejection, RejectionInfo, StyleSettings, field_names,
 };
 
 type ErrorHandler = dyn Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync;
@@ -52,7 +52,7 @@ struct Settings {
     exempt: Networks,
     forwarded: ForwardedHeader,
     ipv6_prefix: Ipv6Prefix,
-    style: ResponseStyle,
+    style: Arc<StyleSettings>,
     count_options: bool,
     error_handler: Option<Box<ErrorHandler>>,
 }
@@ -127,10 +127,11 @@ impl RateLimitConfig {
     }
 
     pub(crate) fn header_styles(&self) -> &[HeaderStyle] {
-        &self.0.style.settings().headers
+        &self.0.style.headers
     }
 
-    pub(crate) fn response_style(&self) -> &ResponseStyle {
+    /// How responses look.
+    pub(crate) fn style(&self) -> &Arc<StyleSettings> {
         &self.0.style
     }
 
@@ -152,14 +153,13 @@ impl Default for RateLimitConfig {
 impl fmt::Debug for RateLimitConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings = &*self.0;
-        let style = settings.style.settings();
         f.debug_struct("RateLimitConfig")
             .field("trusted_proxies", &settings.proxies)
             .field("exempt", &settings.exempt)
             .field("forwarded", &settings.forwarded)
             .field("ipv6_prefix", &settings.ipv6_prefix)
-            .field("headers", &style.headers)
-            .field("body", &style.body)
+            .field("headers", &settings.style.headers)
+            .field("body", &settings.style.body)
             .finish_non_exhaustive()
     }
 }
@@ -278,7 +278,8 @@ impl RateLimitConfigBuilder {
         content_type: impl Into<String>,
         body: impl Fn(&RejectionInfo<'_>) -> String + Send + Sync + 'static,
     ) -> Self {
-        self.style.custom_body = Some(CustomBody::new(content_type.into(), body));
+        self.style.custom_body =
+            Some(CustomBody { content_type: content_type.into(), render: Box::new(body) });
         self
     }
 
@@ -330,7 +331,7 @@ impl RateLimitConfigBuilder {
         }
         if let Some(body) = custom_body {
             if !body.is_valid() {
-                let content_type = body.content_type().to_owned();
+                let content_type = body.content_type.clone();
                 return Err(RateLimitConfigError::ContentType { content_type });
             }
             if *body_by_accept {
@@ -354,7 +355,7 @@ impl RateLimitConfigBuilder {
             exempt,
             forwarded: self.forwarded,
             ipv6_prefix,
-            style: ResponseStyle::new(self.style),
+            style: Arc::new(self.style),
             count_options: self.count_options,
             error_handler: self.error_handler,
         }))

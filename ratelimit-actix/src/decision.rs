@@ -19,7 +19,9 @@ use crate::caller;
 use crate::config::RateLimitConfig;
 use crate::quotas::{AppliedLimit, AppliedLimits, Quotas, all_quotas, note_not_counted, with_quotas};
 use crate::request::RequestDeadline;
-use crate::response::{self, Held, MissingCaller, RateLimited, Rejection, Unavailable, drain};
+use crate::response::{
+    self, Held, MissingCaller, RateLimited, Rejection, RequestStyle, Unavailable, drain, keep,
+};
 
 /// The slots of an admitted request, to be held until its response has been sent; or why it is rejected.
 pub(crate) type AdmissionResult = Result<Held, Box<Rejection>>;
@@ -120,15 +122,15 @@ fn decided(
 /// The rejection of a request about which the store cannot decide. The limiter has logged the reason.
 #[cold]
 fn unavailable(req: &HttpRequest, config: &RateLimitConfig) -> Box<Rejection> {
-    let style = config.response_style().for_request(req);
-    Box::new(Rejection::Unavailable(Unavailable::new(style)))
+    let style = RequestStyle::new(config.style(), req);
+    Box::new(Rejection::Unavailable(Unavailable(style)))
 }
 
 /// The rejection of a request without the caller that a limit requires.
 #[cold]
 fn missing_caller(req: &HttpRequest, config: &RateLimitConfig) -> Box<Rejection> {
-    let style = config.response_style().for_request(req);
-    Box::new(Rejection::MissingCaller(MissingCaller::new(style)))
+    let style = RequestStyle::new(config.style(), req);
+    Box::new(Rejection::MissingCaller(MissingCaller(style)))
 }
 
 /// The rejection by a limit that admits no request: its `max` is 0 or invalid, so no wait helps.
@@ -143,7 +145,7 @@ fn deny_all(req: &HttpRequest, config: &RateLimitConfig, limit: AppliedLimit) ->
 /// The rejection for a denial that is among the quotas of the request.
 #[cold]
 fn denied(req: &HttpRequest, config: &RateLimitConfig, outcome: GroupOutcome) -> Box<Rejection> {
-    let style = config.response_style().for_request(req);
+    let style = RequestStyle::new(config.style(), req);
     Box::new(Rejection::RateLimited(RateLimited::new(outcome, all_quotas(req), style)))
 }
 
@@ -157,7 +159,7 @@ pub(crate) async fn reject(
     let unread = drain(req, payload).await;
     let response = render(req, *rejection, config);
     match unread {
-        Some(unread) => unread.close_after(response),
+        Some(unread) => response.map_body(|_, body| keep(body, unread)),
         None => response,
     }
 }

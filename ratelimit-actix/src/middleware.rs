@@ -104,24 +104,24 @@ impl RateLimitMiddleware {
     /// patterns of several resources that only guards tell apart, the first of them decides. Exclude such a route by wrapping
     /// the others.
     pub fn exclude_pattern(self, pattern: impl Into<String>) -> Self {
-        self.with(|settings| settings.filter.exclude_pattern(pattern.into()))
+        self.with(|settings| settings.filter.exclude.patterns.push(pattern.into()))
     }
 
     /// Does not limit requests for this path and the paths below it: `/health` stands for `/health` and `/health/live`, but
     /// not for `/healthy`. The path is compared as the router reads it, without percent-encoding.
     pub fn exclude_prefix(self, prefix: impl Into<String>) -> Self {
-        self.with(|settings| settings.filter.exclude_prefix(prefix.into()))
+        self.with(|settings| settings.filter.exclude.prefixes.push(prefix.into()))
     }
 
     /// Limits requests for the route with this pattern, and none that are not included. A path that leads to the route with
     /// its slashes merged, or with or without a slash at its end, is included as well.
     pub fn include_pattern(self, pattern: impl Into<String>) -> Self {
-        self.with(|settings| settings.filter.include_pattern(pattern.into()))
+        self.with(|settings| settings.filter.include.patterns.push(pattern.into()))
     }
 
     /// Limits requests for this path and the paths below it, and none that are not included. Consecutive slashes count as one.
     pub fn include_prefix(self, prefix: impl Into<String>) -> Self {
-        self.with(|settings| settings.filter.include_prefix(prefix.into()))
+        self.with(|settings| settings.filter.include.prefixes.push(prefix.into()))
     }
 
     /// Limits requests with these methods only. `HEAD` is limited where `GET` is.
@@ -166,16 +166,14 @@ impl Settings {
             return Admission::Ready(Some(Ok(Held::default())));
         }
         let limiter = nearest_limiter(req);
-        let result = match applied_limits(req, config, limiter, &self.limits) {
-            Ok(mut limits) => match try_decide(req, config, limiter, &mut limits) {
-                Some(result) => result,
-                None => {
-                    return Admission::Pending(Box::pin(decide_by_store(req, config, limiter, limits)));
-                }
-            },
-            Err(rejection) => Err(rejection),
+        let mut limits = match applied_limits(req, config, limiter, &self.limits) {
+            Ok(limits) => limits,
+            Err(rejection) => return Admission::Ready(Some(Err(rejection))),
         };
-        Admission::Ready(Some(result))
+        match try_decide(req, config, limiter, &mut limits) {
+            Some(result) => Admission::Ready(Some(result)),
+            None => Admission::Pending(Box::pin(decide_by_store(req, config, limiter, limits))),
+        }
     }
 }
 

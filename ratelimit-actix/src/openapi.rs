@@ -94,7 +94,7 @@ impl RateLimitResponses {
         for (operation, limits) in operations {
             responses::add(operation, &limits, &self.config);
         }
-        if unclear.is_empty() { Ok(()) } else { Err(UnclearOperationsError::new(unclear)) }
+        if unclear.is_empty() { Ok(()) } else { Err(UnclearOperationsError { lines: unclear }) }
     }
 }
 
@@ -124,12 +124,6 @@ impl fmt::Debug for UnclearOperationsError {
     }
 }
 
-impl UnclearOperationsError {
-    fn new(lines: Vec<String>) -> Self {
-        Self { lines }
-    }
-}
-
 /// The operations with limits, and what is unclear.
 struct Found<'d> {
     operations: Vec<(&'d mut Operation, Vec<DeclaredLimit>)>,
@@ -146,7 +140,7 @@ fn find<'d>(document: &'d mut OpenApi, assigned: &[(String, String)]) -> Found<'
         let Some(id) = operation.operation_id.clone() else { continue };
         let assigned = assigned.iter().find(|(of, _)| *of == id).map(|(_, handler)| handler.as_str());
         let belongs = |limit: &&DeclaredLimit| match assigned {
-            Some(handler) => ends_with_path(&path(limit), handler),
+            Some(handler) => ends_with_path(&limit.path(), handler),
             None => function(limit) == id,
         };
         seen.insert(id.clone());
@@ -159,7 +153,7 @@ fn find<'d>(document: &'d mut OpenApi, assigned: &[(String, String)]) -> Found<'
             continue;
         }
         let own: Vec<DeclaredLimit> = limits.iter().filter(belongs).copied().collect();
-        let handlers: BTreeSet<String> = own.iter().map(path).collect();
+        let handlers: BTreeSet<String> = own.iter().map(DeclaredLimit::path).collect();
         match (handlers.len(), assigned) {
             (0, None) => {}
             (0, Some(handler)) => {
@@ -202,11 +196,6 @@ fn operations_of(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     } = item;
     let usual = [get, put, post, delete, options, head, patch, trace, query];
     usual.into_iter().flatten().chain(additional_operations.values_mut())
-}
-
-/// The path of the handler, which no other handler has.
-fn path(limit: &DeclaredLimit) -> String {
-    format!("{}::{}", limit.module(), limit.handler())
 }
 
 /// The name of the handler's function, without a type around it.

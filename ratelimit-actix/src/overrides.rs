@@ -36,29 +36,17 @@ pub trait IntoPlan {
     fn into_plan(self) -> Plan;
 }
 
-impl IntoPlan for &str {
-    fn into_plan(self) -> Plan {
-        Plan(Some(self.into()))
-    }
+macro_rules! texts {
+    ($($text:ty),*) => {$(
+        impl IntoPlan for $text {
+            fn into_plan(self) -> Plan {
+                Plan(Some(Cow::from(self).into()))
+            }
+        }
+    )*};
 }
 
-impl IntoPlan for &String {
-    fn into_plan(self) -> Plan {
-        self.as_str().into_plan()
-    }
-}
-
-impl IntoPlan for String {
-    fn into_plan(self) -> Plan {
-        Plan(Some(self.into_boxed_str()))
-    }
-}
-
-impl IntoPlan for Cow<'_, str> {
-    fn into_plan(self) -> Plan {
-        self.into_owned().into_plan()
-    }
-}
+texts!(&str, &String, String, Cow<'_, str>);
 
 impl<P: IntoPlan> IntoPlan for Option<P> {
     fn into_plan(self) -> Plan {
@@ -93,13 +81,7 @@ mod declared {
     fn known(limit: &DeclaredLimit) -> KnownLimit {
         KnownLimit {
             policy: limit.policy().clone(),
-            place: Some(format!(
-                "{}::{} ({}:{})",
-                limit.module(),
-                limit.handler(),
-                limit.file(),
-                limit.line()
-            )),
+            place: Some(format!("{} ({}:{})", limit.path(), limit.file(), limit.line())),
             cost: limit.cost(),
             computes_max: limit.max().is_none(),
             has_plan: limit.has_plan(),

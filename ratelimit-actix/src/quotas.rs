@@ -68,10 +68,6 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    fn new(deadline: RequestDeadline) -> Self {
-        Self { deadline, ..Self::default() }
-    }
-
     fn push(&self, decided: DecidedGroup) {
         self.decided.borrow_mut().push(decided);
     }

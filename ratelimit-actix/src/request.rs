@@ -43,12 +43,7 @@ pub(crate) struct RequestDeadline {
 impl RequestDeadline {
     /// That of the request to which the extensions belong.
     pub(crate) fn of(extensions: &mut Extensions) -> Self {
-        if let Some(deadline) = extensions.get::<Self>() {
-            return deadline.clone();
-        }
-        let deadline = Self::default();
-        extensions.insert(deadline.clone());
-        deadline
+        extensions.get_or_insert_with(Self::default).clone()
     }
 
     /// Calls `call` with a limiter whose deadline is what the request has left. With nothing left, a call that needs a round

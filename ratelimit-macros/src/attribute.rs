@@ -1,6 +1,7 @@
 //! Entry points of the attributes: parse, validate, then expand or fall back.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens;
 
 use crate::diagnostics::Diagnostics;
 use crate::expand::wrapper::USED;
@@ -21,7 +22,7 @@ pub(crate) fn expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> T
     expansion(Written::outermost(kind, arguments), &item).unwrap_or_else(|errors| match item.kind() {
         ItemKind::Other => fallback::expand(&errors, &item),
         ItemKind::Module | ItemKind::Impl | ItemKind::Crate => {
-            fallback::expand(&errors, &fallback::Stripped(&item))
+            fallback::expand(&errors, &fallback::strip(item.to_token_stream()))
         }
     })
 }

@@ -5,7 +5,7 @@
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;
 
-use crate::parse::item::{Item, OURS};
+use crate::parse::item::OURS;
 
 /// The errors, followed by the item.
 pub(crate) fn expand(errors: &syn::Error, item: &impl ToTokens) -> TokenStream {
@@ -14,18 +14,9 @@ pub(crate) fn expand(errors: &syn::Error, item: &impl ToTokens) -> TokenStream {
     tokens
 }
 
-/// A module, impl block or crate without our attributes on its members, which would be expanded again and report that
-/// there is no `#[rate_limit]` around them. A crate also loses `#[prelude_import]`, which only the compiler may write.
-pub(crate) struct Stripped<'a>(pub(crate) &'a Item);
-
-impl ToTokens for Stripped<'_> {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        tokens.extend(strip(self.0.to_token_stream()));
-    }
-}
-
-/// Removes the attributes at any depth.
-fn strip(tokens: TokenStream) -> TokenStream {
+/// A module, impl block or crate without our attributes at any depth, which would be expanded again and report that there is no
+/// `#[rate_limit]` around them. A crate also loses `#[prelude_import]`, which only the compiler may write.
+pub(crate) fn strip(tokens: TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();
     let mut kept = TokenStream::new();
     while let Some(token) = tokens.next() {

@@ -17,8 +17,11 @@ use crate::overrides::has_max;
 /// Largest number of rows of plans and callers that JSON has of one limit.
 const MAX_ROWS: usize = 100;
 
+/// Largest number of callers that JSON has.
+const MAX_CALLERS: usize = 100;
+
 /// The limits with one name.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct LimitView {
     name: String,
     /// The numbers of each policy or attribute with this name.
@@ -158,15 +161,11 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
 }
 
 fn view_of<'v>(views: &'v mut BTreeMap<String, LimitView>, name: &str) -> &'v mut LimitView {
-    views.entry(name.to_owned()).or_insert_with(|| LimitView::new(name))
-}
-
-impl LimitView {
-    fn new(name: &str) -> Self {
-        let (numbers, recent) = (Vec::new(), Vec::new());
-        let (name, totals) = (name.to_owned(), Totals::default());
-        Self { name, numbers, totals, held: 0, recent, bar_seconds: BAR_SECONDS }
-    }
+    views.entry(name.to_owned()).or_insert_with(|| LimitView {
+        name: name.to_owned(),
+        bar_seconds: BAR_SECONDS,
+        ..LimitView::default()
+    })
 }
 
 impl LimitNumbers {
@@ -229,8 +228,8 @@ impl Numbers {
 }
 
 /// The callers that were denied most; shown by name if the application says so.
-pub(super) fn callers(limiter: &RateLimiter, max: usize, show_callers: bool) -> CallersView {
-    let callers = limiter.stats().denied_callers(max).into_iter().map(|denied| CallerView {
+pub(super) fn callers(limiter: &RateLimiter, show_callers: bool) -> CallersView {
+    let callers = limiter.stats().denied_callers(MAX_CALLERS).into_iter().map(|denied| CallerView {
         limit: denied.limit().to_owned(),
         digest: denied.digest().to_string(),
         caller: denied.partition().filter(|_| show_callers).and_then(notation),

@@ -171,29 +171,17 @@ impl IntoCaller for Caller {
     }
 }
 
-impl IntoCaller for &str {
-    fn into_caller(self) -> Caller {
-        Caller::encode(Kind::Text, self.as_bytes())
-    }
+macro_rules! texts {
+    ($($text:ty),*) => {$(
+        impl IntoCaller for $text {
+            fn into_caller(self) -> Caller {
+                Caller::text(self.as_bytes())
+            }
+        }
+    )*};
 }
 
-impl IntoCaller for String {
-    fn into_caller(self) -> Caller {
-        self.as_str().into_caller()
-    }
-}
-
-impl IntoCaller for &String {
-    fn into_caller(self) -> Caller {
-        self.as_str().into_caller()
-    }
-}
-
-impl IntoCaller for Cow<'_, str> {
-    fn into_caller(self) -> Caller {
-        (*self).into_caller()
-    }
-}
+texts!(&str, String, &String, Cow<'_, str>);
 
 impl IntoCaller for IpAddr {
     fn into_caller(self) -> Caller {

@@ -63,7 +63,7 @@ impl DynamicLimits {
             skipped: skipped || is_off(limit),
             caller: None,
             numbers: ComputedNumbers::default(),
-            cost: limit.fixed_cost(),
+            cost: limit.cost,
             plan: Plan::default(),
         };
         let limits = limits.iter().map(dynamic).collect();
@@ -171,7 +171,7 @@ impl DynamicLimits {
 
 impl LimitSource for DynamicLimit {
     fn policy(&self) -> PolicyRef {
-        PolicyRef::Static(self.limit.named_policy())
+        PolicyRef::Static(&self.limit.policy)
     }
 
     fn cost(&self) -> u64 {
@@ -180,7 +180,7 @@ impl LimitSource for DynamicLimit {
     }
 
     fn count(&self) -> &'static Count {
-        self.limit.counted()
+        &self.limit.count
     }
 
     fn applies_to(&self, _: &HttpRequest) -> bool {
@@ -202,7 +202,7 @@ impl LimitSource for DynamicLimit {
     fn adjust(&self, applied: &mut AppliedLimit, row: Option<&InForce<'_>>, req: &HttpRequest) -> bool {
         let ComputedNumbers { max, calendar } = self.numbers;
         // Overrides may replace a computed `max`.
-        let is_replaced = row.is_some_and(|row| has_max(self.limit.computed(), row));
+        let is_replaced = row.is_some_and(|row| has_max(self.limit.computed, row));
         let numbers = ComputedNumbers { max: max.filter(|_| !is_replaced), calendar };
         if numbers.max.is_none() && calendar.is_none() {
             return true;
@@ -257,7 +257,7 @@ impl DynamicLimit {
         ComputedNumbers { max, calendar }: ComputedNumbers,
         row: Option<&InForce<'_>>,
     ) -> Option<Result<Policy, PolicyError>> {
-        let template = self.limit.template()?;
+        let template = self.limit.template?;
         let template = max.map_or(template, |max| template.max(max));
         #[cfg(feature = "calendar")]
         let template = calendar.map_or(template, |calendar| template.calendar(self.clamped(calendar)));

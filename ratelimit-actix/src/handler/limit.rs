@@ -1,5 +1,7 @@
 //! One limit of a handler, as the attribute writes it into a `static`: its policy, and what the policy does not tell.
 
+use std::borrow::Cow;
+
 use actix_web::HttpRequest;
 use ratelimit_core::__private_0_1::{help, is_first};
 use ratelimit_core::policy::{Calendar, MAX_UNITS};
@@ -13,16 +15,18 @@ use crate::quotas::{Count, NamedPolicy, Partition};
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
 #[derive(Debug)]
 pub struct HandlerLimit {
-    policy: NamedPolicy,
+    pub(super) policy: NamedPolicy,
     /// The policy without what is computed for each request, if anything is.
-    template: Option<PolicyBuilder>,
-    computed: Computed,
-    by: By,
-    cost: u64,
+    pub(super) template: Option<PolicyBuilder>,
+    /// What is computed for each request.
+    pub(super) computed: Computed,
+    pub(super) by: By,
+    /// What a request costs, unless that is computed.
+    pub(super) cost: u64,
     on_missing: OnMissing,
-    count: Count,
+    pub(super) count: Count,
     /// What operators see beyond the policy.
-    text: SourceText,
+    pub(super) text: SourceText,
     /// Which limiters decided about the handler; of its first limit only.
     limiter: SoleLimiter,
 }
@@ -30,7 +34,7 @@ pub struct HandlerLimit {
 impl HandlerLimit {
     /// A limit by address with a cost of 1, under which every response counts.
     pub const fn new(policy: Policy) -> Self {
-        Self::of(NamedPolicy::own(policy))
+        Self::of(Cow::Owned(policy))
     }
 
     /// As [`new`](Self::new), for a policy in a `static` that other limits may use, too.
@@ -43,7 +47,7 @@ impl HandlerLimit {
             !policy.is_concurrency(),
             "this policy is a concurrency limit; write #[concurrency_limit(policy = ..)]"
         );
-        Self::of(NamedPolicy::shared(policy))
+        Self::of(Cow::Borrowed(policy))
     }
 
     /// As [`shared`](Self::shared), for the policy of a concurrency limit.
@@ -56,12 +60,12 @@ impl HandlerLimit {
             policy.is_concurrency(),
             "this policy is a rate; write #[rate_limit(policy = ..)], or make it by Policy::concurrency"
         );
-        Self::of(NamedPolicy::shared(policy))
+        Self::of(Cow::Borrowed(policy))
     }
 
-    const fn of(policy: NamedPolicy) -> Self {
+    const fn of(policy: Cow<'static, Policy>) -> Self {
         Self {
-            policy,
+            policy: NamedPolicy::new(policy),
             template: None,
             computed: Computed::NONE,
             by: By::Ip,
@@ -125,7 +129,7 @@ impl HandlerLimit {
     /// which is unique.
     #[must_use]
     pub const fn with_public_name(mut self, name: &'static str) -> Self {
-        self.policy.set_public_name(name);
+        self.policy.public_name = Some(name);
         self
     }
 
@@ -144,47 +148,15 @@ impl HandlerLimit {
         }
     }
 
-    pub(crate) const fn named_policy(&self) -> &NamedPolicy {
-        &self.policy
-    }
-
-    pub(super) const fn text(&self) -> &SourceText {
-        &self.text
-    }
-
-    /// The policy. What of it is [computed](Self::computed) means nothing.
+    /// The policy. What of it is [`Computed`] means nothing.
     pub(crate) const fn policy(&self) -> &Policy {
         self.policy.policy()
-    }
-
-    /// The policy without what is computed for each request, if anything is.
-    pub(super) const fn template(&self) -> Option<PolicyBuilder> {
-        self.template
-    }
-
-    /// What is computed for each request.
-    pub(crate) const fn computed(&self) -> Computed {
-        self.computed
     }
 
     /// Whether a request without a caller is rejected.
     #[cfg(feature = "utoipa")]
     pub(crate) fn rejects_missing(&self) -> bool {
         self.on_missing == OnMissing::Reject && self.policy().mode() != ratelimit_core::Mode::Shadow
-    }
-
-    /// Whether requests may have no caller, if no closure finds the caller.
-    #[cfg(feature = "utoipa")]
-    pub(crate) fn may_lack_caller(&self) -> bool {
-        self.by.may_be_missing()
-    }
-
-    pub(crate) const fn fixed_cost(&self) -> u64 {
-        self.cost
-    }
-
-    pub(crate) const fn counted(&self) -> &Count {
-        &self.count
     }
 
     /// The caller that counts: `found`, or what `by` finds. `None` if the limit does not apply, because there is no caller.

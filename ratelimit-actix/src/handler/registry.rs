@@ -70,59 +70,59 @@ impl DeclaredLimit {
 
     /// Units per window, or requests at a time. `None` if `max` is computed for each request.
     pub const fn max(&self) -> Option<u64> {
-        if self.limit.computed().max { None } else { Some(self.limit.policy().max()) }
+        if self.limit.computed.max { None } else { Some(self.limit.policy().max()) }
     }
 
     /// Whether `anchor`, the day on which windows of a calendar begin, is computed for each request.
     pub const fn has_computed_anchor(&self) -> bool {
-        self.limit.computed().anchor
+        self.limit.computed.anchor
     }
 
     /// Units that a request costs. `None` if the cost is computed for each request.
     pub const fn cost(&self) -> Option<u64> {
-        if self.limit.text().has_dynamic_cost { None } else { Some(self.limit.fixed_cost()) }
+        if self.limit.text.has_dynamic_cost { None } else { Some(self.limit.cost) }
     }
 
     /// What tells callers apart, as in the source: `ip`, `path("id")`, the placeholders of a template, or the code of a closure.
     pub const fn by(&self) -> &'static str {
-        self.limit.text().by
+        self.limit.text.by
     }
 
     /// Which responses count, as in the source: `all`, `failures`, `successes`, or the code of a closure.
     pub const fn count(&self) -> &'static str {
-        self.limit.text().count
+        self.limit.text.count
     }
 
     /// Whether the limit has `skip`, so that some requests are not counted.
     pub const fn skips(&self) -> bool {
-        self.limit.text().skips
+        self.limit.text.skips
     }
 
     /// The name that clients see.
     #[cfg(feature = "utoipa")]
     pub(crate) fn public_name(&self) -> &'static str {
-        self.limit.named_policy().public_name()
+        self.limit.policy.public_name()
     }
 
     /// Whether a request may be rejected for want of a caller. Code that finds the caller may find none.
     #[cfg(feature = "utoipa")]
     pub(crate) fn may_lack_caller(&self) -> bool {
-        self.limit.rejects_missing() && (self.by().contains('|') || self.limit.may_lack_caller())
+        self.limit.rejects_missing() && (self.by().contains('|') || self.limit.by.may_be_missing())
     }
 
     /// Whether the limit has `plan`, so that overrides may have rows for plans.
     pub const fn has_plan(&self) -> bool {
-        self.limit.text().has_plan
+        self.limit.text.has_plan
     }
 
-    /// Whether both limits are of one handler.
-    pub(super) fn is_of_handler_of(&self, other: &Self) -> bool {
-        ptr::eq(self.declaration, other.declaration)
+    /// The path of the handler, which no other handler has.
+    pub(crate) fn path(&self) -> String {
+        format!("{}::{}", self.module(), self.handler())
     }
 
     /// What is computed for each request.
     pub(crate) const fn computed(&self) -> Computed {
-        self.limit.computed()
+        self.limit.computed
     }
 }
 
@@ -257,7 +257,7 @@ impl fmt::Display for SharedCount {
 }
 
 fn place(limit: &DeclaredLimit) -> String {
-    format!("`{}::{}` ({}:{})", limit.module(), limit.handler(), limit.file(), limit.line())
+    format!("`{}` ({}:{})", limit.path(), limit.file(), limit.line())
 }
 
 fn lines(pairs: &[SharedCount]) -> String {
@@ -297,20 +297,16 @@ pub fn check_declared_limits() -> Result<(), DeclaredLimitsError> {
 /// With `skip`, two limits may apply to different requests.
 fn is_charged_by_both(first: &DeclaredLimit, second: &DeclaredLimit) -> bool {
     // The compiler has compared the code of a computed `max`.
-    first.is_of_handler_of(second)
+    ptr::eq(first.declaration, second.declaration)
         && first.by() == second.by()
         && ![first, second].into_iter().any(|limit| limit.skips() || is_unknown_bucket(limit))
-        && counts_together(first, second)
+        // Only the count of a token bucket depends on `max`, so a computed one matters to unknown buckets only.
+        && state_id(first.policy()) == state_id(second.policy())
 }
 
 /// Whether the count depends on a `max` that is computed for each request.
 fn is_unknown_bucket(limit: &DeclaredLimit) -> bool {
     limit.max().is_none() && limit.policy().algorithm().has_burst()
-}
-
-/// Only the count of a token bucket depends on `max`, so a computed one matters to [unknown buckets](is_unknown_bucket) only.
-fn counts_together(one: &DeclaredLimit, other: &DeclaredLimit) -> bool {
-    state_id(one.policy()) == state_id(other.policy())
 }
 
 /// The time zones of all attributes, which are looked up when a limiter is built.
@@ -319,19 +315,14 @@ mod zones {
     use ratelimit_core::__private_0_1::DeclaredZones;
     use ratelimit_core::policy::Calendar;
 
-    use super::declared_limits;
+    use super::{declared_limits, place};
 
     inventory::submit! { DeclaredZones { check } }
 
     fn check() -> Result<(), String> {
         for limit in declared_limits() {
             if let Some(Err(error)) = limit.policy().calendar().map(Calendar::check) {
-                let (module, handler) = (limit.module(), limit.handler());
-                return Err(format!(
-                    "limit of `{module}::{handler}` ({}:{}): {error}",
-                    limit.file(),
-                    limit.line()
-                ));
+                return Err(format!("limit of {}: {error}", place(&limit)));
             }
         }
         Ok(())

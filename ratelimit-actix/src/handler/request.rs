@@ -82,15 +82,15 @@ pub(super) fn admit_by(
 impl LimitSource for &'static HandlerLimit {
     #[inline]
     fn policy(&self) -> PolicyRef {
-        PolicyRef::Static(self.named_policy())
+        PolicyRef::Static(&self.policy)
     }
 
     fn cost(&self) -> u64 {
-        self.fixed_cost()
+        self.cost
     }
 
     fn count(&self) -> &'static Count {
-        self.counted()
+        &self.count
     }
 
     #[inline]

@@ -9,35 +9,19 @@ use actix_web::http::Method;
 /// Requests that are included and not excluded. Without an inclusion, all requests are included.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
-    include: Places,
-    exclude: Places,
+    pub(super) include: Places,
+    pub(super) exclude: Places,
     methods: Option<Vec<Method>>,
 }
 
 /// Routes and paths.
 #[derive(Clone, Debug, Default)]
-struct Places {
-    patterns: Vec<String>,
-    prefixes: Vec<String>,
+pub(super) struct Places {
+    pub(super) patterns: Vec<String>,
+    pub(super) prefixes: Vec<String>,
 }
 
 impl Filter {
-    pub(super) fn include_pattern(&mut self, pattern: String) {
-        self.include.patterns.push(pattern);
-    }
-
-    pub(super) fn include_prefix(&mut self, prefix: String) {
-        self.include.prefixes.push(prefix);
-    }
-
-    pub(super) fn exclude_pattern(&mut self, pattern: String) {
-        self.exclude.patterns.push(pattern);
-    }
-
-    pub(super) fn exclude_prefix(&mut self, prefix: String) {
-        self.exclude.prefixes.push(prefix);
-    }
-
     pub(super) fn methods(&mut self, mut methods: Vec<Method>) {
         // Otherwise `HEAD` would bypass the limit of `GET`.
         if methods.contains(&Method::GET) && !methods.contains(&Method::HEAD) {

@@ -39,18 +39,12 @@ type SkipFn = dyn Fn(&HttpRequest) -> bool + Send + Sync;
 #[must_use = "a limit does nothing until it is given to the middleware"]
 pub struct Limit {
     policy: Arc<Policy>,
-    by: By,
+    /// Finds the caller. `None` for the address.
+    by: Option<Arc<CallerFn>>,
     plan: Option<Arc<PlanFn>>,
     cost: u64,
     on_missing: OnMissing,
     skip: Option<Arc<SkipFn>>,
-}
-
-#[derive(Clone)]
-enum By {
-    Ip,
-    Global,
-    Function(Arc<CallerFn>),
 }
 
 impl Limit {
@@ -67,7 +61,7 @@ impl Limit {
         }
         Self {
             policy: Arc::new(policy.clone()),
-            by: By::Ip,
+            by: None,
             plan: None,
             cost: 1,
             on_missing: OnMissing::Reject,
@@ -82,13 +76,13 @@ impl Limit {
     /// starts a new count with every request. [`caller::principal_or_ip`](crate::caller::principal_or_ip) counts verified
     /// accounts, and addresses without one. For path parameters use [`caller::path_param`](crate::caller::path_param).
     pub fn by<K: IntoCaller>(mut self, caller: impl Fn(&HttpRequest) -> K + Send + Sync + 'static) -> Self {
-        self.by = By::Function(Arc::new(move |req| caller(req).into_caller()));
+        self.by = Some(Arc::new(move |req| caller(req).into_caller()));
         self
     }
 
     /// Counts all callers as one.
     pub fn global(mut self) -> Self {
-        self.by = By::Global;
+        self.by = Some(Arc::new(|_| Caller::global()));
         self
     }
 
@@ -163,9 +157,8 @@ impl LimitSource for &Limit {
         config: &RateLimitConfig,
     ) -> Result<Option<Partition>, MissingCallerError> {
         self.on_missing.resolve(match &self.by {
-            By::Ip => caller::by_address(req, config),
-            By::Global => Caller::global(),
-            By::Function(caller) => caller(req),
+            None => caller::by_address(req, config),
+            Some(caller) => caller(req),
         })
     }
 

@@ -26,7 +26,7 @@ pub(super) fn add(operation: &mut Operation, limits: &[DeclaredLimit], config: &
     if limits.is_empty() || is_done {
         return;
     }
-    let style = config.response_style().settings();
+    let style = config.style();
     let kinds = Kinds::of(&limits);
     let responses = &mut operation.responses.responses;
     for response in responses.values_mut() {
@@ -84,7 +84,7 @@ fn too_many_requests(style: &StyleSettings, kinds: Kinds) -> Response {
 fn rejection(style: &StyleSettings, description: &str) -> Response {
     let response = ResponseBuilder::new().description(description);
     if let Some(custom) = &style.custom_body {
-        return response.content(custom.content_type(), ContentBuilder::new().build()).build();
+        return response.content(&custom.content_type, ContentBuilder::new().build()).build();
     }
     let mut bodies = vec![style.body];
     if style.body_by_accept {

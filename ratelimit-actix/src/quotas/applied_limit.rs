@@ -1,6 +1,7 @@
 //! The limits of a request: each that applies, with its policy in force, the caller, the cost, and which responses count; and the
 //! names of those that were not checked.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -96,40 +97,22 @@ fn is_failure(status: StatusCode) -> bool {
 /// The policy of an attribute.
 #[derive(Debug)]
 pub(crate) struct NamedPolicy {
-    source: PolicySource,
+    /// Written in the arguments of the attribute, or in a `static` of the user, which several attributes may name.
+    policy: Cow<'static, Policy>,
     /// The name that clients see, if it is not the policy's.
-    public_name: Option<&'static str>,
-}
-
-/// Where the policy of an attribute is written.
-#[derive(Debug)]
-enum PolicySource {
-    /// In the arguments of the attribute.
-    Own(Policy),
-    /// In a `static` of the user, which several attributes may name.
-    Shared(&'static Policy),
+    pub(crate) public_name: Option<&'static str>,
 }
 
 impl NamedPolicy {
-    /// A policy that the arguments of one attribute describe.
-    pub(crate) const fn own(policy: Policy) -> Self {
-        Self { source: PolicySource::Own(policy), public_name: None }
-    }
-
-    /// A policy in a `static` of the user.
-    pub(crate) const fn shared(policy: &'static Policy) -> Self {
-        Self { source: PolicySource::Shared(policy), public_name: None }
-    }
-
-    /// Sets the name that clients see.
-    pub(crate) const fn set_public_name(&mut self, name: &'static str) {
-        self.public_name = Some(name);
+    /// A policy under its own name.
+    pub(crate) const fn new(policy: Cow<'static, Policy>) -> Self {
+        Self { policy, public_name: None }
     }
 
     pub(crate) const fn policy(&self) -> &Policy {
-        match &self.source {
-            PolicySource::Own(policy) => policy,
-            PolicySource::Shared(policy) => policy,
+        match &self.policy {
+            Cow::Owned(policy) => policy,
+            Cow::Borrowed(policy) => policy,
         }
     }
 
@@ -183,6 +166,7 @@ impl PolicyRef {
 struct NotCounted;
 
 /// Limits that `skip` or a missing caller has left out.
+#[derive(Default)]
 struct Skipped(SmallVec<[PolicyRef; 1]>);
 
 /// What was left out of one request.
@@ -201,11 +185,7 @@ pub(crate) fn note_not_counted(req: &HttpRequest) {
 /// Notes that one limit is not checked.
 #[cold]
 pub(crate) fn note_skipped(req: &HttpRequest, policy: PolicyRef) {
-    let mut extensions = req.extensions_mut();
-    match extensions.get_mut::<Skipped>() {
-        Some(Skipped(limits)) => limits.push(policy),
-        None => drop(extensions.insert(Skipped(SmallVec::from_buf([policy])))),
-    }
+    req.extensions_mut().get_or_insert_with(Skipped::default).0.push(policy);
 }
 
 impl LeftOut {

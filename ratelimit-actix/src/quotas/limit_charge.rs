@@ -112,10 +112,10 @@ impl LimitCharge {
         }
         let Some(settlement) = self.claim()? else { return Ok(()) };
         let deadline = &self.quotas.deadline;
-        deadline.run(settlement.limiter(), async |limiter| settlement.settle(limiter, actual).await).await?;
+        deadline.run(&settlement.limiter, async |limiter| settlement.settle(limiter, actual).await).await?;
         let Some(quota) = self.quota() else { return Ok(()) };
         let peek = [quota.check().with_cost(0)];
-        let left = deadline.run(settlement.limiter(), async |limiter| limiter.peek_all(&peek).await).await;
+        let left = deadline.run(&settlement.limiter, async |limiter| limiter.peek_all(&peek).await).await;
         // What the local fallback counts says nothing about what the store holds.
         let left = left.ok().filter(|left| left.is_degraded() == quota.outcome().is_degraded());
         if let Some(outcome) = left.as_ref().and_then(|left| left.outcomes().first()) {
@@ -165,7 +165,7 @@ impl LimitCharge {
     /// }
     /// ```
     pub fn settle_on_drop(self, counter: impl Into<UsageCounter>) -> Result<SettleOnDrop, SettleError> {
-        Ok(SettleOnDrop::new(self.claim()?, counter.into()))
+        Ok(SettleOnDrop { settlement: self.claim()?, counter: counter.into() })
     }
 
     /// Takes the charges, so that no other call settles or refunds them. `None` if the limit does not apply.

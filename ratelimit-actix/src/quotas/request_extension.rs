@@ -83,7 +83,7 @@ fn shared(req: &HttpRequest, extensions: &mut Extensions) -> Option<Quotas> {
     if let StoredQuotas::Shared(quotas) = extensions.get::<StoredQuotas>()? {
         return Some(quotas.clone());
     }
-    let quotas = Quotas::new(RequestDeadline::of(extensions));
+    let quotas = Quotas { deadline: RequestDeadline::of(extensions), ..Quotas::default() };
     let stored = extensions.get_mut::<StoredQuotas>()?;
     if let StoredQuotas::Unshared(group) = mem::replace(stored, StoredQuotas::Shared(quotas.clone())) {
         quotas.push(decided(req, group));

@@ -18,7 +18,7 @@ use super::quota::Quota;
 /// One limit of a request, with what it was charged. Owns everything, so that it outlives the request.
 #[derive(Debug)]
 pub(super) struct Settlement {
-    limiter: RateLimiter,
+    pub(super) limiter: RateLimiter,
     /// The charges in their order, each with its units. A shadow limit that would deny was charged nothing.
     charges: SmallVec<[(Reservation<'static>, u64); 1]>,
 }
@@ -32,10 +32,6 @@ impl Settlement {
             Some((group.reservation(&[quota.check().with_cost(cost)])?.into_owned(), cost))
         };
         Self { limiter: limiter.clone(), charges: quota.charges().filter_map(charge).collect() }
-    }
-
-    pub(super) fn limiter(&self) -> &RateLimiter {
-        &self.limiter
     }
 
     /// Corrects the sum of all charges to `actual` units, with `limiter`, which may have less time than the own one.
@@ -106,23 +102,17 @@ impl From<&Self> for UsageCounter {
 #[must_use = "the limit is settled when this is dropped; move it into the stream of the response"]
 pub struct SettleOnDrop {
     /// `None` for a limit that does not apply to the request.
-    settlement: Option<Settlement>,
-    counter: UsageCounter,
-}
-
-impl SettleOnDrop {
-    pub(super) fn new(settlement: Option<Settlement>, counter: UsageCounter) -> Self {
-        Self { settlement, counter }
-    }
+    pub(super) settlement: Option<Settlement>,
+    pub(super) counter: UsageCounter,
 }
 
 impl Drop for SettleOnDrop {
     fn drop(&mut self) {
         let Some(settlement) = self.settlement.take() else { return };
         let actual = self.counter.get().min(MAX_UNITS);
-        let is_local = settlement.limiter().deadline().is_none();
+        let is_local = settlement.limiter.deadline().is_none();
         // The limiter logs failures.
-        let mut task = Box::pin(async move { settlement.settle(settlement.limiter(), actual).await.is_ok() });
+        let mut task = Box::pin(async move { settlement.settle(&settlement.limiter, actual).await.is_ok() });
         // A store that never waits needs no runtime, and has settled the limit before the next request comes.
         if is_local && task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             return;

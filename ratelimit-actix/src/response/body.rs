@@ -147,18 +147,11 @@ fn problem(info: &RejectionInfo<'_>) -> String {
 
 /// A body that the application renders.
 pub(crate) struct CustomBody {
-    content_type: String,
-    render: Box<dyn Fn(&RejectionInfo<'_>) -> String + Send + Sync>,
+    pub(crate) content_type: String,
+    pub(crate) render: Box<dyn Fn(&RejectionInfo<'_>) -> String + Send + Sync>,
 }
 
 impl CustomBody {
-    pub(crate) fn new(
-        content_type: String,
-        render: impl Fn(&RejectionInfo<'_>) -> String + Send + Sync + 'static,
-    ) -> Self {
-        Self { content_type, render: Box::new(render) }
-    }
-
     /// Whether the content type is a media type that a header field can hold.
     pub(crate) fn is_valid(&self) -> bool {
         let is_media_type = self
@@ -166,14 +159,6 @@ impl CustomBody {
             .split_once('/')
             .is_some_and(|(kind, rest)| !kind.is_empty() && !rest.is_empty() && kind.bytes().all(is_token));
         is_media_type && HeaderValue::from_str(&self.content_type).is_ok()
-    }
-
-    pub(crate) fn content_type(&self) -> &str {
-        &self.content_type
-    }
-
-    pub(crate) fn render(&self, info: &RejectionInfo<'_>) -> String {
-        (self.render)(info)
     }
 }
 

@@ -50,15 +50,15 @@ const MAX_DRAIN_BYTES: usize = 16 * 1024;
 /// Longest time to read it.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The payload of a body that was not read to its end.
-pub(crate) struct UnreadPayload(Payload);
-
 /// Reads a small body to its end and drops it, so that the connection can carry the next request.
 ///
 /// Actix closes a connection with an unread body. That is right for a large body, which may never end. A small body has usually
 /// arrived, and a new connection would cost both sides more. A declared length above the maximum is not read. HTTP/2 can end a
 /// stream without closing the connection.
-pub(crate) async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<UnreadPayload> {
+///
+/// Returns the payload of a chunked body that was not read to its end. If it is dropped, Actix reads and drops chunks as long as the
+/// client sends them. [Kept](keep) until the response is written, it closes the connection after the response.
+pub(crate) async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<Payload> {
     if req.version() > Version::HTTP_11 {
         return None;
     }
@@ -72,15 +72,5 @@ pub(crate) async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<Unr
         timeout(DRAIN_TIMEOUT, body::to_bytes_limited(BodyStream::new(&mut payload), MAX_DRAIN_BYTES)).await;
     // Errors do not matter: the request is rejected anyway.
     let is_ended = matches!(read, Ok(Ok(Ok(_))));
-    (is_chunked && !is_ended).then_some(UnreadPayload(payload))
-}
-
-impl UnreadPayload {
-    /// Closes the connection after `response`.
-    ///
-    /// If the payload of a chunked body is dropped, Actix reads and drops chunks as long as the client sends them. Therefore the
-    /// response holds the payload until it is written.
-    pub(crate) fn close_after(self, response: HttpResponse) -> HttpResponse {
-        response.map_body(|_, body| keep(body, self.0))
-    }
+    (is_chunked && !is_ended).then_some(payload)
 }

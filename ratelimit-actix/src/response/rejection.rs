@@ -129,7 +129,7 @@ impl ResponseError for RateLimited {
                 at_a_time: at_a_time(quotas),
             };
             let mut response = self.style.render(&info);
-            write(self.style.header_styles(), quotas, response.headers_mut());
+            write(&self.style.settings.headers, quotas, response.headers_mut());
             response
         })
     }
@@ -146,14 +146,10 @@ fn at_a_time(quotas: &[&Quota]) -> Option<u64> {
 macro_rules! plain_rejection {
     ($(#[$attribute:meta])+ $name:ident, $status:ident, $retry_after:expr) => {
         $(#[$attribute])+
-        pub struct $name(RequestStyle);
+        pub struct $name(pub(crate) RequestStyle);
 
         impl $name {
             const RETRY_AFTER_SECONDS: Option<u64> = $retry_after;
-
-            pub(crate) const fn new(style: RequestStyle) -> Self {
-                Self(style)
-            }
 
             /// A rejection to test an error handler with. Its response has the default style.
             #[cfg(feature = "test-util")]
@@ -235,7 +231,7 @@ impl From<Rejection> for actix_web::Error {
     }
 }
 
-/// The settings of a [`ResponseStyle`].
+/// How all responses under one configuration look.
 #[derive(Debug)]
 pub(crate) struct StyleSettings {
     pub(crate) headers: SmallVec<[HeaderStyle; 2]>,
@@ -255,46 +251,28 @@ impl Default for StyleSettings {
     }
 }
 
-/// How all responses under one configuration look. Cheap to clone.
-#[derive(Clone, Default)]
-pub(crate) struct ResponseStyle(Arc<StyleSettings>);
-
-impl ResponseStyle {
-    pub(crate) fn new(settings: StyleSettings) -> Self {
-        Self(Arc::new(settings))
-    }
-
-    pub(crate) fn settings(&self) -> &StyleSettings {
-        &self.0
-    }
-
-    /// The style for the response to `req`.
-    pub(crate) fn for_request(&self, req: &HttpRequest) -> RequestStyle {
-        let StyleSettings { body, body_by_accept, .. } = *self.0;
-        let body = if body_by_accept { body.by_accept(req.headers()) } else { body };
-        RequestStyle { style: self.clone(), body }
-    }
-}
-
 /// How the response to one request looks.
 #[cfg_attr(any(test, feature = "test-util"), derive(Default))]
 #[derive(Clone)]
 pub(crate) struct RequestStyle {
-    style: ResponseStyle,
+    settings: Arc<StyleSettings>,
     /// The built-in body that this client gets.
     body: BodyStyle,
 }
 
 impl RequestStyle {
-    pub(crate) fn header_styles(&self) -> &[HeaderStyle] {
-        &self.style.0.headers
+    /// The style for the response to `req`.
+    pub(crate) fn new(settings: &Arc<StyleSettings>, req: &HttpRequest) -> Self {
+        let StyleSettings { body, body_by_accept, .. } = **settings;
+        let body = if body_by_accept { body.by_accept(req.headers()) } else { body };
+        Self { settings: Arc::clone(settings), body }
     }
 
     /// The response with a body, and with the fields that keep clients from misreading it.
     pub(crate) fn render(&self, info: &RejectionInfo<'_>) -> HttpResponse {
-        let settings = &*self.style.0;
+        let settings = &*self.settings;
         let (content_type, body) = match &settings.custom_body {
-            Some(custom) => (HeaderValue::from_str(custom.content_type()), custom.render(info)),
+            Some(custom) => (HeaderValue::from_str(&custom.content_type), (custom.render)(info)),
             None => (Ok(HeaderValue::from_static(self.body.content_type())), self.body.render(info)),
         };
         let mut response = HttpResponse::build(info.status);
@@ -371,14 +349,14 @@ mod tests {
 
     #[test]
     fn an_unavailable_store_is_not_named() {
-        let (status, retry_after, body) = response(&Unavailable::new(RequestStyle::default()));
+        let (status, retry_after, body) = response(&Unavailable(RequestStyle::default()));
         assert_eq!((status, retry_after.as_deref()), (503, Some("1")));
         assert!(!body.contains("store") && !body.contains("Redis"), "{body}");
     }
 
     #[test]
     fn a_missing_caller_is_a_bad_request() {
-        let (status, retry_after, _) = response(&MissingCaller::new(RequestStyle::default()));
+        let (status, retry_after, _) = response(&MissingCaller(RequestStyle::default()));
         assert_eq!((status, retry_after), (400, None));
     }
 

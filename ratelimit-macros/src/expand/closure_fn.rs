@@ -33,7 +33,7 @@ pub(crate) fn function(closure: &Closure, returned: &TokenStream) -> (Ident, Tok
         Inputs::Request(input) => slice::from_ref(input),
         Inputs::Extractors(inputs) => inputs,
     };
-    let parameters = inputs.iter().map(parameter);
+    let parameters = inputs.iter().map(|Input { pattern, ty, .. }| quote!(#pattern: #ty));
     let shadows = inputs.iter().flat_map(|input| &input.names).map(|name| {
         // Used at once: dead code would be reported.
         quote_spanned!(span=> const fn #name() {} const _: fn() = #name;)
@@ -43,10 +43,6 @@ pub(crate) fn function(closure: &Closure, returned: &TokenStream) -> (Ident, Tok
         #asyncness fn #name(#(#parameters),*) -> #returned #body
     };
     (name, function)
-}
-
-fn parameter(Input { pattern, ty, .. }: &Input) -> TokenStream {
-    quote!(#pattern: #ty)
 }
 
 /// A block with the value of the closure for one request. `failed` is the arm for an extractor that fails.

@@ -5,7 +5,6 @@ use quote::quote_spanned;
 
 use crate::expand::limits;
 use crate::expand::paths::Facade;
-use crate::validate::handler::Handler;
 use crate::validate::spec::HandlerSpec;
 
 /// The `static` with the limits of the group, and the entry that refers to it.
@@ -17,7 +16,8 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     let limits =
         spec.limits.iter().enumerate().map(|(index, limit)| limits::expand(facade, &name, index, limit));
     let count = Literal::usize_unsuffixed(spec.limits.len());
-    let line = line(&spec.handler);
+    // Spanned at the handler's name: elsewhere it would be the line of the attribute.
+    let line = quote_spanned!(spec.handler.signature.ident.span()=> ::core::line!());
     quote_spanned! {span=>
         static __RATE_LIMIT: #private::Declaration<[#private::HandlerLimit; #count]> = #private::Declaration {
             handler: #name,
@@ -28,9 +28,4 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
         };
         #private::inventory::submit!(#private::Declared(&__RATE_LIMIT));
     }
-}
-
-/// The line of the handler's name. Spanned at that name; elsewhere `line!` would give the line of the attribute.
-fn line(handler: &Handler) -> TokenStream {
-    quote_spanned!(handler.signature.ident.span()=> ::core::line!())
 }

@@ -204,22 +204,16 @@ fn converted(
     quote_spanned!(span=> #private::#bound::#method(#value))
 }
 
-/// A caller that is not constant: it needs extractors or an `await`.
+/// A caller, or a part of one that is not constant: one that needs extractors or an `await`.
 fn caller(facade: Facade<'_>, by: &By, failed: impl Fn(Span) -> TokenStream + Copy) -> TokenStream {
     let site = Span::mixed_site();
     let private = facade.private(site);
-    match by {
-        By::Closure(closure) => converted(facade, closure, ("IntoCaller", "into_caller"), failed),
-        By::Parts(parts) => {
-            let parts = parts.iter().map(|part| match limits::by(facade, part, site) {
-                Some(part) => quote_spanned!(site=> __rate_limit_group.part(#part)),
-                None => caller(facade, part, failed),
-            });
+    match (limits::by(facade, by, site), by) {
+        (Some(part), _) => quote_spanned!(site=> __rate_limit_group.part(#part)),
+        (None, By::Closure(closure)) => converted(facade, closure, ("IntoCaller", "into_caller"), failed),
+        (None, tuple) => {
+            let parts = tuple.parts().iter().map(|part| caller(facade, part, failed));
             quote_spanned!(site=> #private::join([#(#parts),*]))
-        }
-        other => {
-            let by = limits::by(facade, other, site);
-            quote_spanned!(site=> __rate_limit_group.part(#by))
         }
     }
 }

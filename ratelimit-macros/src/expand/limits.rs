@@ -81,18 +81,16 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
     let site = Span::mixed_site();
     let given_key = value_of(limit.key.as_ref()).map(|(Key::Name(name) | Key::Template(name, _))| name);
     let default_key = default_key(handler, index);
-    let key = given_key.map_or_else(
-        || {
-            let private = facade.private(site);
-            quote_spanned! {site=>
-                #private::DefaultKey::new(::core::concat!(::core::module_path!(), "::", #default_key)).as_str()
-            }
-        },
-        string_literal,
-    );
+    let private = facade.private(site);
+    let key = if let Some(name) = given_key {
+        string_literal(name)
+    } else {
+        quote_spanned! {site=>
+            #private::DefaultKey::new(::core::concat!(::core::module_path!(), "::", #default_key)).as_str()
+        }
+    };
     // Clients do not see the module path.
     let shown = (given_key.is_none() && limit.name.is_none()).then(|| {
-        let private = facade.private(site);
         // Nearly every name is a key as it is: what the compiler need not compute.
         if is_name(&default_key) {
             quote_spanned!(site=> .with_public_name(#default_key))

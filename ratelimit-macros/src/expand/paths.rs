@@ -41,26 +41,21 @@ pub(crate) const NAMES: [&str; 27] = [
     "assert_bodyless_extractor",
 ];
 
-/// The path of the facade in the user's crate.
+/// The path of the facade in the user's crate: the value of `crate = ..`, or `::ratelimit_actix` without it.
 #[derive(Clone, Copy)]
-pub(crate) enum Facade<'a> {
-    /// `::ratelimit_actix`.
-    Default,
-    /// The value of `crate = ..`.
-    Given(&'a ExprPath),
-}
+pub(crate) struct Facade<'a>(Option<&'a ExprPath>);
 
 impl<'a> Facade<'a> {
     pub(crate) fn of(spec: &'a HandlerSpec) -> Self {
-        spec.facade.as_ref().map_or(Self::Default, Self::Given)
+        Self(spec.facade.as_ref())
     }
 
     /// The facade's hidden module, at `span`.
     pub(crate) fn private(self, span: Span) -> TokenStream {
         let module = Ident::new(PRIVATE, span);
-        match self {
-            Self::Default => quote_spanned!(span=> ::ratelimit_actix::#module),
-            Self::Given(path) => quote_spanned!(span=> #path::#module),
+        match self.0 {
+            None => quote_spanned!(span=> ::ratelimit_actix::#module),
+            Some(path) => quote_spanned!(span=> #path::#module),
         }
     }
 }

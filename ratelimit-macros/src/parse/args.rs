@@ -111,9 +111,7 @@ impl Args {
     }
 
     fn read_named(&mut self, input: ParseStream<'_>, diagnostics: &mut Diagnostics) {
-        let Ok(keyword) = input.call(Ident::parse_any) else {
-            return;
-        };
+        let Ok(keyword) = input.call(Ident::parse_any) else { return };
         let word = keyword.to_string();
         let usage = ARGUMENTS.iter().find(|usage| usage.name == word);
         let Some(usage) = usage.filter(|usage| usage.is_of(self.kind)) else {
@@ -136,9 +134,7 @@ impl Args {
 /// Returns true if `name = value` or an attempt at it is next, not a value without a name.
 fn is_named(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
-    let Ok(word) = ahead.call(Ident::parse_any) else {
-        return false;
-    };
+    let Ok(word) = ahead.call(Ident::parse_any) else { return false };
     let known = ARGUMENTS.iter().any(|usage| word == usage.name)
         || resolve_alias(Kind::Rate, &word.to_string()).is_some();
     known || ahead.is_empty() || ahead.peek(Token![,]) || is_assignment(&ahead)
@@ -200,9 +196,7 @@ fn take_value(input: ParseStream<'_>) -> TokenStream {
 fn skip_argument(input: ParseStream<'_>) -> TokenStream {
     let mut skipped = TokenStream::new();
     while !input.is_empty() && !input.peek(Token![,]) {
-        let Ok(token) = input.parse::<TokenTree>() else {
-            break;
-        };
+        let Ok(token) = input.parse::<TokenTree>() else { break };
         skipped.extend([token]);
     }
     skipped

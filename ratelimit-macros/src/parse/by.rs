@@ -74,7 +74,7 @@ impl By {
     }
 
     /// The parts of a tuple, which has none in it, or the caller itself.
-    fn parts(&self) -> &[Self] {
+    pub(crate) fn parts(&self) -> &[Self] {
         if let Self::Parts(parts) = self { parts } else { slice::from_ref(self) }
     }
 

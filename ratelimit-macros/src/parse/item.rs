@@ -41,9 +41,12 @@ pub(crate) const OURS: [&str; 3] = [Kind::ALL[0].name(), Kind::ALL[1].name(), EX
 
 /// The user's item without our own attributes.
 pub(crate) struct Item {
-    attributes: Vec<Attribute>,
-    stacked: Vec<(Kind, Attribute)>,
-    exemption: Option<Attribute>,
+    /// All attributes that are not ours.
+    pub(crate) attributes: Vec<Attribute>,
+    /// Further attributes with limits, in source order.
+    pub(crate) stacked: Vec<(Kind, Attribute)>,
+    /// `#[no_rate_limit]`.
+    pub(crate) exemption: Option<Attribute>,
     /// The tokens after the attributes: visibility, signature and body of a function.
     pub(crate) rest: TokenStream,
 }
@@ -68,35 +71,15 @@ impl Item {
         Self { attributes, stacked, exemption, rest }
     }
 
-    /// Further attributes with limits, in source order.
-    pub(crate) fn stacked(&self) -> &[(Kind, Attribute)] {
-        &self.stacked
-    }
-
     /// The path of an attribute of another kind than the one that is being expanded, which removes it.
     pub(crate) fn other_kind(&self, expanded: Kind) -> Option<syn::Path> {
         let other = self.stacked.iter().find(|(kind, _)| *kind != expanded);
         other.map(|(_, attribute)| attribute.path().clone())
     }
 
-    /// `#[no_rate_limit]`.
-    pub(crate) fn exemption(&self) -> Option<&Attribute> {
-        self.exemption.as_ref()
-    }
-
     /// The kind of the item.
     pub(crate) fn kind(&self) -> ItemKind {
         item_kind::of(&self.rest)
-    }
-
-    /// Returns true for an `async fn`.
-    pub(crate) fn is_async_fn(&self) -> bool {
-        item_kind::is_async_fn(&self.rest)
-    }
-
-    /// Returns true for a function with `self`.
-    pub(crate) fn has_receiver(&self) -> bool {
-        item_kind::has_receiver(&self.rest)
     }
 
     /// The paths of the route attributes.
@@ -141,11 +124,6 @@ impl Item {
                 .find(|(of, known, _)| name == *known && (segments.len() == 1 || segments[0].ident == of));
             known.map(|(_, _, effect)| (attribute, *effect))
         })
-    }
-
-    /// All attributes that are not ours.
-    pub(crate) fn foreign_attributes(&self) -> &[Attribute] {
-        &self.attributes
     }
 
     /// Attributes of the wrapper, and of the user's function nested in it.

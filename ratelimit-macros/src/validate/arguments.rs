@@ -43,9 +43,7 @@ pub(super) fn algorithm(args: &Args) -> Option<&'static Algorithm> {
 /// Reports a parameter that the algorithm does not have. Returns true if it was reported.
 fn check_algorithm_has(argument: &Argument<Number>, args: &Args, diagnostics: &mut Diagnostics) -> bool {
     let name = argument.keyword.to_string();
-    let Some(found) = algorithm(args).filter(|algorithm| !algorithm.has(&name)) else {
-        return false;
-    };
+    let Some(found) = algorithm(args).filter(|algorithm| !algorithm.has(&name)) else { return false };
     let owners = ALGORITHMS.iter().filter(|algorithm| algorithm.has(&name));
     let owners: Vec<String> =
         owners.map(|algorithm| format!("`algorithm = \"{}\"`", algorithm.name)).collect();
@@ -95,9 +93,7 @@ fn check_max(args: &Args, attribute: &Written, diagnostics: &mut Diagnostics) {
 }
 
 fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
-    let Some(argument) = &args.sub_windows else {
-        return;
-    };
+    let Some(argument) = &args.sub_windows else { return };
     if check_algorithm_has(argument, args, diagnostics) {
         return;
     }
@@ -120,9 +116,7 @@ fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
 }
 
 fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
-    let Some(argument) = &args.burst else {
-        return;
-    };
+    let Some(argument) = &args.burst else { return };
     if check_algorithm_has(argument, args, diagnostics) {
         return;
     }
@@ -178,9 +172,7 @@ fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
 
 fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(argument) = &args.cost else { return };
-    let Some(algorithm) = algorithm(args) else {
-        return;
-    };
+    let Some(algorithm) = algorithm(args) else { return };
     let max = literal(args.max.as_ref(), Some(DEFAULT_MAX));
     let (what, most) = match &args.burst {
         Some(burst) if algorithm.has("burst") => ("burst", literal(Some(burst), None)),

@@ -8,12 +8,12 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::kind::Kind;
 use crate::parse::args::{Args, Written};
 use crate::parse::item::Item;
-use crate::parse::item_kind::ItemKind;
+use crate::parse::item_kind::{ItemKind, has_receiver, is_async_fn};
 use crate::parse::members::{is_trait_impl, owner, split_items};
-use crate::validate::group::{handler, read_attribute, report_contradiction};
+use crate::validate::group::{read_attribute, report_contradiction};
 use crate::validate::handler::Handler;
 use crate::validate::inherited::Inherited;
-use crate::validate::spec::HandlerSpec;
+use crate::validate::spec::{HandlerSpec, handler};
 
 /// A module or impl block and its members.
 pub(crate) struct Container {
@@ -54,11 +54,11 @@ impl Container {
         diagnostics: &mut Diagnostics,
     ) -> Result<Self, Reported> {
         let mut group = vec![attribute];
-        for (kind, attribute) in item.stacked() {
+        for (kind, attribute) in &item.stacked {
             group.push(Written::below(*kind, attribute, diagnostics)?);
         }
         let inherited = Inherited::read(group, None, diagnostics);
-        if let Some(exemption) = item.exemption() {
+        if let Some(exemption) = &item.exemption {
             report_contradiction(exemption, diagnostics.kind, diagnostics);
         }
         if is_file_module(item) {
@@ -119,7 +119,7 @@ impl Container {
             }
         }
         sound?;
-        let attributes = item.foreign_attributes().to_vec();
+        let attributes = item.attributes.clone();
         Ok(Self { attributes, header, inner, members: read, braces, other_kind: None })
     }
 
@@ -149,8 +149,8 @@ fn read_member(
              write the handler twice, each under `#[cfg(..)]`",
         ));
     }
-    if let Some(exemption) = item.exemption() {
-        if let Some((kind, _)) = item.stacked().first() {
+    if let Some(exemption) = &item.exemption {
+        if let Some((kind, _)) = item.stacked.first() {
             return Err(report_contradiction(exemption, *kind, diagnostics));
         }
         if !matches!(exemption.meta, Meta::Path(_)) {
@@ -165,10 +165,10 @@ fn read_member(
     }
     let is_limited = match applies {
         Applies::ToRoutes => item.has_route(),
-        Applies::ToAssociated => item.is_async_fn() && !item.has_receiver(),
+        Applies::ToAssociated => is_async_fn(&item.rest) && !has_receiver(&item.rest),
         Applies::WhenAsked => false,
     };
-    if item.stacked().is_empty() && !is_limited {
+    if item.stacked.is_empty() && !is_limited {
         return Ok(Member::Other(tokens));
     }
     let group = limits_of(&item, inherited, diagnostics);
@@ -176,7 +176,7 @@ fn read_member(
     for route in &mut routes {
         route.parameters.extend(inherited.scope.iter().cloned());
     }
-    if !inherited.is_valid && item.stacked().is_empty() {
+    if !inherited.is_valid && item.stacked.is_empty() {
         // Mistakes in its limits have been reported. Those in the handler have not.
         let ignored = Handler::parse(&item, owner, None, diagnostics);
         return ignored.map(|_| Member::Other(tokens));
@@ -187,11 +187,11 @@ fn read_member(
 
 /// The limits of a handler: its own or the inherited ones. A bare `#[rate_limit]` stands for the inherited ones.
 fn limits_of(item: &Item, inherited: &Inherited, diagnostics: &mut Diagnostics) -> Vec<Args> {
-    if item.stacked().is_empty() {
+    if item.stacked.is_empty() {
         return inherited.args();
     }
     let mut group = Vec::new();
-    for (kind, attribute) in item.stacked() {
+    for (kind, attribute) in &item.stacked {
         if is_bare(*kind, attribute) {
             group.extend(inherited.args());
         } else {
@@ -208,7 +208,7 @@ fn read_nested(
     inherited: &Inherited,
     diagnostics: &mut Diagnostics,
 ) -> Result<Member, Reported> {
-    if item.stacked().is_empty() {
+    if item.stacked.is_empty() {
         // The functions of a module in another file are not visible here.
         let is_inline =
             item.rest.clone().into_iter().last().is_some_and(|last| matches!(last, TokenTree::Group(_)));
@@ -219,14 +219,14 @@ fn read_nested(
         return Container::read(item, inherited, false, diagnostics).map(Member::Container);
     }
     let mut group = Vec::new();
-    for (kind, attribute) in item.stacked() {
+    for (kind, attribute) in &item.stacked {
         if is_bare(*kind, attribute) {
             group.extend(inherited.group.iter().cloned());
         } else {
             group.push(Written::below(*kind, attribute, diagnostics)?);
         }
     }
-    let only_inherits = item.stacked().iter().all(|(kind, attribute)| is_bare(*kind, attribute));
+    let only_inherits = item.stacked.iter().all(|(kind, attribute)| is_bare(*kind, attribute));
     let own;
     let limits = if only_inherits {
         inherited

@@ -1,15 +1,13 @@
 //! Reads all attributes of one handler and joins them with its function.
 
-use syn::{Attribute, ExprPath};
+use syn::Attribute;
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::kind::Kind;
 use crate::parse::args::{Args, Written};
 use crate::parse::item::Item;
-use crate::parse::route::Route;
 use crate::validate::arguments;
-use crate::validate::handler::Handler;
-use crate::validate::spec::{self, HandlerSpec, validate};
+use crate::validate::spec::{HandlerSpec, handler};
 
 /// Reads all stacked attributes and the function, and records all mistakes.
 pub(crate) fn read_function(
@@ -18,10 +16,10 @@ pub(crate) fn read_function(
     diagnostics: &mut Diagnostics,
 ) -> Result<HandlerSpec, Reported> {
     let mut group = vec![read(attribute, diagnostics)];
-    for (kind, attribute) in item.stacked() {
+    for (kind, attribute) in &item.stacked {
         group.push(read_attribute(*kind, attribute, diagnostics));
     }
-    if let Some(exemption) = item.exemption() {
+    if let Some(exemption) = &item.exemption {
         report_contradiction(exemption, diagnostics.kind, diagnostics);
     }
     let other_kind = item.other_kind(attribute.kind);
@@ -52,19 +50,4 @@ pub(crate) fn read_attribute(kind: Kind, attribute: &Attribute, diagnostics: &mu
         Ok(attribute) => read(&attribute, diagnostics),
         Err(_) => Args::none(kind),
     }
-}
-
-/// Joins a handler with the limits of all its attributes.
-pub(crate) fn handler(
-    item: &Item,
-    group: Vec<Args>,
-    owner: Option<&str>,
-    routes: &[Route],
-    facade: Option<&ExprPath>,
-    diagnostics: &mut Diagnostics,
-) -> Result<HandlerSpec, Reported> {
-    let beside = item.has_route() || owner.is_some();
-    let inner = spec::inner_name(&group, beside, diagnostics);
-    let handler = Handler::parse(item, owner, inner.as_ref(), diagnostics);
-    validate(group, handler, routes, facade, diagnostics)
 }

@@ -10,6 +10,7 @@ use crate::validate::counts;
 use crate::validate::group::read;
 
 /// Limits around a handler. They apply unless the handler has its own.
+#[derive(Clone)]
 pub(crate) struct Inherited {
     /// The attributes as they are written, which are read again for each handler.
     pub(crate) group: Vec<Written>,
@@ -65,12 +66,8 @@ impl Inherited {
 
     /// The limits inside a container. A scope adds its path parameters.
     pub(crate) fn within(&self, scope: Option<&Route>) -> Self {
-        let parameters = scope.into_iter().flat_map(|scope| scope.parameters.iter().cloned());
-        Self {
-            group: self.group.clone(),
-            is_valid: self.is_valid,
-            facade: self.facade.clone(),
-            scope: self.scope.iter().cloned().chain(parameters).collect(),
-        }
+        let mut inside = self.clone();
+        inside.scope.extend(scope.into_iter().flat_map(|scope| scope.parameters.iter().cloned()));
+        inside
     }
 }

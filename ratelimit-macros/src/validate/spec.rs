@@ -8,6 +8,7 @@ use crate::bounds::MAX_GROUP;
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::args::{Args, Argument};
 use crate::parse::by::{By, Parameter, RouteCheck};
+use crate::parse::item::Item;
 use crate::parse::route::Route;
 use crate::suggest::nearest;
 use crate::validate::counts;
@@ -24,14 +25,18 @@ pub(crate) struct HandlerSpec {
     pub(crate) other_kind: Option<syn::Path>,
 }
 
-/// Joins the arguments of all attributes with the handler.
-pub(crate) fn validate(
+/// Joins a handler with the arguments of all its attributes.
+pub(crate) fn handler(
+    item: &Item,
     group: Vec<Args>,
-    handler: Result<Handler, Reported>,
+    owner: Option<&str>,
     routes: &[Route],
     inherited_facade: Option<&ExprPath>,
     diagnostics: &mut Diagnostics,
 ) -> Result<HandlerSpec, Reported> {
+    let beside = item.has_route() || owner.is_some();
+    let inner = inner_name(&group, beside, diagnostics);
+    let handler = Handler::parse(item, owner, inner.as_ref(), diagnostics);
     if let Ok(handler) = &handler
         && group.len() > MAX_GROUP
     {
@@ -76,7 +81,7 @@ fn check_facade(
 }
 
 /// The name of the handler's own function, if one of the attributes gives it.
-pub(crate) fn inner_name(group: &[Args], beside: bool, diagnostics: &mut Diagnostics) -> Option<Ident> {
+fn inner_name(group: &[Args], beside: bool, diagnostics: &mut Diagnostics) -> Option<Ident> {
     let mut given = group.iter().filter_map(|args| args.inner.as_ref());
     let first = given.next()?;
     if let Some(other) = given.next() {
