@@ -117,16 +117,18 @@ ui() {
 }
 
 # Starts steps at the lowest priority.
+beside=()
 start_beside() { # start_beside LOG STEP..
   local log=$1
   shift
-  # In a process group of their own, which has a priority, and can be ended as a whole.
+  # In a process group of their own, which has a priority, and can be ended as a whole. The tests begin first: they need the build folder
+  # for a moment, these for minutes.
   set -m
-  run_steps "$@" </dev/null >"$log" 2>&1 &
-  beside=$!
+  { sleep 10; run_steps "$@"; } </dev/null >"$log" 2>&1 &
+  beside+=("$!")
   set +m
-  renice -n 19 -g "$beside" >/dev/null
-  trap 'kill -- "-$beside" 2>/dev/null || true' EXIT
+  renice -n 19 -g "$!" >/dev/null
+  trap 'kill -- "${beside[@]/#/-}" 2>/dev/null || true' EXIT
 }
 
 tests() {
@@ -135,17 +137,23 @@ tests() {
   export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((4 * $(getconf _NPROCESSORS_ONLN)))}
   # A test that is skipped for want of a server, or of the compiler that wrote its expectations, is a failure here.
   export REDIS_REQUIRED=1 UI_REQUIRED=1
-  local log failed=0
-  log=$(mktemp)
+  local logs process failed=0
+  logs=$(mktemp -d)
   # Without the examples that have no tests: they are built as the programs of the tests as well.
   "${cargo_test[@]}" --tests --no-run
-  start_beside "$log" ui ${beside_tests[@]+"${beside_tests[@]}"}
+  # The compiler's messages come one after the other, and leave a core to the other steps.
+  start_beside "$logs/ui" ui
+  if [ "${#beside_tests[@]}" != 0 ]; then
+    start_beside "$logs/steps" "${beside_tests[@]}"
+  fi
   "${cargo_test[@]}" --tests -- --skip "$ui_test" || failed=1
   "${cargo_test[@]}" --doc || failed=1
-  wait "$beside" || failed=1
+  for process in "${beside[@]}"; do
+    wait "$process" || failed=1
+  done
   trap - EXIT
-  cat "$log"
-  rm "$log"
+  cat "$logs"/*
+  rm -r "$logs"
   [ "$failed" = 0 ]
 }
 
