@@ -49,8 +49,7 @@ impl<C: Clock> Store for MapStore<C> {
 
     async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
         let mut states = self.states();
-        refund_with(reservation, self.clock.now(), &self.digest_key, &mut *states);
-        Ok(())
+        refund_with(reservation, self.clock.now(), &self.digest_key, &mut *states).result
     }
 }
 

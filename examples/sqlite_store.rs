@@ -132,8 +132,9 @@ impl<C: Clock> Store for SqliteStore<C> {
 
     async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
         self.transaction(reservation.charges().map(|charge| charge.check()), |states, now| {
-            ((), refund_with(reservation, now, &self.digest_key, states))
-        })
+            let refunded = refund_with(reservation, now, &self.digest_key, states);
+            (refunded.result, refunded.changed)
+        })?
     }
 
     fn kind(&self) -> &'static str {

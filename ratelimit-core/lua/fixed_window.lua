@@ -52,8 +52,8 @@ until true
 maxima[1] = math.huge -- so that a count above a lowered maximum is brought to `now` as well
 refunds[1] = function(value, cost, at, _, _, window, shape)
   local tag, start, count = decode('<BI7I5', value)
-  -- A count that started more than half a window later is another one, which a changed anchor began.
-  if start <= at and (shape == 1 and at - start < window or shape ~= 1 and start <= shape + window / 2) then
+  -- Of a calendar a count that started with another window may be another one, which another anchor began.
+  if shape == 1 and start <= at and at - start < window or start == shape then
     count = math.max(count - cost, 0)
   end
   return pack('<BI7I5', tag, start, count) -- refund.lua leaves `ends` behind it

@@ -8,7 +8,12 @@ local function overdraw(first, wait)
   if failure then
     return nil, failure
   end
+  local tag, has_turns = nil, wait
   if type(values[key]) == 'string' then
+    tag = string.byte(values[key])
+    if tag == 100 or tag == 111 then -- 'd' or 'o', a token bucket: a cost of nothing does not fit while its turns are not due
+      has_turns = wait or step(key, policy, 0) == false
+    end
     local _, bytes, ttl = step(key, policy, math.huge)
     if ttl then
       values[key], ttls[key] = bytes, ttl
@@ -24,9 +29,10 @@ local function overdraw(first, wait)
   end
   local verdict, err = judge(first + 3, first + 3, false, false, not wait)
   local value, is_charged = values[key], verdict and string.find(verdict, '^%+?1')
-  local tag = is_charged and type(value) == 'string' and string.byte(value)
+  tag = is_charged and type(value) == 'string' and string.byte(value)
   if tag == 116 or tag == 114 then -- 't' or 'r', a token bucket that may be in debt now
-    values[key] = (tag == 116 and 'd' or 'o') .. string.sub(value, 2, 13) .. pack('<I7', now) .. string.sub(value, 14)
+    tag = (tag == 116 and 100 or 111) + (has_turns and 0 or 1)
+    values[key] = string.char(tag) .. string.sub(value, 2, 13) .. pack('<I7', now) .. string.sub(value, 14)
   end
   return verdict, err
 end

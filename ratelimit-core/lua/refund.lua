@@ -2,11 +2,10 @@
 -- KEYS    one for each charge
 -- ARGV    1: little-endian doubles: the instant in microseconds, or -1 for the server's clock; then for each key: number of
 --         its algorithm, max, window in microseconds, shape (as in check.lua), cost, the instants at which it was
---         charged and from which it no longer counts, in microseconds. The cost is negative for a charge of a token bucket that
---         is refunded only where no later turn moves: if the bucket is not in debt, so that all turns are due, or if the
---         charge is the last one
--- Reply   1
+--         charged and from which it no longer counts, in microseconds
+-- Reply   1, or 0 if a charge that still counts stays, because turns behind it are not due
 -- Twin    src/algorithm/state.rs, State::refund_charge
+local reply = 1
 for key = 1, #KEYS do
   local place, at, valid_until = 9 + 56 * (key - 1), nil, nil
   algorithm, max, window, shape, cost, at, valid_until = decode('<ddddddd', ARGV[1], place)
@@ -34,12 +33,13 @@ for key = 1, #KEYS do
       local is_in_debt = fits == false and algorithm == 4
       if fits or is_in_debt then
         value = ttl and bytes or value
-        local state, lives =
-          refunds[algorithm](value, math.abs(cost), at, valid_until, max, window, shape, is_in_debt and cost < 0)
+        local state, lives = refunds[algorithm](value, cost, at, valid_until, max, window, shape, is_in_debt)
         ttl = lives or ttl
-        if state and ttl then
+        if not state then
+          reply = 0
+        elseif ttl then
           call('SET', KEYS[key], state, 'PX', millis(ttl))
-        elseif state then
+        else
           call('SETRANGE', KEYS[key], '0', state)
         end
       end
@@ -48,4 +48,4 @@ for key = 1, #KEYS do
     end
   end
 end
-return 1
+return reply

@@ -1,8 +1,9 @@
 -- token_bucket.lua: a bucket of `burst` tokens, refilled at `max` per window, kept as one instant.
 -- State   string, 13 bytes: 't', tat: whole microseconds (7 bytes, little-endian) and a numerator over `max` (5 bytes);
---         or, of a bucket that may be in debt, 20 bytes: 'd', the same, and the instant of the last settlement (7 bytes);
+--         or, of a bucket that may be in debt, 20 bytes: 'd' if turns were taken in it, otherwise 'e', the same, and the instant of the
+--         last settlement or turn (7 bytes);
 --         or, of one of which units were given back out of order, 20 bytes: 'r', the same, and `given` (7 bytes);
---         or, of one that is both, 27 bytes: 'o', the same, the instant of the last settlement, and `given`
+--         or, of one that is both, 27 bytes: 'o' or 'p', the same, the instant of the last settlement or turn, and `given`
 -- Twin    src/algorithm/token_bucket.rs, which explains the formulas; same names, same integer steps. An instant or a
 --         span is two numbers here, micros and fraction.
 repeat
@@ -10,11 +11,11 @@ repeat
   if value then
     if #value ~= 13 then
       tag = #value > 13 and string.byte(value)
-      if tag == 100 and #value == 20 then -- 'd'
+      if (tag == 100 or tag == 101) and #value == 20 then -- 'd', 'e'
         indebted_at = decode('<I7', value, 14)
       elseif tag == 114 and #value == 20 then -- 'r'
         given = decode('<I7', value, 14)
-      elseif tag == 111 and #value == 27 then -- 'o'
+      elseif (tag == 111 or tag == 112) and #value == 27 then -- 'o', 'p'
         indebted_at, given = decode('<I7I7', value, 14)
       else
         break
@@ -60,7 +61,9 @@ repeat
   end
   if not fits and (indebted_at or went_back) then
     if went_back then
-      bytes = pack('<c1I7I5', indebted_at and (given and 'o' or 'd') or given and 'r' or 't', tat_micros, tat_fraction)
+      local has_turns = tag == 100 or tag == 111
+      tag = indebted_at and (given and 111 or 100) + (has_turns and 0 or 1) or given and 114 or 116
+      bytes = pack('<BI7I5', tag, tat_micros, tat_fraction)
       bytes = bytes .. (indebted_at and pack('<I7', indebted_at) or '') .. (given and pack('<I7', given) or '')
       ttl = tat_micros - now + 1
     end
@@ -96,10 +99,11 @@ local function is_later(micros, fraction, other_micros, other_fraction)
   return micros > other_micros or (micros == other_micros and fraction > other_fraction)
 end
 
--- Nothing is given back if `only_last` and the charge is not the last one; that one is never too old then.
-refunds[4] = function(value, cost, at, mark, max, window, burst, only_last)
+-- Nothing is given back if turns are not due and the charge is not the last one; that one is never too old then.
+refunds[4] = function(value, cost, at, mark, max, window, burst, is_in_debt)
   local tag, tat_micros, tat_fraction = decode('<BI7I5', value)
-  local given = (tag == 114 or tag == 111) and decode('<I7', value, #value - 6) or 0
+  local given = (tag == 114 or tag == 111 or tag == 112) and decode('<I7', value, #value - 6) or 0
+  local only_last = is_in_debt and (tag == 100 or tag == 111)
   local full_micros, full_fraction = mul_div(burst, window, max)
   local is_last = max <= window and mark == tat_micros + (tat_fraction > 0 and 1 or 0) + given
   if only_last and not is_last then
@@ -121,7 +125,8 @@ refunds[4] = function(value, cost, at, mark, max, window, burst, only_last)
     micros, fraction = tat_micros - now, tat_fraction
   end
   local up = micros + (fraction > 0 and 1 or 0)
-  local is_too_old = not only_last and now - at >= full_micros + (full_fraction > 0 and 1 or 0)
+  local old_micros, old_fraction = mul_div(math.max(burst, cost), window, max)
+  local is_too_old = not only_last and now - at >= old_micros + (old_fraction > 0 and 1 or 0)
   if not is_too_old and up > 0 and (is_last or given + up <= 4503599627370496) then
     tat_micros, tat_fraction = tat_micros - micros, tat_fraction - fraction
     if tat_fraction < 0 then
@@ -134,6 +139,8 @@ refunds[4] = function(value, cost, at, mark, max, window, burst, only_last)
     return pack('<c1I7I5', string.sub(value, 1, 1), tat_micros, tat_fraction) .. string.sub(value, 14), ttl
   end
   ttl = math.max(ttl, math.min(ttl + given, full_micros + (full_fraction > 0 and 1 or 0)))
-  local indebted = (tag == 100 or tag == 111) and string.sub(value, 14, 20)
-  return pack('<c1I7I5', indebted and 'o' or 'r', tat_micros, tat_fraction) .. (indebted or '') .. pack('<I7', given), ttl
+  local has_turns, has_debt = tag == 100 or tag == 111, tag == 101 or tag == 112
+  local indebted = (has_turns or has_debt) and string.sub(value, 14, 20)
+  tag = has_turns and 111 or has_debt and 112 or 114
+  return pack('<BI7I5', tag, tat_micros, tat_fraction) .. (indebted or '') .. pack('<I7', given), ttl
 end

@@ -75,6 +75,11 @@ pub enum StoreError {
         size: usize,
     },
 
+    /// A charge of a token bucket stays, because its [refund](crate::RateLimiter::refund) would move [turns](crate::RateLimiter::wait)
+    /// that are not due. The other charges of the reservation were refunded.
+    #[error("a charge stays, because its refund would move turns that are not due")]
+    TurnsNotDue,
+
     /// The limit is a [concurrency limit](crate::Policy::concurrency), of which a request holds slots. It cannot be charged as
     /// many units as fit, nor beyond what it admits. Nothing was changed.
     #[error("`{limit}` is a concurrency limit: its slots are taken and freed, not charged up to a number")]
@@ -136,6 +141,7 @@ impl StoreError {
     /// | [`Misconfigured`](Self::Misconfigured) | no | correct the set-up as `remedy` says |
     /// | [`Rejected`](Self::Rejected), [`Protocol`](Self::Protocol) | no | look at the server: another program or version may use it |
     /// | [`GroupTooLarge`](Self::GroupTooLarge) | no | check fewer limits at once |
+    /// | [`TurnsNotDue`](Self::TurnsNotDue) | no | nothing: the units come back with time |
     /// | [`ConcurrencyLimit`](Self::ConcurrencyLimit) | no | check the limit, and free the slots when the work ends |
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Timeout { .. } | Self::CorruptState { .. })
@@ -166,6 +172,14 @@ pub enum SettleError {
         "`{limit}` is a concurrency limit, whose slots are freed when the work ends, so it cannot be settled"
     )]
     ConcurrencyLimit {
+        /// Name of the limit.
+        limit: String,
+    },
+
+    /// The limit keeps its whole charge, because giving the rest back would move [turns](crate::RateLimiter::wait) that are not due.
+    /// Nothing was changed.
+    #[error("`{limit}` keeps its whole charge, because turns behind it are not due")]
+    TurnsNotDue {
         /// Name of the limit.
         limit: String,
     },
@@ -309,6 +323,7 @@ mod tests {
             StoreError::rejected("x"),
             StoreError::protocol("a number"),
             StoreError::GroupTooLarge { size: 65 },
+            StoreError::TurnsNotDue,
             StoreError::ConcurrencyLimit { limit: "k".to_owned() },
         ];
         assert!(!lasting.iter().any(StoreError::is_transient));

@@ -131,14 +131,16 @@ impl Fallback {
     }
 
     /// Refunds charges of this process, made during an outage.
-    pub(crate) fn refund(&self, reservation: &Reservation<'_>) {
+    pub(crate) fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
+        let mut result = Ok(());
         for charge in reservation.charges() {
             let check = charge.check();
             if let Some(policy) = self.local_policy(&check, 0) {
                 let check = Check::new(&policy, check.partition()).with_cost(check.cost());
-                self.local.refund_all(&Reservation::single(charge.with_check(check)));
+                result = result.and(self.local.refund_all(&Reservation::single(charge.with_check(check))));
             }
         }
+        result
     }
 
     /// Charges what an admitted request takes beyond a full bucket, which its outcome does not tell yet. A debt, because a bucket that

@@ -1,11 +1,10 @@
-//! A bounded set of ids that have been met: buckets for whose turns requests wait, and what the log has said.
+//! A bounded set of ids: what the log has said.
 
 use std::collections::HashSet;
 
 use parking_lot::RwLock;
 
-/// Largest number of ids that are told apart. With more, every id counts as one of them: a line of the log is left out, and a bucket
-/// gets no refund, which admits too few requests, where a refund that moves turns would admit too many.
+/// Largest number of ids that are told apart. With more, every id counts as one of them, so that a line of the log is left out.
 const MAX: usize = 4_096;
 
 /// Ids, such as those of policies' states.
@@ -21,7 +20,7 @@ impl Noted {
     }
 
     /// Whether the set has an id, or so many that it may.
-    pub(crate) fn may_have(&self, id: u64) -> bool {
+    fn may_have(&self, id: u64) -> bool {
         let ids = self.ids.read();
         ids.len() > MAX || ids.contains(&id)
     }

@@ -324,7 +324,7 @@ impl Policy {
     }
 
     /// Whether leases are turned off.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "serde"))]
     pub(crate) const fn has_no_lease(&self) -> bool {
         self.lease_us == Self::NO_LEASE
     }

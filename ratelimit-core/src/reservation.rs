@@ -52,11 +52,6 @@ impl<'a> Reservation<'a> {
         Self { charges: smallvec::smallvec![charge], degraded: false }
     }
 
-    /// Drops the charges that are not to be refunded.
-    pub(crate) fn retain(&mut self, mut keeps: impl FnMut(&Charge<'_>) -> bool) {
-        self.charges.retain(|charge| keeps(charge));
-    }
-
     /// Whether this process counted by itself, during an outage of the store.
     pub(crate) const fn is_degraded(&self) -> bool {
         self.degraded
@@ -121,7 +116,6 @@ pub struct Charge<'a> {
     at: Timestamp,
     until: Timestamp,
     overflowed: bool,
-    turn: bool,
 }
 
 /// Policy and partition of a charge, and as cost its units.
@@ -133,23 +127,17 @@ enum Charged<'a> {
 
 impl<'a> Charge<'a> {
     pub(crate) const fn new(check: Check<'a>, at: Timestamp, until: Timestamp) -> Self {
-        Self { check: Charged::Borrowed(check), at, until, overflowed: false, turn: false }
+        Self { check: Charged::Borrowed(check), at, until, overflowed: false }
     }
 
     /// The charge of a turn that is given up before it is due.
     pub(crate) fn turn(check: Check<'a>, outcome: &Outcome) -> Self {
-        Self::new(check, outcome.at(), outcome.counts_until()).turn_if(true)
+        Self::new(check, outcome.at(), outcome.counts_until())
     }
 
     /// Marks the charge as that of an overflow count, which is neither refunded nor settled.
     const fn overflowed_if(mut self, overflowed: bool) -> Self {
         self.overflowed = overflowed;
-        self
-    }
-
-    /// Marks the charge as that of a turn: a refund moves no turn behind it.
-    pub(crate) const fn turn_if(mut self, turn: bool) -> Self {
-        self.turn = turn;
         self
     }
 
@@ -163,7 +151,7 @@ impl<'a> Charge<'a> {
     }
 
     const fn with<'c>(&self, check: Charged<'c>) -> Charge<'c> {
-        Charge { check, at: self.at, until: self.until, overflowed: self.overflowed, turn: self.turn }
+        Charge { check, at: self.at, until: self.until, overflowed: self.overflowed }
     }
 
     /// Policy and partition of the charge, and as cost the charged units.
@@ -184,11 +172,12 @@ impl<'a> Charge<'a> {
         self.until
     }
 
-    /// Whether it is the turn of a [wait](crate::RateLimiter::wait) that was given up. While turns of its bucket are not due, it is
-    /// refunded only if it is the last one, so that no charge ends after [`until`](Self::until); otherwise two later turns would be due
-    /// at one instant. [`State::refund_charge`](crate::store::toolkit::State::refund_charge) decides that.
-    pub const fn is_turn(&self) -> bool {
-        self.turn
+    /// Whether it is a turn: a charge of a bucket in which requests may [wait](crate::RateLimiter::wait). That of a check is due at once.
+    /// While turns of its bucket are not due, it is refunded only if it is the last one, so that no charge ends after
+    /// [`until`](Self::until); otherwise two later turns would be due at one instant.
+    /// [`State::refund_charge`](crate::store::toolkit::State::refund_charge) decides that.
+    pub fn is_turn(&self) -> bool {
+        self.check().has_turns()
     }
 }
 

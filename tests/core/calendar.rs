@@ -181,12 +181,30 @@ tests::on_both_stores! {
         let after = charged(&new, "2026-01-26T00:00:00Z");
         store.refund(before.clone());
         assert_eq!(store.peek(&new, "a").remaining(), 3);
-        // In a count that both days share, each goes back.
+        // In a count that both days share, only what was charged in the window with which it began goes back.
         let again = charged(&old, "2026-01-27T00:00:00Z");
+        store.refund(again.clone());
         assert_eq!(store.peek(&new, "a").remaining(), 1);
         store.refund(after.clone());
         assert_eq!(store.peek(&new, "a").remaining(), 3);
-        let _ = again;
+    }
+
+    fn a_refund_reaches_no_count_that_began_after_the_charge_at_an_edge_before_it(store: &Timed) {
+        let [fourteenth, first] = [14, 1].map(|day| policy(Calendar::month(day), 10));
+        let left = |policy: &Policy, at: &str, units| {
+            store.set_with_expiry(micros(at));
+            let outcome = store.check_all(&[Check::new(policy, "a").with_cost(units)]);
+            (outcome.is_allowed(), outcome.outcomes()[0].remaining())
+        };
+        assert_eq!(left(&fourteenth, "2027-02-20T00:00:00Z", 1), (true, 9));
+        assert_eq!(left(&first, "2027-03-05T00:00:00Z", 1), (true, 8), "the same count");
+        store.set_with_expiry(micros("2027-03-20T00:00:00Z"));
+        let group = [Check::new(&first, "a").with_cost(8)];
+        let charged = store.check_all(&group).reservation(&group).unwrap();
+        // A count of its own, which begins at the edge of its window, before the charge.
+        assert_eq!(left(&fourteenth, "2027-03-21T00:00:00Z", 10), (true, 0));
+        store.refund(charged.clone());
+        assert_eq!(left(&fourteenth, "2027-03-21T00:00:00Z", 1), (false, 0));
     }
 
     fn of_limits_of_a_group_over_one_count_the_first_tells_the_window(store: &Timed) {
@@ -257,26 +275,38 @@ tests::on_both_stores! {
 /// The rule of the count, in other words than the code: a plain record of one window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Model {
+    /// The number of the count: each time that it begins again is another one.
+    number: u32,
     start: u64,
     ends: u64,
     count: u64,
 }
 
+/// What was charged, and what is known of it.
+struct Charged {
+    /// The count that has it.
+    number: u32,
+    window: (u64, u64),
+    units: u64,
+    reservation: Reservation<'static>,
+}
+
 impl Model {
     /// Brings the count to the window that an instant is in.
     fn bring(&mut self, now: u64, (from, before): (u64, u64)) {
-        if self.count == 0 || self.start > now {
+        let is_over = self.ends <= now || from > self.start && 2 * (from - self.start) > before - from;
+        if self.count > 0 && self.start > now {
             (self.start, self.ends) = (from, before);
-        } else if from > self.start && 2 * (from - self.start) > before - from {
-            *self = Self { start: from, ends: before, count: 0 };
+        } else if self.count == 0 || is_over {
+            *self = Self { number: self.number + 1, start: from, ends: before, count: 0 };
         }
         self.ends = self.ends.max(before);
     }
 
-    /// Gives units back that were charged at an instant, in this window.
-    fn refund(&mut self, at: u64, (from, before): (u64, u64), units: u64) {
-        if self.start <= at && 2 * self.start.saturating_sub(from) <= before - from {
-            self.count -= units.min(self.count);
+    /// Gives units back to the count that has them, if it began with their window. Never to another one.
+    fn refund(&mut self, charged: &Charged, now: u64) {
+        if now < charged.window.1 && self.number == charged.number && self.start == charged.window.0 {
+            self.count -= charged.units;
         }
     }
 }
@@ -344,29 +374,29 @@ fn agrees_with_the_rule(on: &str, store: &Timed, zones: [&str; 3], days: [u8; 3]
         run.set(run.get() + 1);
         let caller = format!("{on}/{}", run.get());
         let (mut now, mut model) = (micros("2026-02-20T00:00:00Z"), Model::default());
-        // The last charge: its instant, its window, and its units.
-        let mut charge: Option<(u64, (u64, u64), u64, Reservation<'static>)> = None;
+        let mut charges: Vec<Charged> = Vec::new();
         for Event { step, process, cost, refund } in events {
             let (policy, zone, day) = &processes[process];
             let (_, before) = window(*day, zone, now);
+            let last = now;
             now = match step {
                 Step::By(by) => now.saturating_add_signed(by),
                 Step::Edge(by) => before.saturating_add_signed(by),
             };
             store.set_with_expiry(now);
             let span = window(*day, zone, now);
-            if refund && let Some((at, span, units, charge)) = charge.take() {
-                store.refund(charge.clone());
-                if now < span.1 {
-                    model.refund(at, span, units);
-                }
+            if now < last {
+                // A count that begins a second time at one edge would take the charges of the first one for its own.
+                charges.clear();
+            }
+            if refund && !charges.is_empty() {
+                let charged = charges.remove(usize::try_from(cost).unwrap() % charges.len());
+                store.refund(charged.reservation.clone());
+                model.refund(&charged, now);
                 // Whether a count that is over is still stored shows if the clock goes back, so a check behind it begins the next one.
                 if model.ends > now {
                     continue;
                 }
-            }
-            if model.ends <= now {
-                model = Model::default();
             }
             let group = [Check::new(policy, &caller).with_cost(cost)];
             let outcome = store.check_all(&group);
@@ -375,7 +405,8 @@ fn agrees_with_the_rule(on: &str, store: &Timed, zones: [&str; 3], days: [u8; 3]
             prop_assert_eq!(outcome.is_allowed(), fits, "{} {:?} {:?}", now, model, span);
             if fits {
                 model.count += cost;
-                charge = Some((now, span, cost, outcome.reservation(&group).unwrap().into_owned()));
+                let reservation = outcome.reservation(&group).unwrap().into_owned();
+                charges.push(Charged { number: model.number, window: span, units: cost, reservation });
             } else {
                 let wait = Duration::from_micros(span.1 - now);
                 prop_assert_eq!(outcome.retry_after(), Some(wait));

@@ -120,8 +120,9 @@ impl Store for OfBytes {
 
     async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
         self.transaction(reservation.charges().map(|charge| charge.check()), |states| {
-            ((), refund_with(reservation, self.clock.now(), &DIGEST_KEY, states))
-        })
+            let refunded = refund_with(reservation, self.clock.now(), &DIGEST_KEY, states);
+            (refunded.result, refunded.changed)
+        })?
     }
 }
 

@@ -8,8 +8,8 @@ use futures_util::FutureExt;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::policy::{MAX_WAIT, MAX_WINDOW};
 use ratelimit_core::{
-    Algorithm, Check, MemoryStore, Mode, OnError, Outcome, Policy, PolicyBuilder, RateLimiter, StoreError,
-    WaitError,
+    Algorithm, Check, MemoryStore, Mode, OnError, Outcome, Policy, PolicyBuilder, RateLimiter, SettleError,
+    StoreError, WaitError,
 };
 use tests::timed::{MIDNIGHT, Timed};
 
@@ -89,12 +89,90 @@ tests::on_both_stores! {
         assert_eq!(store.peek(&policy, "a").retry_after(), Some(SECOND * 3 / 2), "the first one's place is lost");
     }
 
+    fn the_last_turn_is_given_back_however_late(store: &Timed) {
+        learn_scripts(store);
+        let policy = bucket(1, SECOND, 1).build();
+        assert!(store.check(&policy, "a").is_allowed());
+        for due in 1..=4 {
+            assert_eq!(store.wait(&policy, "a", 1, HOUR).due_after(), due * SECOND);
+        }
+        let mut turn = wait(store, &policy, "a", 1, HOUR);
+        assert!(decided(store, &mut turn, &policy, "a").is_none());
+        // Longer than the bucket takes to refill: another charge would be too old.
+        store.advance(2 * SECOND);
+        give_up(store, turn, &policy, "a");
+        assert_eq!(store.peek(&policy, "a").retry_after(), Some(3 * SECOND), "in place of 4 s");
+    }
+
+    fn once_all_turns_are_due_charges_are_given_back_as_before(store: &Timed) {
+        let policy = bucket(100, 100 * SECOND, 100).build();
+        let left = |caller: &str| store.peek(&policy, caller).remaining();
+        let settles = |caller: &str, remaining| {
+            let group = [Check::new(&policy, caller).with_cost(50)];
+            let reservation = store.check_all(&group).reservation(&group).unwrap();
+            store.run(store.limiter.settle(reservation, 10)).unwrap();
+            assert_eq!(left(caller), remaining, "{caller}");
+        };
+        // A wait that need not wait, and one that had to.
+        assert!(store.wait(&policy, "a", 100, HOUR).due_after().is_zero());
+        assert_eq!(store.wait(&policy, "a", 1, HOUR).due_after(), SECOND);
+        settles("b", 90);
+        store.advance(1_000 * SECOND);
+        settles("a", 90);
+    }
+
+    fn a_charge_with_turns_behind_it_stays_and_an_error_tells_that(store: &Timed) {
+        let policy = bucket(10, 10 * SECOND, 10).build();
+        let charged = |units| {
+            let group = [Check::new(&policy, "a").with_cost(units)];
+            store.check_all(&group).reservation(&group).unwrap().into_owned()
+        };
+        let (first, second) = (charged(5), charged(5));
+        assert_eq!(store.wait(&policy, "a", 4, HOUR).due_after(), 4 * SECOND);
+        // A settlement behind the turn changes nothing of that.
+        store.run(store.limiter.settle(second.clone(), 6)).unwrap();
+        let full = store.peek(&policy, "a").reset_after();
+        assert_eq!(full, 15 * SECOND);
+        let refunded = store.run(store.limiter.refund(first.clone()));
+        assert!(matches!(refunded, Err(StoreError::TurnsNotDue)), "{refunded:?}");
+        let settled = store.run(store.limiter.settle(first.clone(), 1));
+        assert!(matches!(&settled, Err(SettleError::TurnsNotDue { limit }) if limit == "turns"), "{settled:?}");
+        assert_eq!(store.peek(&policy, "a").reset_after(), full);
+        // What no longer counts cannot move a turn either.
+        store.advance(5 * SECOND);
+        store.refund(first);
+        assert_eq!(store.peek(&policy, "a").reset_after(), 10 * SECOND);
+    }
+
+    fn the_debt_of_a_settlement_keeps_no_charge(store: &Timed) {
+        let policy = bucket(10, 10 * SECOND, 10).build();
+        let charged = || {
+            let group = [Check::new(&policy, "a").with_cost(5)];
+            store.check_all(&group).reservation(&group).unwrap().into_owned()
+        };
+        let (first, second) = (charged(), charged());
+        let reset_after = || store.peek(&policy, "a").reset_after();
+        store.run(store.limiter.settle(first, 12)).unwrap();
+        assert_eq!(reset_after(), 17 * SECOND);
+        store.run(store.limiter.settle(second.clone(), 4)).unwrap();
+        assert_eq!(reset_after(), 16 * SECOND);
+        // A turn in the debt does, also where a clock that goes back moves the debt.
+        assert_eq!(store.wait(&policy, "a", 1, HOUR).due_after(), 7 * SECOND);
+        for back in [Duration::ZERO, SECOND] {
+            store.set((MIDNIGHT.as_micros()) - u64::try_from(back.as_micros()).unwrap());
+            let _ = store.check(&policy, "a");
+            let settled = store.run(store.limiter.settle(second.clone(), 4));
+            assert!(matches!(settled, Err(SettleError::TurnsNotDue { .. })), "{settled:?}");
+        }
+    }
+
     fn a_turn_that_was_taken_stays_when_another_charge_is_refunded(store: &Timed) {
         let policy = bucket(1, SECOND, 1).build();
         let group = [Check::new(&policy, "a")];
         let reservation = store.check_all(&group).reservation(&group).unwrap();
         assert_eq!(store.wait(&policy, "a", 1, HOUR).due_after(), SECOND);
-        store.refund(reservation);
+        let refunded = store.run(store.limiter.refund(reservation));
+        assert!(matches!(refunded, Err(StoreError::TurnsNotDue)), "{refunded:?}");
         assert_eq!(store.peek(&policy, "a").retry_after(), Some(2 * SECOND));
         let other = Policy::builder("windows").max(1).window(HOUR).build();
         let group = [Check::new(&other, "a")];

@@ -100,7 +100,7 @@ impl LimitCharge {
     /// # Errors
     ///
     /// [`SettleError`] if the limit is settled already, its charge was refunded, `actual` is above 10^12, the limit is a
-    /// concurrency limit, or the store does not answer in the time that the request has left.
+    /// concurrency limit, turns behind the charge are not due, or the store does not answer in the time that the request has left.
     ///
     /// # Cancel safety
     ///

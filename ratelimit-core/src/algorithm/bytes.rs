@@ -11,9 +11,10 @@
 //! s            a counter over sub-windows: start, current, the earlier ones from the newest
 //! l            a log: the instant and the units of each entry, oldest first
 //! t            a token bucket: tat, fraction
-//! d            a token bucket in debt: tat, fraction, indebted_at
+//! d            a token bucket in debt, in which turns were taken: tat, fraction, indebted_at
+//! e            one in debt without turns: the same
 //! r            one of which units were given back out of order: tat, fraction, given, too_old_at
-//! o            one that is both: tat, fraction, indebted_at, given, too_old_at
+//! o, p         one that is `r`, and `d` or `e`: tat, fraction, indebted_at, given, too_old_at
 //! n            slots: since, held
 //! b            a block: until
 //! ```
@@ -95,7 +96,7 @@ impl State {
                 writer.byte(long.tag().unwrap_or(Algorithm::TokenBucket.spec().tag));
                 writer.micros(long.bucket.tat.micros);
                 writer.units(long.bucket.tat.fraction);
-                if long.indebted_at != token_bucket::NO_DEBT {
+                if long.is_in_debt() {
                     writer.micros(long.indebted_at);
                 }
                 if long.bucket.given > 0 {

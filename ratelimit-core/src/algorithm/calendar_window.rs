@@ -12,8 +12,8 @@
 //!
 //! If the clock goes back behind the start, the count moves to the present window.
 //!
-//! A refund has the window of its charge, and moves neither the start nor the end of the count. A count that started more than half a
-//! window later is another one, which a changed anchor began.
+//! A refund has the window of its charge, and moves neither the start nor the end of the count. It reaches only a count that began with
+//! that window: of one that began at another edge it cannot be told whether it had the charge.
 //!
 //! In Redis the end is a part of the state, so that the TTL of its key decides nothing.
 //!
@@ -118,9 +118,8 @@ impl Step for State {
         (cost <= policy.max()).then(|| self.window.before.saturating_sub(now))
     }
 
-    fn refund(&mut self, _policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
-        let Count { start, .. } = self.count;
-        if start <= at && start <= self.window.from + self.window.length() / 2 {
+    fn refund(&mut self, _policy: &Policy, _now: u64, _at: u64, _until: u64, cost: u64) {
+        if self.count.start == self.window.from {
             self.count.refund(cost);
         }
     }

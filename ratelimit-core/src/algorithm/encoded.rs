@@ -141,7 +141,8 @@ impl State {
             }, () => state.pack(unpacked)),
             Effect::Overdrawn(units) => {
                 unpacked.step_mut().advance(policy, now.as_micros());
-                unpacked.charge_in_debt(policy, now.as_micros(), units);
+                // Whether it is a turn matters to refunds only, which the script decides.
+                unpacked.charge_in_debt(policy, now.as_micros(), units, false);
                 state.pack(unpacked);
             }
             Effect::Blocked(until) => state.0 = Packed::Blocked { until: until.as_micros().into() },

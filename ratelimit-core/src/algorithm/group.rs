@@ -179,7 +179,7 @@ fn overdraw(members: &[Member<'_>], states: &mut [State], now: Timestamp) {
         let available = unpacked.step().available(&member.policy.largest(), at).unwrap_or(0);
         let units = member.cost.min(available);
         if units > 0 {
-            unpacked.charge_in_debt(member.policy, at, units);
+            unpacked.charge_in_debt(member.policy, at, units, false);
         } else if !moved_out {
             continue; // The peek that follows stores that the clock went back.
         }
@@ -203,21 +203,23 @@ fn take_turn(member: &Member<'_>, state: &mut State, now: Timestamp, at_most_us:
     if !fits(available, cost) {
         return peeked;
     }
-    unpacked.charge_in_debt(policy, at, cost);
+    unpacked.charge_in_debt(policy, at, cost, true);
     state.pack(unpacked);
     // What is left for one more unit, as after any other decision.
     decide_one::<true>(policy, 1, state, now, Operation::Peek).with_cost(cost).due_after_us(wait)
 }
 
 impl Unpacked {
-    /// Charges units that may be more than are available, at the instant to which the state is advanced. A bucket is in debt then.
-    pub(super) fn charge_in_debt(&mut self, policy: &Policy, now: u64, units: u64) {
+    /// Charges units that may be more than are available, for a turn or a settlement, at the instant to which the state is advanced. A
+    /// bucket is in debt then.
+    pub(super) fn charge_in_debt(&mut self, policy: &Policy, now: u64, units: u64, is_turn: bool) {
         self.step_mut().charge(policy, now, units);
         if let Self::TokenBucket(bucket) = self {
             *self = Self::LongBucket((*bucket).into());
         }
         if let Self::LongBucket(bucket) = self {
             bucket.indebted_at = now;
+            bucket.has_turns |= is_turn;
         }
     }
 }

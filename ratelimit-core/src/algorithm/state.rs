@@ -163,20 +163,28 @@ impl State {
         still_counts
     }
 
-    /// [Refunds](Self::refund) a charge; that of a [turn](Charge::is_turn) only if no later turn moves.
+    /// [Refunds](Self::refund) a charge, unless a later turn would [move](Self::keeps). Returns whether it changed anything.
     pub fn refund_charge(&mut self, charge: &Charge<'_>, now: Timestamp) -> bool {
         let (check, mut at, until) = (charge.check(), charge.at(), charge.until());
-        if let Packed::LongBucket(bucket) = &self.0
-            && charge.is_turn()
-        {
-            match bucket.has_turns_behind(check.policy(), now.as_micros(), until.as_micros()) {
-                Some(true) => return false,
-                // The last turn is never too old: the bucket was in debt since.
-                Some(false) => at = now,
-                None => {}
-            }
+        match self.is_last_of_turns(charge, now) {
+            Some(false) => return false,
+            // The last turn is never too old: the bucket was in debt since.
+            Some(true) => at = now,
+            None => {}
         }
         self.refund(check.policy(), now, at, until, check.cost())
+    }
+
+    /// Whether a charge that still counts is not [refunded](Self::refund_charge), because that would move [turns](Operation::Wait) of its
+    /// token bucket that are not due: it is not the last charge.
+    pub fn keeps(&self, charge: &Charge<'_>, now: Timestamp) -> bool {
+        now < charge.until() && self.is_last_of_turns(charge, now) == Some(false)
+    }
+
+    /// While turns of a bucket are not due, whether the charge is the last one.
+    fn is_last_of_turns(&self, charge: &Charge<'_>, now: Timestamp) -> Option<bool> {
+        let Packed::LongBucket(bucket) = &self.0 else { return None };
+        bucket.is_last_of_turns(charge.check().policy(), now.as_micros(), charge.until().as_micros())
     }
 
     /// Unpacks the state for a decision at `now`. Returns true if the state was moved out, so that it must be packed again in

@@ -19,7 +19,7 @@
 //!
 //! ```text
 //! mark         tat + given behind the charge                     rounded up
-//! too old      now >= at + refill(burst)                         time has paid it, or the bucket was full since
+//! too old      now >= at + refill(max(burst, units))             time has paid it, or the bucket was full since
 //! the last     mark = tat + given                                back = min(refill(units), tat - now)
 //! another      its mark is above mark - 1                        back = min(refill(units), mark - 1 - given - now)
 //!              tat = tat - back;  given = given + back, but not for the last one: it is undone
@@ -38,7 +38,8 @@
 //!
 //! A settlement, or a wait for a turn, may charge more than is available. Then the bucket is in debt: `tat` is later than that of an empty bucket, and
 //! nothing passes until time has paid the debt. The state carries the instant of the last one, which tells a debt from a
-//! clock that went back: behind that instant `tat` moves back with the clock.
+//! clock that went back: behind that instant `tat` moves back with the clock. It also tells whether turns were taken in the debt: until
+//! that is paid, only the last charge is given back, since another refund would move them.
 //!
 //! Twin: `lua/token_bucket.lua`.
 
@@ -77,6 +78,8 @@ pub(super) struct Long {
     pub(super) bucket: State,
     /// Instant of the last settlement or turn, if it may have left a debt; otherwise [`NO_DEBT`].
     pub(super) indebted_at: u64,
+    /// Whether turns were taken in the debt.
+    pub(super) has_turns: bool,
     /// The instant from which every charge is too old to be given back.
     pub(super) too_old_at: u64,
 }
@@ -164,10 +167,12 @@ impl Step for State {
     }
 
     fn refund(&mut self, policy: &Policy, now: u64, at: u64, mark: u64, cost: u64) {
-        if instant(now) >= Self::empty(policy, at) {
+        let taken = refill(cost, policy);
+        // In an outage a charge may be larger than a burst.
+        let full_again = refill(policy.capacity().max(cost), policy);
+        if instant(now) >= instant(at).plus(full_again, policy.max()) {
             return;
         }
-        let taken = refill(cost, policy);
         let back = taken.min(self.tat.minus(instant(now), policy.max()));
         if self.is_last(policy, mark) {
             self.tat = self.tat.minus(back, policy.max());
@@ -193,15 +198,19 @@ impl Long {
             self.bucket.given = add_given(self.bucket.given, self.indebted_at - now);
             self.bucket.tat.micros -= self.indebted_at - now;
             self.indebted_at = if self.bucket.tat > empty { now } else { NO_DEBT };
+            self.has_turns &= self.is_in_debt();
         }
         went_back
     }
 
-    /// Whether a charge with this mark must stay where later turns must not move. While turns are not due, the bucket is in debt, and
-    /// the last one may go.
-    pub(super) fn has_turns_behind(mut self, policy: &Policy, now: u64, mark: u64) -> Option<bool> {
+    pub(super) const fn is_in_debt(&self) -> bool {
+        self.indebted_at != NO_DEBT
+    }
+
+    /// While turns are not due, whether the charge with this mark is the last one, which moves none.
+    pub(super) fn is_last_of_turns(mut self, policy: &Policy, now: u64, mark: u64) -> Option<bool> {
         self.advance(policy, now);
-        (self.indebted_at != NO_DEBT).then(|| !self.bucket.is_last(policy, mark))
+        self.has_turns.then(|| self.bucket.is_last(policy, mark))
     }
 
     /// The instant from which the bucket is full, and no charge can be given back.
@@ -214,7 +223,7 @@ impl Long {
 impl From<State> for Long {
     fn from(bucket: State) -> Self {
         // Nothing was given back before, so no charge ends later.
-        Self { bucket, indebted_at: NO_DEBT, too_old_at: bucket.marked() }
+        Self { bucket, indebted_at: NO_DEBT, has_turns: false, too_old_at: bucket.marked() }
     }
 }
 
@@ -223,10 +232,10 @@ impl Step for Long {
     fn advance(&mut self, policy: &Policy, now: u64) -> bool {
         let empty = State::empty(policy, now);
         self.too_old_at = empty.rounded_up();
-        if self.bucket.tat > empty && self.indebted_at != NO_DEBT {
+        if self.bucket.tat > empty && self.is_in_debt() {
             return self.advance_debt(now, empty);
         }
-        self.indebted_at = NO_DEBT;
+        (self.indebted_at, self.has_turns) = (NO_DEBT, false);
         self.bucket.given = self.bucket.given.min(self.bucket.marked().saturating_sub(now));
         self.bucket.advance(policy, now)
     }
@@ -264,8 +273,8 @@ impl Encoded for State {
 
     fn encoded_len(_sub_windows: u64, bytes: &[u8]) -> Option<usize> {
         Some(match bytes.first() {
-            Some(&(DEBT_TAG | GIVEN_TAG)) => 20,
-            Some(&GIVEN_IN_DEBT_TAG) => 27,
+            Some(&(TURNS_TAG | DEBT_TAG | GIVEN_TAG)) => 20,
+            Some(&(GIVEN_AND_TURNS_TAG | GIVEN_IN_DEBT_TAG)) => 27,
             _ => 13,
         })
     }
@@ -283,39 +292,45 @@ impl State {
     }
 }
 
-/// First byte of a bucket that may be in debt.
-const DEBT_TAG: u8 = b'd';
+/// First byte of a bucket that may be in debt, in which turns may have been taken. Version 0.1.0 writes no other.
+const TURNS_TAG: u8 = b'd';
+/// First byte of a bucket that may be in debt by settlements alone.
+const DEBT_TAG: u8 = b'e';
 /// First byte of a bucket of which units were given back out of order.
 const GIVEN_TAG: u8 = b'r';
-/// First byte of a bucket that is both.
-const GIVEN_IN_DEBT_TAG: u8 = b'o';
+/// First bytes of a bucket that is both.
+const GIVEN_AND_TURNS_TAG: u8 = b'o';
+const GIVEN_IN_DEBT_TAG: u8 = b'p';
 
 impl Long {
     /// First byte of the bucket; `None` if it need not be long.
     pub(super) const fn tag(&self) -> Option<u8> {
-        match (self.indebted_at != NO_DEBT, self.bucket.given > 0) {
-            (false, false) => None,
-            (true, false) => Some(DEBT_TAG),
-            (false, true) => Some(GIVEN_TAG),
-            (true, true) => Some(GIVEN_IN_DEBT_TAG),
+        match (self.is_in_debt(), self.has_turns, self.bucket.given > 0) {
+            (false, _, false) => None,
+            (false, _, true) => Some(GIVEN_TAG),
+            (true, false, false) => Some(DEBT_TAG),
+            (true, true, false) => Some(TURNS_TAG),
+            (true, false, true) => Some(GIVEN_IN_DEBT_TAG),
+            (true, true, true) => Some(GIVEN_AND_TURNS_TAG),
         }
     }
 
     /// Whether a bucket that begins with this byte is long.
     pub(super) const fn is_tag(tag: u8) -> bool {
-        matches!(tag, DEBT_TAG | GIVEN_TAG | GIVEN_IN_DEBT_TAG)
+        matches!(tag, TURNS_TAG | DEBT_TAG | GIVEN_TAG | GIVEN_AND_TURNS_TAG | GIVEN_IN_DEBT_TAG)
     }
 
     /// Reads a bucket behind its [tag](Self::tag); `None` if the bytes are malformed, or if time does not pay the debt within the
     /// longest window.
     pub(super) fn read(policy: &Policy, tag: u8, reader: &mut Reader<'_>) -> Option<Self> {
         let mut long = Self::from(State::read(policy, reader)?);
-        if let DEBT_TAG | GIVEN_IN_DEBT_TAG = tag {
+        long.has_turns = matches!(tag, TURNS_TAG | GIVEN_AND_TURNS_TAG);
+        if long.has_turns || matches!(tag, DEBT_TAG | GIVEN_IN_DEBT_TAG) {
             long.indebted_at = reader.micros()?;
             let longest = instant(long.indebted_at + LONGEST_US);
             Some(()).filter(|()| (instant(long.indebted_at)..=longest).contains(&long.bucket.tat))?;
         }
-        if let GIVEN_TAG | GIVEN_IN_DEBT_TAG = tag {
+        if let GIVEN_TAG | GIVEN_AND_TURNS_TAG | GIVEN_IN_DEBT_TAG = tag {
             long.bucket.given = reader.micros().filter(|given| *given <= MOST_GIVEN)?;
         }
         Some(long)

@@ -105,7 +105,7 @@ fn a_refund_or_a_settlement_forgives_nothing_of_a_dear_request() {
         let one = Check::new(&policy, "a");
         let (until, units_left) = if refunds {
             let charge = passed.charges().next().unwrap();
-            fallback.refund(&Reservation::single(charge.with_check(one)));
+            fallback.refund(&Reservation::single(charge.with_check(one))).unwrap();
             (charge.until(), 49)
         } else {
             fallback.overdraw(&one);
@@ -129,7 +129,35 @@ fn a_dear_turn_is_due_when_the_bucket_is_full_and_goes_back_whole() {
     assert_eq!(turn.due_after(), Duration::from_secs(10));
     assert_eq!(turn.reset_after(), Duration::from_secs(20));
     assert!(!passes(&fallback, &policy, 1));
-    fallback.refund(&Reservation::single(Charge::turn(dear, &turn)));
+    fallback.refund(&Reservation::single(Charge::turn(dear, &turn))).unwrap();
     clock.advance(Duration::from_secs(10));
     assert!(passes(&fallback, &policy, 50));
+}
+
+#[test]
+fn a_turn_of_an_outage_is_given_up_only_if_it_is_the_last() {
+    let ((fallback, _), policy) = (one_of_ten(), bucket());
+    let check = Check::new(&policy, "a").with_cost(10);
+    let wait = Operation::Wait { at_most_us: 60_000_000 };
+    let [_, first, second] = [(); 3].map(|()| decide(&fallback, &[check], wait).into_only().unwrap());
+    assert_eq!([&first, &second].map(Outcome::due_after), [refill(10), refill(20)]);
+    let give_up = |turn| fallback.refund(&Reservation::single(Charge::turn(check, turn)));
+    let reset_after = || decide(&fallback, &[check], Operation::Peek).outcomes()[0].reset_after();
+    assert!(matches!(give_up(&first), Err(StoreError::TurnsNotDue)));
+    assert_eq!(reset_after(), refill(30));
+    give_up(&second).unwrap();
+    assert_eq!(reset_after(), refill(20));
+}
+
+#[test]
+fn a_dear_request_is_given_back_as_long_as_it_counts() {
+    for passed in [5, 20, 49] {
+        let ((fallback, clock), policy) = (one_of_ten(), bucket());
+        let dear = [Check::new(&policy, "a").with_cost(50)];
+        let reservation = decide(&fallback, &dear, Operation::Check).reservation(&dear).unwrap();
+        clock.advance(refill(passed));
+        fallback.refund(&reservation).unwrap();
+        let peeked = decide(&fallback, &dear, Operation::Peek);
+        assert_eq!(peeked.outcomes()[0].reset_after(), Duration::ZERO, "{passed} units were refilled");
+    }
 }

@@ -15,11 +15,9 @@ use crate::check::Check;
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::fallback::Fallback;
-use crate::noted::Noted;
 use crate::observe::metrics::Stopwatch;
 use crate::observe::report::Report;
 use crate::outcome::{GroupOutcome, Outcome};
-use crate::policy::Policy;
 use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
 use crate::store::{Deadline, Store};
@@ -34,21 +32,16 @@ pub(super) struct Inner {
     pub(super) shadow: bool,
     /// By which waits sleep.
     pub(super) clock: Arc<dyn Clock>,
-    /// Buckets in which requests have waited for a turn.
-    pub(super) waited_for: Noted,
     pub(super) overrides: Arc<crate::overrides::Current>,
 }
 
 impl Inner {
-    /// Whether requests may have waited for turns of this policy's buckets, which a refund would move.
-    pub(super) fn may_have_turns(&self, policy: &Policy) -> bool {
-        policy.algorithm().has_burst() && self.waited_for.may_have(policy.state_id())
-    }
-
-    /// Begins a refund for a value that is dropped. A store that has to wait for it goes on in the background.
+    /// Begins a refund for a value that is dropped. A store that has to wait for it goes on in the background. A turn that stays for the
+    /// sake of later ones is no failure.
     pub(super) fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration) {
-        if let Err(error) = self.store.as_dyn().begin_refund(reservation, limit) {
-            self.fallback.outage.log_failed_refund(&error);
+        match self.store.as_dyn().begin_refund(reservation, limit) {
+            Ok(()) | Err(StoreError::TurnsNotDue) => {}
+            Err(error) => self.fallback.outage.log_failed_refund(&error),
         }
     }
 }

@@ -8,7 +8,6 @@ use super::backend::Backend;
 use super::{Inner, RateLimiter};
 use crate::clock::{Clock, SystemClock};
 use crate::fallback::Fallback;
-use crate::noted::Noted;
 use crate::observe::report::Report;
 use crate::store::Store;
 use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};
@@ -100,8 +99,7 @@ impl RateLimiterBuilder {
         let fallback = Fallback::new(self.instances, self.fallback_callers);
         let report = Report::new(self.near_limit_ratio);
         let Self { store, shadow, clock, overrides, .. } = self;
-        let waited_for = Noted::default();
-        let inner = Inner { store, fallback, report, shadow, clock, waited_for, overrides };
+        let inner = Inner { store, fallback, report, shadow, clock, overrides };
         RateLimiter { inner: Arc::new(inner), deadline: Duration::MAX }
     }
 }

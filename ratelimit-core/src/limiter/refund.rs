@@ -11,26 +11,20 @@ impl RateLimiter {
     /// Refunds the charges of a decision, as far as they still count.
     ///
     /// A refund never touches units of a later window, and never raises what remains above the full quota. See
-    /// [`GroupOutcome::reservation`](crate::GroupOutcome::reservation). Charges of a bucket in which requests have [waited](Self::wait) are not refunded.
+    /// [`GroupOutcome::reservation`](crate::GroupOutcome::reservation). While [turns](Self::wait) of a token bucket are not due, only its last
+    /// charge is refunded.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] if the store cannot be reached in time; it is then unknown whether the units were refunded. A warning
-    /// is logged, at most once per second.
+    /// [`StoreError::TurnsNotDue`] if a charge that still counts stays for the sake of turns; another [`StoreError`] if the store cannot be
+    /// reached in time: it is then unknown whether the units were refunded. A warning is logged, at most once per second.
     ///
     /// **Warning:** do not retry a refund. The first one may still take effect, and a second one would then refund the units
     /// of other requests.
-    pub async fn refund(&self, mut reservation: Reservation<'_>) -> Result<(), StoreError> {
-        reservation.retain(|charge| !self.inner.may_have_turns(charge.check().policy()));
-        if reservation.is_degraded() {
-            self.inner.fallback.refund(&reservation);
-            return Ok(());
-        }
+    pub async fn refund(&self, reservation: Reservation<'_>) -> Result<(), StoreError> {
         let result = match &self.inner.store {
-            Backend::Memory(store) => {
-                store.refund_all(&reservation);
-                Ok(())
-            }
+            _ if reservation.is_degraded() => self.inner.fallback.refund(&reservation),
+            Backend::Memory(store) => store.refund_all(&reservation),
             Backend::Dyn(store) => store.refund(&reservation, self.deadline).await,
         };
         if let Err(error) = &result {

@@ -102,7 +102,8 @@ impl RateLimiter {
     /// # Errors
     ///
     /// [`SettleError`] if the reservation does not have exactly one charge, `actual` is above [`MAX_UNITS`], the limit is a
-    /// concurrency limit, or the store does not answer in time; it is then unknown whether the charge was settled, so do not retry.
+    /// concurrency limit, [turns](Self::wait) behind the charge are not due, or the store does not answer in time; it is then unknown
+    /// whether the charge was settled, so do not retry.
     ///
     /// # Examples
     ///
@@ -147,7 +148,12 @@ impl RateLimiter {
         } else if actual < check.cost() {
             let surplus = check.with_cost(check.cost() - actual);
             let surplus = Reservation::new(smallvec::smallvec![charge.with_check(surplus)], is_degraded);
-            return Ok(self.refund(surplus).await?);
+            return self.refund(surplus).await.map_err(|error| match error {
+                StoreError::TurnsNotDue => {
+                    SettleError::TurnsNotDue { limit: check.policy().name().to_owned() }
+                }
+                error => error.into(),
+            });
         }
         let rest = check.with_cost(actual - check.cost());
         if is_degraded {

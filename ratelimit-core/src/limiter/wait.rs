@@ -31,10 +31,9 @@ impl RateLimiter {
     /// * **Outage.** With [`OnError::Local`](crate::OnError::Local) the request waits for a turn of this process,
     ///   [`Deny`](crate::OnError::Deny) is an error, and [`Allow`](crate::OnError::Allow) does not wait.
     /// * **Shadow.** Under a shadow limit nothing waits: the outcome is that of a check.
-    /// * **What must not move.** A turn that was taken stays when it is. So a charge of the same bucket is not
-    ///   [refunded](Self::refund) by this limiter from the first wait on, and none should be by other processes. A denied group of
-    ///   several callers in a Redis cluster gives back what its first callers were charged, whichever process it is of, only where no
-    ///   turn moves. A [reset](Self::reset) forgets the turns, and so does a change of `max` or burst, which begins a new count.
+    /// * **What must not move.** A turn that was taken stays when it is. So while turns are not due, only the last charge of the bucket is
+    ///   [refunded](Self::refund), by any process, and an error tells of any other. A [reset](Self::reset) forgets the turns, and so does a
+    ///   change of `max` or burst, which begins a new count.
     ///
     /// # Errors
     ///
@@ -103,7 +102,6 @@ impl RateLimiter {
     /// Decides when the request is due.
     async fn take_turn(&self, check: &Check<'_>, at_most: Duration) -> Result<Outcome, StoreError> {
         let operation = || Operation::Wait { at_most_us: micros(at_most) };
-        let note = || self.inner.waited_for.note(check.policy().state_id());
         match &self.inner.store {
             Backend::Memory(store) => {
                 let group = slice::from_ref(check);
@@ -113,13 +111,11 @@ impl RateLimiter {
                     if outcome.fits() {
                         return outcome;
                     }
-                    note();
                     store.decide_group(group, operation()).into_only().unwrap_or(outcome)
                 };
                 Ok(measured(group, &self.inner.report, decide, slice::from_ref))
             }
             Backend::Dyn(store) => {
-                note();
                 let call = self.call(operation());
                 match try_one(&**store, check, call)? {
                     Some(outcome) => Ok(outcome),
@@ -170,7 +166,8 @@ impl Drop for Turn<'_> {
         }
         let charge = Reservation::single(Charge::turn(*check, outcome));
         if outcome.is_degraded() {
-            limiter.inner.fallback.refund(&charge);
+            // An error says that it stays.
+            let _ = limiter.inner.fallback.refund(&charge);
             return;
         }
         limiter.inner.begin_refund(&charge, limiter.deadline);

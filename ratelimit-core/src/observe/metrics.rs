@@ -197,7 +197,9 @@ pub(crate) fn failed(error: &StoreError) {
         StoreError::Protocol { .. } => "protocol",
         StoreError::CorruptState { .. } => "corrupt_state",
         // The store was not called.
-        StoreError::GroupTooLarge { .. } | StoreError::ConcurrencyLimit { .. } => return,
+        StoreError::GroupTooLarge { .. } | StoreError::ConcurrencyLimit { .. } | StoreError::TurnsNotDue => {
+            return;
+        }
     };
     counter!(STORE_FAILURES, "class" => class).increment(1);
 }

@@ -230,12 +230,11 @@ fn parsed<T: FromStr<Err: std::fmt::Display>>(value: &Value<'_>, expected: &str)
 fn block(value: &Value<'_>) -> Result<Option<std::time::Duration>, String> {
     match value.get_ref() {
         DeValue::String(text) if text == "off" => Ok(None),
-        _ => {
-            let block = parsed::<Window>(value, "a time such as \"10m\", or \"off\"");
-            // The grammar is that of windows.
-            let fault = |text: String| text.replacen("`window`", "`block`", 1);
-            block.map(|block| Some(block.duration())).map_err(fault)
-        }
+        DeValue::String(text) => match text.parse::<Window>() {
+            Ok(block) => Ok(Some(block.duration())),
+            Err(error) => Err(error.about("block").to_string()),
+        },
+        other => Err(unexpected(other, "a time such as \"10m\", or \"off\"")),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::de::{Unexpected, Visitor};
 use serde::ser::Error as _;
@@ -46,7 +47,7 @@ pub(super) struct Fields {
     #[serde(default, skip_serializing_if = "is_enforced")]
     mode: Mode,
     #[serde(default, deserialize_with = "lease", skip_serializing_if = "Option::is_none")]
-    lease: Option<Window>,
+    lease: Option<LeaseField>,
 }
 
 /// A length, or the kind of a calendar window.
@@ -67,6 +68,21 @@ impl FromStr for WindowField {
             return Ok(Self::Calendar(unit));
         }
         text.parse().map(Self::Length)
+    }
+}
+
+/// How long units of a hot caller are held, or that none are, also in a store with a default.
+enum LeaseField {
+    Time(Window),
+    Off,
+}
+
+impl Serialize for LeaseField {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Time(time) => time.serialize(serializer),
+            Self::Off => serializer.serialize_str("off"),
+        }
     }
 }
 
@@ -98,8 +114,37 @@ readers! {
     zone: String = Text("the name of a `zone` such as \"Europe/Berlin\"", PhantomData), deserialize_str;
     sub_windows: u64 = Number("a whole number for `sub_windows`"), deserialize_u64;
     burst: u64 = Number("a whole number for `burst`"), deserialize_u64;
-    block: Window = Text("a time for `block` such as \"10m\"", PhantomData), deserialize_str;
-    lease: Window = Text("a time for `lease` such as \"100ms\"", PhantomData), deserialize_str;
+    block: Window = Time("block", "a time for `block` such as \"10m\""), deserialize_str;
+    lease: LeaseField = LeaseVisitor(Time("lease", "a time for `lease` such as \"100ms\", or \"off\"")), deserialize_str;
+}
+
+/// Reads a time by the grammar of windows, for the field of this name.
+struct Time(&'static str, &'static str);
+
+impl Visitor<'_> for Time {
+    type Value = Window;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.1)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Window, E> {
+        text.parse().map_err(|error: WindowError| E::custom(error.about(self.0)))
+    }
+}
+
+struct LeaseVisitor(Time);
+
+impl Visitor<'_> for LeaseVisitor {
+    type Value = LeaseField;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(f)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<LeaseField, E> {
+        if text == "off" { Ok(LeaseField::Off) } else { self.0.visit_str(text).map(LeaseField::Time) }
+    }
 }
 
 /// Reads a number of units or parts.
@@ -129,6 +174,10 @@ impl Serialize for Policy {
             key: _, name: _, algorithm: _, max: _, window_us: _, calendar: _, sub_windows: _, burst: _, on_error: _, block_us: _,
             mode: _, lease_us: _, state_id: _,
         } = self;
+        let time = |field: &str, time: Option<Duration>| {
+            let time = time.map(Window::try_from).transpose();
+            time.map_err(|error| S::Error::custom(error.about(field)))
+        };
         let fields = Fields {
             key: self.key().to_owned(),
             name: self.name.as_deref().map(str::to_owned),
@@ -142,9 +191,13 @@ impl Serialize for Policy {
             sub_windows: self.algorithm().has_sub_windows().then(|| self.sub_windows()),
             burst: self.algorithm().has_burst().then(|| self.capacity()),
             on_error: self.on_error(),
-            block: self.block().map(Window::try_from).transpose().map_err(S::Error::custom)?,
+            block: time("block", self.block())?,
             mode: self.mode(),
-            lease: self.lease().map(Window::try_from).transpose().map_err(S::Error::custom)?,
+            lease: if self.has_no_lease() {
+                Some(LeaseField::Off)
+            } else {
+                time("lease", self.lease())?.map(LeaseField::Time)
+            },
         };
         fields.serialize(serializer)
     }
@@ -177,7 +230,11 @@ impl TryFrom<Fields> for Policy {
         let builder = fields.sub_windows.map_or(builder, |sub_windows| builder.sub_windows(sub_windows));
         let builder = fields.burst.map_or(builder, |burst| builder.burst(burst));
         let builder = fields.block.map_or(builder, |block| builder.block(block.duration()));
-        let builder = fields.lease.map_or(builder, |lease| builder.lease(lease.duration()));
+        let builder = match fields.lease {
+            Some(LeaseField::Time(lease)) => builder.lease(lease.duration()),
+            Some(LeaseField::Off) => builder.without_lease(),
+            None => builder,
+        };
         let policy = builder.try_build().and_then(|policy| policy.with_key(fields.key));
         let named = |policy: Self| match fields.name {
             Some(name) => policy.with_name(name),
@@ -248,8 +305,6 @@ text_values! {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::policy::Parameter;
 
@@ -323,11 +378,16 @@ mod tests {
                 let blocking = numbers.block(Duration::from_secs(86_400)).mode(Mode::Shadow);
                 let lease = Duration::from_millis(250);
                 let leased = numbers.lease(lease).try_build().unwrap_or_else(|_| numbers.build());
-                for policy in [plain.build(), numbers.name("n").max(3).build(), blocking.build(), leased] {
+                let unleased = numbers.without_lease().build();
+                for policy in
+                    [plain.build(), numbers.name("n").max(3).build(), blocking.build(), leased, unleased]
+                {
                     assert_eq!(read(&toml::to_string(&policy).unwrap()).unwrap(), policy);
                 }
             }
         }
+        let written = toml::to_string(&Policy::builder("k").without_lease().build()).unwrap();
+        assert!(written.ends_with("\nlease = \"off\"\n"), "{written}");
         let streams = Policy::concurrency("streams", 3);
         let written = toml::to_string(&streams).unwrap();
         assert_eq!(read(&written).unwrap(), streams);
@@ -348,6 +408,10 @@ mod tests {
             error.to_string().contains("`window` must be from 1ms to 366d in whole milliseconds"),
             "{error}"
         );
+        let blocking =
+            Policy::builder("k").window(Duration::from_secs(1)).block(Duration::from_micros(1_000_500));
+        let error = toml::to_string(&blocking.build()).unwrap_err();
+        assert!(error.to_string().contains("`block` must be from 1ms"), "{error}");
     }
 
     #[cfg(feature = "calendar")]
@@ -431,6 +495,9 @@ mod tests {
             ("key = 'k'\non_error = true", "expected the name of a failure policy for `on_error`"),
             ("key = 'k'\nblock = '10s'", "block must be at least the window"),
             ("key = 'k'\nblock = 600", "expected a time for `block` such as \"10m\""),
+            ("key = 'k'\nblock = '60'", "`block` needs a unit, found \"60\"; did you mean \"60s\"?"),
+            ("key = 'k'\nlease = '0ms'", "`lease` must be at least 1ms, found \"0ms\""),
+            ("key = 'k'\nlease = 5", "expected a time for `lease` such as \"100ms\", or \"off\""),
             ("key = 'k'\nmode = 'dark'", "for `mode`: expected one of \"enforce\", \"shadow\""),
             ("key = 'k'\nmode = 1", "expected the name of a `mode`"),
             ("key = 'k'\nburts = 2", "unknown field `burts`, expected one of `key`, `name`, `max`, `window`"),

@@ -101,6 +101,12 @@ impl WindowError {
     pub fn suggestion(&self) -> Option<&str> {
         self.meant.as_deref()
     }
+
+    /// The same error about another field that has the grammar of windows.
+    #[cfg(any(feature = "serde", feature = "overrides"))]
+    pub(crate) fn about(self, field: &str) -> Self {
+        Self { fault: self.fault.replacen("`window`", &format!("`{field}`"), 1), ..self }
+    }
 }
 
 fn hint(meant: Option<&str>) -> String {

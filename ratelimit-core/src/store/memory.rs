@@ -189,15 +189,20 @@ impl MemoryStore {
     }
 
     /// Refunds the charges of a reservation, as far as they still count.
-    pub(crate) fn refund_all(&self, reservation: &Reservation<'_>) {
-        let now = self.clock.now();
+    pub(crate) fn refund_all(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
+        let (now, mut result) = (self.clock.now(), Ok(()));
         for charge in reservation.charges() {
             let digest = self.digest(&charge.check());
             let mut shard = self.shards[self.shard_of(digest)].lock();
             if let Some(entry) = shard.find(digest) {
-                entry.state.refund_charge(charge, now);
+                if entry.state.keeps(charge, now) {
+                    result = Err(StoreError::TurnsNotDue);
+                } else {
+                    entry.state.refund_charge(charge, now);
+                }
             }
         }
+        result
     }
 
     /// Locks the overflow counts, and drops those that have expired.
@@ -266,8 +271,7 @@ impl Store for MemoryStore {
     }
 
     async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
-        self.refund_all(reservation);
-        Ok(())
+        self.refund_all(reservation)
     }
 
     fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {

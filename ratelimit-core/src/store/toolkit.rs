@@ -41,8 +41,7 @@
 //!
 //!     async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
 //!         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-//!         refund_with(reservation, self.clock.now(), &self.digest_key, &mut *states);
-//!         Ok(())
+//!         refund_with(reservation, self.clock.now(), &self.digest_key, &mut *states).result
 //!     }
 //! }
 //! ```
@@ -56,6 +55,7 @@ pub use crate::algorithm::{Operation, State};
 use crate::algorithm::{StatePlaces, decide_at};
 use crate::check::Check;
 use crate::clock::Timestamp;
+use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::policy::Policy;
 use crate::reservation::Reservation;
@@ -137,8 +137,16 @@ pub fn decide_with(
     Decided { outcome, changed: places.changed }
 }
 
-/// Refunds the charges of a reservation, as far as they still count: a whole [`Store::refund`](super::Store::refund). Returns the
-/// digests of the states that were changed.
+/// What [`refund_with`] gave back.
+#[derive(Debug)]
+pub struct Refunded {
+    /// [`StoreError::TurnsNotDue`] if a charge [stays](State::keeps): what [`Store::refund`](super::Store::refund) returns.
+    pub result: Result<(), StoreError>,
+    /// Digests of the states that were changed.
+    pub changed: Vec<u128>,
+}
+
+/// Refunds the charges of a reservation, as far as they still count: a whole [`Store::refund`](super::Store::refund).
 ///
 /// Call it under the same lock or in a transaction as [`decide_with`], with a `now` of the same clock.
 pub fn refund_with(
@@ -146,18 +154,20 @@ pub fn refund_with(
     now: Timestamp,
     digest_key: &[u8; 16],
     table: &mut impl StateTable,
-) -> Vec<u128> {
-    let mut changed = Vec::new();
+) -> Refunded {
+    let (mut result, mut changed) = (Ok(()), Vec::new());
     for charge in reservation.charges() {
         let digest = charge.check().digest(digest_key);
         if let Some(mut state) = table.take(digest) {
-            if state.refund_charge(charge, now) {
+            if state.keeps(charge, now) {
+                result = Err(StoreError::TurnsNotDue);
+            } else if state.refund_charge(charge, now) {
                 changed.push(digest);
             }
             table.put(digest, state);
         }
     }
-    changed
+    Refunded { result, changed }
 }
 
 /// Drops the state of each check: a whole [`Store::reset`](super::Store::reset).
@@ -254,8 +264,9 @@ mod tests {
             assert!(changed.iter().eq(table.keys()), "{algorithm}: the state that occurs twice, once");
             assert_eq!(remaining(&mut table), 0, "{algorithm}");
             let reservation = outcome.reservation(&group).unwrap();
-            assert!(refund_with(&reservation, at(3_600), &KEY, &mut table.clone()).is_empty(), "{algorithm}");
-            assert_eq!(refund_with(&reservation, at(0), &KEY, &mut table), changed, "{algorithm}");
+            let late = refund_with(&reservation, at(3_600), &KEY, &mut table.clone());
+            assert!(late.result.is_ok() && late.changed.is_empty(), "{algorithm}");
+            assert_eq!(refund_with(&reservation, at(0), &KEY, &mut table).changed, changed, "{algorithm}");
             assert_eq!(remaining(&mut table), 3, "{algorithm}");
             assert!(decide_with(&group, Operation::Check, at(0), &KEY, &mut table).outcome.is_allowed());
             reset_with(&group, &KEY, &mut table);

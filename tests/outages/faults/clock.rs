@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter};
+use futures_util::future::join_all;
+use ratelimit_core::policy::Calendar;
+use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter};
 use tests::clock::clocked_server;
 use tests::outage::SLACK;
 use tests::redis::server;
@@ -123,4 +125,46 @@ fn a_clock_step_of_the_application_has_no_effect() {
         });
     });
     drop(held);
+}
+
+#[tokio::test]
+async fn a_server_clock_that_is_set_by_days_fails_no_request_and_keeps_the_connection() {
+    const DAY_US: u64 = 86_400_000_000;
+    let Some(mut clocked) = clocked_server() else { return };
+    let limiter = patient(&clocked.server.url());
+    let policy = |key: &'static str| Policy::builder(key).on_error(OnError::Deny).max(3);
+    let (day, plain) = (policy("day").calendar(Calendar::day()).build(), policy("plain").build());
+    let slot = Policy::concurrency("slot", 1);
+    assert!(limiter.check(&day, "first").await.unwrap().is_allowed());
+    for days in [3, -4, 40] {
+        clocked.ahead(days * DAY_US.cast_signed());
+        // Several calls, with requests of both limits, guess the windows of the day before.
+        let callers: Vec<String> = (0..40).map(|caller| format!("{days} {caller}")).collect();
+        let requests = callers.iter().flat_map(|caller| [(&day, caller), (&plain, caller)]);
+        for outcome in join_all(requests.map(|(policy, caller)| limiter.check(policy, caller))).await {
+            assert_eq!(outcome.unwrap().remaining(), 2, "{days} days: charged once");
+        }
+        for caller in &callers {
+            assert!(limiter.check_n(&day, caller, 2).await.unwrap().is_allowed());
+            let denied = limiter.check(&day, caller).await.unwrap();
+            let edge =
+                denied.at().as_micros() + u64::try_from(denied.retry_after().unwrap().as_micros()).unwrap();
+            assert_eq!(edge % DAY_US, 0, "{days} days: by the windows of the server's clock");
+        }
+        // A call that takes a slot as well.
+        clocked.ahead(-days * DAY_US.cast_signed());
+        let caller = format!("{days} slot");
+        let group = [Check::new(&day, &caller), Check::new(&slot, &caller)];
+        let held = limiter.check_all(&group).await.unwrap();
+        assert!(held.is_allowed() && held.outcomes()[0].remaining() == 2, "{held:?}");
+        assert!(!limiter.check_all(&group).await.unwrap().is_allowed(), "{days} days: the slot is held");
+        drop(held);
+        let until = Instant::now() + 10 * SECOND;
+        while !limiter.check_all(&group).await.unwrap().is_allowed() {
+            assert!(Instant::now() < until, "{days} days: the slot is free");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        assert_eq!(limiter.peek(&day, &caller).await.unwrap().remaining(), 1);
+    }
+    assert_eq!(limiter.store_status().connection.unwrap().connections, 1);
 }

@@ -159,7 +159,7 @@ fn the_state_of_one_algorithm_is_none_of_another() {
         state.to_bytes()
     };
     let (windows, debt) = (decided(&two, Operation::Check), decided(&bucket, Operation::Overdraw));
-    assert_eq!((windows[1], debt[1]), (b'c', b'd'));
+    assert_eq!((windows[1], debt[1]), (b'c', b'e'));
     assert!(is_read(&two, &windows) && !is_read(&six, &windows), "two windows are not six");
     let mut early = windows.clone();
     early[2..9].fill(0);

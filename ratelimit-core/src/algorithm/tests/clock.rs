@@ -80,7 +80,7 @@ fn a_state_must_be_stored_once_if_the_clock_went_back_and_not_if_it_stood_still(
         assert_case(unpacked, &policy, now);
         if policy.algorithm() == Algorithm::TokenBucket {
             (unpacked, _) = state.unpack(&policy, now);
-            unpacked.charge_in_debt(&policy, now, 1);
+            unpacked.charge_in_debt(&policy, now, 1, true);
             assert_case(unpacked, &policy, now);
         }
     }

@@ -1,5 +1,5 @@
 //! Refunds of token buckets against a reference that knows every charge: with what is kept, the bucket is never fuller than the plain one
-//! that was charged only that. `REFUND_CASES` sets the number of histories.
+//! that was charged only that; and what time has not paid of a charge is given back. `REFUND_CASES` sets the number of histories.
 
 use super::model::Random;
 use super::*;
@@ -12,6 +12,10 @@ struct Kept {
     now: i128,
     /// Instant and units of each charge.
     charges: Vec<(i128, i128)>,
+    /// The time that each charge takes in the bucket: without what was undone of it, because it was the last one.
+    sizes: Vec<i128>,
+    /// Refunds that rounded, each by less than a microsecond.
+    rounded: i128,
 }
 
 impl Kept {
@@ -20,6 +24,18 @@ impl Kept {
         let kept = self.charges.iter().filter(|(_, units)| *units > 0);
         let tat = kept.fold(0, |tat: i128, (at, units)| tat.max(*at) + units * self.window);
         tat.max(self.now) - self.now
+    }
+
+    fn charge(&mut self, units: u64) {
+        self.charges.push((self.now, i128::from(units)));
+        self.sizes.push(i128::from(units) * self.window);
+    }
+
+    /// The least that a refund gives back of a charge, by the rule that time pays the oldest charges first: as much of the bucket's
+    /// backlog as was not charged behind it.
+    fn least(&self, place: usize, units: u64, backlog: i128, microsecond: i128) -> i128 {
+        let behind: i128 = self.sizes[place + 1..].iter().sum();
+        (i128::from(units) * self.window).min(backlog - behind - (self.rounded + 2) * microsecond)
     }
 }
 
@@ -35,6 +51,13 @@ fn backlog(state: &State, policy: &Policy, now: u64) -> i128 {
     i128::from(tat.micros - now) * i128::from(policy.max()) + i128::from(tat.fraction)
 }
 
+/// What was given back out of order and time has not paid.
+fn given(state: &State, policy: &Policy, now: u64) -> u64 {
+    let mut unpacked = state.clone().unpack(policy, now).0;
+    unpacked.step_mut().advance(policy, now);
+    unpacked.step().given_us()
+}
+
 /// What one history did: refunds that gave something back, states that were long, dropped states.
 fn play(random: &mut Random) -> Result<[u64; 3], String> {
     let units = [(1, 1_000), (3, 1_000), (7, 1_000), (1_000, 1_000), (999, 1_000), (3_000, 1_000)];
@@ -42,8 +65,13 @@ fn play(random: &mut Random) -> Result<[u64; 3], String> {
     let policy = bucket(max, window, 1 + random.below(6));
     let unit = window / max + 1;
     let (mut now, mut state, mut seen) = (START, State::new(&policy), [0; 3]);
-    let mut kept =
-        Kept { window: i128::from(window), now: i128::from(START) * i128::from(max), charges: vec![] };
+    let mut kept = Kept {
+        window: i128::from(window),
+        now: i128::from(START) * i128::from(max),
+        charges: vec![],
+        sizes: vec![],
+        rounded: 0,
+    };
     let mut open: Vec<(usize, u64, u64, u64)> = Vec::new();
     let mut told = Vec::new();
     // After a state was dropped, a clock that goes back would make old charges young again.
@@ -71,21 +99,34 @@ fn play(random: &mut Random) -> Result<[u64; 3], String> {
                 if outcome.is_allowed() {
                     told.push(format!("{cost} pass"));
                     open.push((kept.charges.len(), now, outcome.counts_until().as_micros(), cost));
-                    kept.charges.push((kept.now, i128::from(cost)));
+                    kept.charge(cost);
                 }
             }
             13 if random.below(3) == 0 => {
                 let cost = 1 + random.below(2 * policy.capacity());
                 let _ = state.decide(&policy, cost, at(now), Operation::Overdraw);
                 told.push(format!("{cost} beyond"));
-                kept.charges.push((kept.now, i128::from(cost)));
+                kept.charge(cost);
             }
             _ if !open.is_empty() => {
                 let (place, taken_at, until, cost) = open.remove(random.index(open.len()));
                 let units = if random.below(3) == 0 { 1 + random.below(cost) } else { cost };
-                let before = backlog(&state, &policy, now);
+                let (before, given) = (backlog(&state, &policy, now), given(&state, &policy, now));
+                let least = kept.least(place, units, before, i128::from(max));
                 state.refund(&policy, at(now), at(taken_at), at(until), units);
-                seen[0] += u64::from(backlog(&state, &policy, now) < before);
+                let back = before - backlog(&state, &policy, now);
+                seen[0] += u64::from(back > 0);
+                let is_too_old = now.saturating_sub(taken_at) * max >= window * policy.capacity();
+                if !goes_back && !is_too_old && back < least {
+                    return Err(format!(
+                        "{policy:?}: {back} and not {least} of {units} of {place} at {now}: {told:?}"
+                    ));
+                }
+                if self::given(&state, &policy, now) == given {
+                    kept.sizes[place] -= back;
+                } else {
+                    kept.rounded += 1;
+                }
                 kept.charges[place].1 -= i128::from(units);
                 told.push(format!("{units} of {cost} of {place} back"));
             }

@@ -44,9 +44,8 @@ proptest! {
     fn what_starts_passes_the_plain_bucket_whatever_goes_back(((max, window, burst), events) in events()) {
         let policy = bucket(max, window, burst);
         let (mut now, mut state) = (START, State::new(&policy));
-        // Each charge with the instant of its start. The first ones stay: a charge ends earlier once one before it went back, and does
-        // not tell that.
-        let (mut charges, mut stay): (Vec<(u64, Charge<'_>)>, usize) = (Vec::new(), 0);
+        // Each charge with the instant of its start.
+        let mut charges: Vec<(u64, Charge<'_>)> = Vec::new();
         for event in events {
             let (operation, cost) = match event {
                 Event::Advance(by) => {
@@ -58,12 +57,10 @@ proptest! {
                 Event::Refund(index) => {
                     // A turn that is due has started.
                     let may_go_back = |(start, charge): &(u64, Charge<'_>)| *start > now || at(*start) == charge.at();
-                    let open: Vec<usize> = (stay..charges.len()).filter(|&place| may_go_back(&charges[place])).collect();
+                    let open: Vec<usize> = (0..charges.len()).filter(|&place| may_go_back(&charges[place])).collect();
                     if !open.is_empty() {
                         let (_, charge) = charges.remove(*index.get(&open));
-                        if state.refund_charge(&charge, at(now)) {
-                            stay = charges.len();
-                        }
+                        state.refund_charge(&charge, at(now));
                     }
                     continue;
                 }

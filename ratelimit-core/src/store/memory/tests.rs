@@ -168,7 +168,7 @@ fn reset_and_refund_of_callers_without_room_change_no_other_count() {
     assert!(passes(&store, &policy, "first"));
     let group = [Check::new(&policy, "second")];
     let reservation = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
-    store.refund_all(&reservation);
+    store.refund_all(&reservation).unwrap();
     store.reset_group(&group);
     assert_eq!(check_n(&store, &policy, "third", 0).remaining(), 2, "the shared count stays");
     assert_eq!(check_n(&store, &policy, "first", 0).remaining(), 2);
@@ -186,9 +186,9 @@ fn units_of_the_overflow_count_are_not_refunded_to_a_count_of_its_own() {
     clock.advance(MINUTE / 2 + Duration::from_micros(1));
     let own = store.decide_group(&group, Operation::Check);
     assert_eq!(own.outcomes()[0].remaining(), 2);
-    store.refund_all(&overflowed);
+    store.refund_all(&overflowed).unwrap();
     assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 2);
-    store.refund_all(&own.reservation(&group).unwrap());
+    store.refund_all(&own.reservation(&group).unwrap()).unwrap();
     assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 3);
 }
 
@@ -244,7 +244,7 @@ fn no_refund_and_no_charge_under_an_earlier_anchor_ends_a_count_before_its_last_
         clock.advance(DAY);
         assert_eq!(check_n(&store, &late, "a", 1).remaining(), 1);
         if is_refund {
-            store.refund_all(&charged);
+            store.refund_all(&charged).unwrap();
         } else {
             assert!(passes(&store, &early, "a"));
         }

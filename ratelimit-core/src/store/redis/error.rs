@@ -65,6 +65,8 @@ pub(super) enum CallError {
     Rejected(Arc<RedisError>),
     /// The reply does not have this expected shape.
     Protocol(&'static str),
+    /// A charge was not refunded, because turns behind it are not due.
+    TurnsNotDue,
 }
 
 impl Deadline {
@@ -82,6 +84,7 @@ impl From<CallError> for StoreError {
             CallError::Timeout(after) => Self::timeout(after),
             CallError::Rejected(error) => Self::rejected(error),
             CallError::Protocol(expected) => Self::protocol(expected),
+            CallError::TurnsNotDue => Self::TurnsNotDue,
         }
     }
 }

@@ -233,8 +233,7 @@ impl GroupClient {
         Ok(GroupOutcome::join(size, allowed, indices.zip(&outcomes)))
     }
 
-    /// Refunds the charges of the first callers of a denied group, one outcome for each. Other requests may have taken turns behind a
-    /// charge, in any process, so such a charge stays.
+    /// Refunds the charges of the first callers of a denied group, one outcome for each. A charge behind which turns are not due stays.
     async fn refund_charged(
         &self,
         callers: &[CallerChecks<'_>],
@@ -243,14 +242,11 @@ impl GroupClient {
     ) {
         let sent = callers.iter().zip(outcomes).filter_map(|(caller, outcome)| {
             let reservation = outcome.reservation(&caller.checks)?;
-            let refunded = reservation.charges().map(|charge| {
-                let has_turns = charge.check().has_turns();
-                charge.clone().turn_if(has_turns)
-            });
-            Some(self.send_refunds(refunded, deadline))
+            Some(self.send_refunds(reservation.charges().cloned(), deadline))
         });
         let sent: SmallVec<[PendingReply; 2]> = sent.flatten().collect();
         if let Err(error) = wait_for_all(sent).await
+            && !matches!(error, StoreError::TurnsNotDue)
             && self.refund_log.may_log()
         {
             // The units then count until their window is over: fewer requests pass than may, never more.

@@ -158,6 +158,20 @@ pub(super) struct Batch {
     server_clock: Option<Arc<ServerClock>>,
 }
 
+impl Batch {
+    /// Puts the calendar windows of an instant in place of those that were guessed.
+    pub(super) fn set_windows(&self, arguments: &mut [Vec<u8>], at: u64) {
+        if let Some(head) = arguments.first_mut() {
+            let policies: Vec<u8> = head.split_off(HEADER_LEN);
+            self.policies.iter().for_each(|policy| policy.push(head, at));
+            head.extend_from_slice(policies.get(POLICY_LEN * self.policies.len()..).unwrap_or_default());
+        }
+        if let Some(edges) = arguments.get_mut(EDGES) {
+            *edges = edges_of(&self.policies, at);
+        }
+    }
+}
+
 /// A request; each of its limits is the index of the key, and the cost.
 struct RequestEntry {
     operation: Operation,
@@ -223,6 +237,11 @@ fn header(operation: Operation, limits: usize) -> f64 {
         Operation::Wait { .. } => 2.0 * size + 1024.0,
     }
 }
+
+/// Length in bytes of what the first argument begins with: the instant, and the number of policies.
+const HEADER_LEN: usize = 16;
+/// Length in bytes of a policy behind them.
+const POLICY_LEN: usize = 32;
 
 /// Index of the argument with the edges of calendar windows.
 const EDGES: usize = 4;
@@ -314,7 +333,7 @@ impl Encoder {
             RequestEntry { operation, limits: limits.collect() }
         });
         let requests = encoded.collect();
-        let mut head = Vec::with_capacity(16 + 32 * policies.len() + 16 * entries.len());
+        let mut head = Vec::with_capacity(HEADER_LEN + POLICY_LEN * policies.len() + 16 * entries.len());
         let now = (self.now)();
         push_now(&mut head, now);
         push(&mut head, policies.len() as u64);
@@ -392,21 +411,20 @@ impl RefundArgs {
 
     pub(super) fn push(&mut self, charge: &Charge<'_>) {
         let (policy, units) = (PolicyArg::new(charge.check().policy()), charge.check().cost());
-        let units = exact(units.min(MAX_UNITS + 1));
-        let units = if charge.is_turn() { -units } else { units };
-        self.push_numbers(&policy, units, charge.at().as_micros(), charge.until().as_micros());
+        self.push_units(
+            &policy,
+            units.min(MAX_UNITS + 1),
+            charge.at().as_micros(),
+            charge.until().as_micros(),
+        );
     }
 
     /// Units that were charged at `at` and count until `until`, in microseconds.
     pub(super) fn push_units(&mut self, policy: &PolicyArg, units: u64, at: u64, until: u64) {
-        self.push_numbers(policy, exact(units), at, until);
-    }
-
-    fn push_numbers(&mut self, policy: &PolicyArg, units: f64, at: u64, until: u64) {
         // The windows of the instant of the charge.
         policy.push(&mut self.0, at);
-        for number in [units, exact(at), exact(until)] {
-            self.0.extend_from_slice(&number.to_le_bytes());
+        for number in [units, at, until] {
+            push(&mut self.0, number);
         }
     }
 

@@ -376,11 +376,32 @@ fn a_call_with_calendar_windows_has_the_edges_around_them() {
     ];
     assert_eq!(doubles(&call.arguments[0])[..14], head.concat());
 
-    // The server's clock is outside of all edges.
+    // The server's clock is outside of all edges: the call is that of its instant then.
     let clock = batch.server_clock.clone().unwrap();
-    assert!(batch.decode(reply(&[], double(at), "")).is_none());
+    let (far, next_year) = (reply(&[], double(at), ""), at + 365 * DAY);
+    assert_eq!(batch.instant_alone(&far), Some(at));
+    assert!(batch.decode(far).is_none(), "nothing was decided");
     let apart = clock.guess(None) - at;
     assert!(apart < 60_000_000, "the next guess is the server's time: {apart}");
+    let mut call = call;
+    batch.set_windows(&mut call.arguments, next_year);
+    let (at_that_time, _) = encoder(next_year).encode(vec![request(&group, Operation::Check)]);
+    assert_eq!(call.arguments[0][8..], at_that_time.arguments[0][8..]);
+    assert_eq!(call.arguments[1..], at_that_time.arguments[1..]);
+    for other in
+        [reply(&[b"."], double(at), ""), reply(&[], 0.5, ""), Value::Int(7), Value::BulkString(vec![0; 7])]
+    {
+        assert_eq!(batch.instant_alone(&other), None, "{other:?}");
+    }
+    let (_, without) = encoder(at).encode(vec![request(&[(&plain, "a", 1)], Operation::Check)]);
+    assert_eq!(without.instant_alone(&reply(&[], double(at), "")), None, "no window was guessed");
+
+    // The first guess is about the second that the probe of the connection tells.
+    let real = Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None));
+    real.note_server_seconds((at / 1_000_000).cast_signed());
+    let (call, _) = real.encode(vec![request(&[(&daily, "a", 1)], Operation::Check)]);
+    assert_eq!(doubles(&call.arguments[4])[..2], [day, day + DAY].map(double));
+
     let (plain, _) = encoder(at).encode(vec![request(&[(&plain, "a", 1)], Operation::Check)]);
     assert_eq!(plain.arguments.len(), 2);
 }

@@ -26,6 +26,8 @@ pub(super) struct Call {
     /// Those that wait for the reply. A command has none if nothing waits for its end.
     requests: SmallVec<[RequestInFlight; 1]>,
     expected: Expected,
+    /// Whether its calendar windows were corrected, as the server's clock asked for.
+    is_corrected: bool,
 }
 
 /// What is done with the reply.
@@ -33,7 +35,16 @@ enum Expected {
     /// It has the replies to requests.
     Replies(Box<(Batch, CallRiders)>),
     /// It ends a command, with its guard.
-    End(Box<dyn Send>),
+    End { guard: Box<dyn Send>, is_refund: bool },
+}
+
+/// What a reply says.
+pub(super) enum Decoded {
+    Replies(Replies),
+    /// A command has ended.
+    Ended,
+    /// A refund has ended, and a charge stays.
+    TurnsNotDue,
 }
 
 /// A request whose call is in flight; without a channel once its deadline has passed, and for a message that only tells.
@@ -69,7 +80,14 @@ impl Call {
         shared.link.calls.record_batch(judged);
         let (call, batch) = shared.encoder.encode(to_encode);
         let expected = Expected::Replies(Box::new((batch, riders)));
-        Some(Self { command: Command::Run(call), range, progress: Arc::default(), requests, expected })
+        Some(Self {
+            command: Command::Run(call),
+            range,
+            progress: Arc::default(),
+            requests,
+            expected,
+            is_corrected: false,
+        })
     }
 
     /// A command for keys of this hash slot, and what waits for its end.
@@ -79,12 +97,14 @@ impl Call {
         waiter: Option<(Deadline, ReplySender)>,
     ) -> Self {
         let requests = waiter.map(|(deadline, reply)| RequestInFlight { deadline, reply: Some(reply) });
+        let is_refund = matches!(command, Command::Run(_));
         Self {
             command,
             range: range_of_slot(hash_slot),
             progress: Arc::default(),
             requests: requests.into_iter().collect(),
-            expected: Expected::End(guard),
+            expected: Expected::End { guard, is_refund },
+            is_corrected: false,
         }
     }
 
@@ -97,7 +117,7 @@ impl Call {
     pub(super) fn is_wanted(&self) -> bool {
         let needs_no_request = match &self.expected {
             Expected::Replies(expected) => expected.1.need_no_request(),
-            Expected::End(_) => true,
+            Expected::End { .. } => true,
         };
         let waits =
             |request: &RequestInFlight| request.reply.as_ref().is_some_and(|reply| !reply.is_closed());
@@ -123,31 +143,50 @@ impl Call {
         }
     }
 
-    /// What a reply says about the requests: nothing if it ends a command. An error if it is not that of the call.
-    pub(super) fn decode(&self, reply: Value) -> Result<Option<Replies>, CallError> {
+    /// Corrects the calendar windows of its command, if the reply says only that the server's clock is in others: nothing was decided. At
+    /// most once, since a reply that asks for it again is not that of the call. Returns whether the command is to be sent again.
+    pub(super) fn correct_windows(&mut self, command: &mut Command, reply: &Value) -> bool {
+        let (false, Expected::Replies(expected), Command::Run(call) | Command::RunText(call)) =
+            (self.is_corrected, &self.expected, command)
+        else {
+            return false;
+        };
+        let Some(at) = expected.0.instant_alone(reply) else { return false };
+        expected.0.set_windows(&mut call.arguments, at);
+        self.is_corrected = true;
+        true
+    }
+
+    /// What a reply says. An error if it is not that of the call.
+    pub(super) fn decode(&self, reply: Value) -> Result<Decoded, CallError> {
         match (&self.expected, reply) {
             (Expected::Replies(expected), reply) => {
-                expected.0.decode(reply).map(Some).ok_or(CallError::Protocol(protocol::EXPECTED))
+                expected.0.decode(reply).map(Decoded::Replies).ok_or(CallError::Protocol(protocol::EXPECTED))
             }
-            (Expected::End(_), Value::Int(_)) => Ok(None),
-            (Expected::End(_), _) => Err(CallError::Protocol("a number as the reply to a command")),
+            (Expected::End { is_refund: true, .. }, Value::Int(0)) => Ok(Decoded::TurnsNotDue),
+            (Expected::End { .. }, Value::Int(_)) => Ok(Decoded::Ended),
+            (Expected::End { .. }, _) => Err(CallError::Protocol("a number as the reply to a command")),
         }
     }
 
     /// Lets riders and guards take the end of the call, and then sends each request its reply.
-    pub(super) fn finish(self, result: Result<Option<Replies>, CallError>) {
+    pub(super) fn finish(self, result: Result<Decoded, CallError>) {
         let Self { requests, expected, .. } = self;
         let result = match expected {
-            Expected::Replies(expected) => result.map(|replies| {
+            Expected::Replies(expected) => result.map(|decoded| {
                 // Decoded by this call.
-                let mut replies = replies.unwrap_or_default();
+                let mut replies =
+                    if let Decoded::Replies(replies) = decoded { replies } else { Replies::default() };
                 expected.1.finish(&mut replies, requests.len());
                 replies.replies.into_iter().map(Some).collect()
             }),
             // Its guard is dropped first, so that what waits for the command sees the change.
-            Expected::End(guard) => {
+            Expected::End { guard, .. } => {
                 drop(guard);
-                result.map(|_| smallvec![None])
+                match result {
+                    Ok(Decoded::TurnsNotDue) => Err(CallError::TurnsNotDue),
+                    result => result.map(|_| smallvec![None]),
+                }
             }
         };
         match result {

@@ -21,17 +21,16 @@ use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use super::call::{Call, Shared};
+use super::call::{Call, Decoded, Shared};
 use super::distance::RoundTripEstimate;
 use super::in_flight::{BatchInFlight, EndedCall, InFlight};
 use super::pacing::{Pace, Waiting};
 use super::request::{QueuedRequest, ReplySender, by_call, by_caller, drop_unwanted, send_reply};
 
 use crate::store::Deadline;
-use crate::store::redis::command::GuardedCommand;
+use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::error::{CallError, is_lost};
 use crate::store::redis::link::is_redirect;
-use crate::store::redis::protocol::Replies;
 use crate::store::redis::reply_sink::{CallId, ReplySink};
 use crate::store::redis::topology::{Connection, NodeId};
 
@@ -73,6 +72,8 @@ enum WhyAgain {
     /// Before it was written.
     ConnectionLost,
     UnknownScript,
+    /// The server's clock is in other calendar windows than those of the call, which has the right ones by now.
+    OtherWindows,
     /// Another node of the cluster has its keys.
     Moved,
 }
@@ -277,16 +278,35 @@ impl Queue {
     /// Leaves a call that is in flight to a task, which sends its command.
     fn spawn_alone(self: &Arc<Self>, id: CallId, call: &mut Call, start: Instant) {
         let (queue, progress, range) = (Arc::clone(self), Arc::clone(&call.progress), call.range);
-        let command = call.take_command();
+        let mut command = call.take_command();
         let end = start + self.shared.link.deadline();
         self.shared.runtime.spawn(async move {
-            let call = queue.shared.link.call(&command, range, &progress);
-            let Ok(result) = timeout_at(end, call).await else { return };
+            let result = loop {
+                let call = queue.shared.link.call(&command, range, &progress);
+                let Ok(result) = timeout_at(end, call).await else { return };
+                let reply = result.as_ref().ok();
+                if !reply.is_some_and(|reply| queue.corrects_windows(id, Some(&mut command), reply)) {
+                    break result;
+                }
+            };
             let ended = queue.state.lock().in_flight.end(id, result.is_ok());
             let Some(EndedCall { call, .. }) = &ended else { return };
             let result = result.and_then(|reply| call.decode(reply));
             queue.finish(ended, result);
         });
+    }
+
+    /// Whether the reply to a call, whose `command` was taken out or not, corrects its calendar windows and nothing else.
+    fn corrects_windows(&self, id: CallId, command: Option<&mut Command>, reply: &Value) -> bool {
+        let mut state = self.state.lock();
+        let Some((call, _)) = state.in_flight.get_mut(id) else { return false };
+        if let Some(command) = command {
+            return call.is_wanted() && call.correct_windows(command, reply);
+        }
+        let mut command = call.take_command();
+        let is_corrected = call.correct_windows(&mut command, reply);
+        call.command = command;
+        is_corrected
     }
 
     /// Sends a call again that certainly did not run.
@@ -304,8 +324,11 @@ impl Queue {
         if let Some((call, start)) = state.in_flight.get_mut(id)
             && call.is_wanted()
         {
-            if why == WhyAgain::UnknownScript && call.command.is_by_digest() {
+            let is_unknown = why == WhyAgain::UnknownScript && call.command.is_by_digest();
+            if is_unknown {
                 call.command = call.take_command().with_text();
+            }
+            if is_unknown || why == WhyAgain::OtherWindows {
                 let command = call.command.to_cmd();
                 drop(state);
                 // Over the same connection, so that the next requests do not overtake it.
@@ -339,7 +362,7 @@ impl Queue {
     }
 
     /// Gives the requests of a call that has ended their reply, and sends what waited for it.
-    fn finish(self: &Arc<Self>, ended: Option<EndedCall>, result: Result<Option<Replies>, CallError>) {
+    fn finish(self: &Arc<Self>, ended: Option<EndedCall>, result: Result<Decoded, CallError>) {
         let Some(EndedCall { call, ends_batch, .. }) = ended else { return };
         if let Some((start, connection)) = ends_batch.filter(|_| result.is_ok()) {
             let now = Instant::now();
@@ -441,6 +464,14 @@ impl ReplySink for Queue {
                 self.send_again(id, WhyAgain::Moved);
                 return true;
             }
+        }
+        // Nothing that was decided is so short.
+        if matches!(&reply, Ok(Value::BulkString(bytes)) if bytes.len() == size_of::<f64>())
+            && let Ok(instant) = &reply
+            && self.corrects_windows(id, None, instant)
+        {
+            self.send_again(id, WhyAgain::OtherWindows);
+            return true;
         }
         let ended = self.state.lock().in_flight.end(id, reply.is_ok());
         let Some(EndedCall { call, counts, connection, .. }) = &ended else { return true };

@@ -278,3 +278,33 @@ fn a_queue_whose_thread_has_ended_keeps_nothing() {
 fn assert_closed(mut reply: Receiver<Replied>) {
     assert!(matches!(reply.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
 }
+
+#[cfg(feature = "calendar")]
+#[tokio::test]
+async fn a_call_is_corrected_once_by_a_reply_that_says_only_the_servers_instant() {
+    use crate::check::Check;
+    use crate::policy::{Calendar, Policy};
+    use crate::store::redis::protocol::LimitArg;
+
+    let queue = connecting(&Handle::current(), true);
+    let policy = Policy::builder("day").calendar(Calendar::day()).build();
+    let (year_2100, calls) = (4_102_444_800_000_000.0f64, [false, true]);
+    for is_sent_alone in calls {
+        let (mut request, mut reply) = check();
+        let check = Check::new(&policy, "alice");
+        request.request.limits[0] = LimitArg::new(queue.shared.encoder.key_format.key(&check), &check);
+        let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &queue.shared).unwrap();
+        let batch = queue.add(BatchInFlight::new([call], 1, Instant::now(), None)).unwrap();
+        let id = CallId { batch, index: 0 };
+        let take = || queue.state.lock().in_flight.get_mut(id).unwrap().0.take_command();
+        let instant = Value::BulkString(year_2100.to_le_bytes().to_vec());
+        let mut command = is_sent_alone.then(take);
+        assert!(queue.corrects_windows(id, command.as_mut(), &instant));
+        assert!(!queue.corrects_windows(id, command.as_mut(), &instant), "at most once");
+        let Command::Run(call) = command.unwrap_or_else(take) else { panic!("a script") };
+        let from = f64::from_le_bytes(call.arguments[4][..8].try_into().unwrap());
+        assert_eq!(from, year_2100, "its windows are those of the server's clock");
+        assert!(!Arc::clone(&queue).reply(id, Ok(instant)), "a second one is not the reply to this call");
+        assert!(matches!(reply.try_recv(), Ok(Err(CallError::Protocol(_)))));
+    }
+}
