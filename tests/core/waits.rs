@@ -117,6 +117,12 @@ tests::on_both_stores! {
         assert!(store.wait(&policy, "a", 100, HOUR).due_after().is_zero());
         assert_eq!(store.wait(&policy, "a", 1, HOUR).due_after(), SECOND);
         settles("b", 90);
+        let group = [Check::new(&policy, "c").with_cost(60)];
+        let reservation = store.check_all(&group).reservation(&group).unwrap();
+        assert_eq!(store.wait(&policy, "c", 41, HOUR).due_after(), SECOND);
+        store.advance(SECOND);
+        store.run(store.limiter.settle(reservation, 10)).unwrap();
+        assert_eq!(store.peek(&policy, "c").reset_after(), 50 * SECOND, "the turn is due");
         store.advance(1_000 * SECOND);
         settles("a", 90);
     }

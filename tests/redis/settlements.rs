@@ -55,7 +55,7 @@ async fn a_bucket_in_debt_is_stored_with_its_settlement_for_as_long_as_it_matter
     let value: Vec<u8> = raw.get(&key).await.unwrap();
     let (now, tat) = (clock.now().as_micros(), clock.now().as_micros() + 400 * 3_600_000_000 / 3 * 5);
     let expected =
-        [&b"d"[..], &tat.to_le_bytes()[..7], &0u64.to_le_bytes()[..5], &now.to_le_bytes()[..7]].concat();
+        [&b"e"[..], &tat.to_le_bytes()[..7], &0u64.to_le_bytes()[..5], &now.to_le_bytes()[..7]].concat();
     assert_eq!(value, expected);
     let left: i64 = raw.pttl(&key).await.unwrap();
     let needed = 400 * 3_600_000 / 3 * 5;

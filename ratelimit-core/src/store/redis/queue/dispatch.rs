@@ -466,8 +466,8 @@ impl ReplySink for Queue {
             }
         }
         // Nothing that was decided is so short.
-        if matches!(&reply, Ok(Value::BulkString(bytes)) if bytes.len() == size_of::<f64>())
-            && let Ok(instant) = &reply
+        if let Ok(instant @ Value::BulkString(bytes)) = &reply
+            && bytes.len() == size_of::<f64>()
             && self.corrects_windows(id, None, instant)
         {
             self.send_again(id, WhyAgain::OtherWindows);
