@@ -385,8 +385,9 @@ fn agrees_with_the_rule(on: &str, store: &Timed, zones: [&str; 3], days: [u8; 3]
             };
             store.set_with_expiry(now);
             let span = window(*day, zone, now);
-            if now < last {
-                // A count that begins a second time at one edge would take the charges of the first one for its own.
+            if now < last || model.count == 0 {
+                // A count that begins a second time at one edge takes the charges of the first one for its own. It does if the clock
+                // goes back, and if a count that is empty begins again at an earlier edge.
                 charges.clear();
             }
             if refund && !charges.is_empty() {
