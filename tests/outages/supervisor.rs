@@ -102,19 +102,27 @@ fn connection_attempts_keep_the_configured_pauses() {
 
 /// A server that runs the probe of a connection, and replies to every other command with an error.
 fn without_scripts() -> (String, Arc<AtomicUsize>) {
+    fn number(reader: &mut BufReader<TcpStream>, mark: &str) -> io::Result<usize> {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let number = line.trim_end().strip_prefix(mark).and_then(|number| number.parse().ok());
+        number.ok_or_else(|| io::Error::other(line))
+    }
     fn serve(mut stream: TcpStream) -> io::Result<()> {
-        let mut commands = BufReader::new(stream.try_clone()?).lines();
-        while let Some(Ok(line)) = commands.next() {
-            let count: usize = line.trim_start_matches('*').parse().map_err(io::Error::other)?;
-            // Each word is behind a line with its length.
-            let words: io::Result<Vec<String>> = (0..2 * count).filter_map(|_| commands.next()).collect();
+        let mut reader = BufReader::new(stream.try_clone()?);
+        loop {
+            let mut words = Vec::new();
+            for _ in 0..number(&mut reader, "*")? {
+                let mut word = vec![0; number(&mut reader, "$")? + 2];
+                reader.read_exact(&mut word)?;
+                words.push(word);
+            }
             // A check has arguments as well.
-            let is_probe = words?.get(1).is_some_and(|word| word == "EVALSHA") && count == 4;
+            let is_probe = words[0].starts_with(b"EVALSHA") && words.len() == 4;
             let reply: &[u8] =
                 if is_probe { b":1790000000\r\n" } else { b"-ERR user_script:1: of no use\r\n" };
             stream.write_all(reply)?;
         }
-        Ok(())
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}/", listener.local_addr().unwrap());

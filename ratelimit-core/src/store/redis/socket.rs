@@ -216,6 +216,10 @@ impl Shared {
                     reply(sink, *call, value) && is_value
                 }
                 None if frame.starts_with(b"-") => return Err(last_words(frame)),
+                // Where a command was sent before the refusal came.
+                Some(Awaited::Client) if REFUSALS.iter().any(|words| frame.starts_with(words)) => {
+                    return Err(last_words(frame));
+                }
                 // Messages that are no replies are the client crate's.
                 Some(Awaited::Client) | None => {
                     self.client.add(frame);
@@ -243,6 +247,9 @@ impl Shared {
         }
     }
 }
+
+/// How a server begins the error with which it refuses a connection.
+const REFUSALS: [&[u8]; 2] = [b"-ERR max number of clients reached", b"-DENIED "];
 
 /// The first byte of the reply of a server with TLS to a command without.
 const TLS_ALERT: u8 = 21;
