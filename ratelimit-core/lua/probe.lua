@@ -1,4 +1,4 @@
--- probe.lua: try every command that the other scripts call, before a new connection is used.
+-- probe.lua: try every command and library that the other scripts use, before a new connection is used.
 -- KEYS    1: a key with no other use
 -- Reply   the server's time in seconds; or its error about the first command that it refuses, with the name of that command
 local failure
@@ -14,6 +14,7 @@ local function try(name, ...)
 end
 
 local time = try('TIME')
+struct.unpack('<I7', struct.pack('<I7', 1)) -- a server without the library replies with an error that names it
 try('SET', KEYS[1], 'probe', 'PX', 1000)
 try('SETRANGE', KEYS[1], 0, 'P')
 try('GET', KEYS[1])

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
-use std::net::TcpListener;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -97,6 +98,73 @@ fn connection_attempts_keep_the_configured_pauses() {
     assert!(within(20 * SECOND, || count.load(Ordering::SeqCst) >= 4), "four attempts at least");
     // One at once, then one after each pause.
     assert!(began.elapsed() >= 3 * pause, "{:?}", began.elapsed());
+}
+
+/// A server that runs the probe of a connection, and replies to every other command with an error.
+fn without_scripts() -> (String, Arc<AtomicUsize>) {
+    fn number(reader: &mut BufReader<TcpStream>, mark: &str) -> io::Result<usize> {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let number = line.trim_end().strip_prefix(mark).and_then(|number| number.parse().ok());
+        number.ok_or_else(|| io::Error::other(line))
+    }
+    fn serve(mut stream: TcpStream) -> io::Result<()> {
+        let mut reader = BufReader::new(stream.try_clone()?);
+        loop {
+            let mut words = Vec::new();
+            for _ in 0..number(&mut reader, "*")? {
+                let mut word = vec![0; number(&mut reader, "$")? + 2];
+                reader.read_exact(&mut word)?;
+                words.push(word);
+            }
+            // A check has arguments as well.
+            let is_probe = words[0].starts_with(b"EVALSHA") && words.len() == 4;
+            let reply: &[u8] =
+                if is_probe { b":1790000000\r\n" } else { b"-ERR user_script:1: of no use\r\n" };
+            stream.write_all(reply)?;
+        }
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}/", listener.local_addr().unwrap());
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            counter.fetch_add(1, Ordering::SeqCst);
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    (url, count)
+}
+
+#[test]
+fn a_server_that_fails_every_script_is_connected_to_anew_after_each_pause() {
+    let (url, count) = without_scripts();
+    let pause = Duration::from_millis(200);
+    let builder = RedisStore::builder(&url).backoff(pause..=pause).deadline(SECOND);
+    let limiter = RateLimiter::new(builder.build().unwrap());
+    let (began, mut rejected) = (Instant::now(), 0);
+    let connected_anew = within(60 * SECOND, || {
+        match block_on(limiter.check(&PROBE, "a")).unwrap_err() {
+            StoreError::Rejected { .. } => rejected += 1,
+            error => assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}"),
+        }
+        count.load(Ordering::SeqCst) >= 4
+    });
+    assert!(connected_anew, "{rejected} errors, {} connections", count.load(Ordering::SeqCst));
+    assert!(began.elapsed() >= 3 * pause, "four connections within {:?}", began.elapsed());
+    assert!(rejected >= 15, "{rejected} errors: five for each connection");
+}
+
+/// Proxies, and servers that log what a user may not do, take no other.
+#[test]
+fn the_first_command_of_a_connection_is_the_probe() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}/", listener.local_addr().unwrap());
+    let _limiter = RateLimiter::redis(&url).unwrap();
+    let mut sent = [0; 16];
+    listener.accept().unwrap().0.read_exact(&mut sent).unwrap();
+    assert_eq!(sent.as_slice(), b"*4\r\n$7\r\nEVALSHA\r", "{}", sent.escape_ascii());
 }
 
 #[test]
@@ -221,6 +289,8 @@ fn a_misconfigured_server_is_reported_with_its_remedy() {
         let cases = [
             (at("app:wr0ng@", ""), "the user or the password", "AuthenticationFailed"),
             (at("", "99"), "no database of the number", "out of range"),
+            (node("redis-cluster", 0).replace("//", "//app:wr0ng@"), "the user or the password", "Password"),
+            (format!("redis-sentinel://127.0.0.1:{}/main", server.port()), "not a sentinel", "sentinel"),
             (at("weak:s3cret@", ""), "may not run", "HDEL"),
             (format!("redis-cluster://127.0.0.1:{}", server.port()), "redis://", "cluster support disabled"),
         ];
@@ -323,5 +393,14 @@ fn problems_of_a_server_are_logged_on_connecting_with_their_remedy() {
         cluster.nodes[1].must("CONFIG SET maxmemory 100mb");
         cluster.nodes[1].must("CONFIG SET maxmemory-policy allkeys-lru");
         expect_one(warnings(&cluster.url(), &log), &["allkeys-lru", "noeviction"]);
+        cluster.nodes[1].must("CONFIG SET maxmemory-policy noeviction");
+
+        // The key of the proof is on one of the three nodes, to which a connection as to a server of its own serves.
+        let seen = log.at(Level::WARN).len();
+        let limiter_at = |node: &tests::redis::Server| RateLimiter::redis(&node.url()).unwrap();
+        let limiters: Vec<RateLimiter> = cluster.nodes.iter().map(limiter_at).collect();
+        assert!(within(20 * SECOND, || log.at(Level::WARN).len() > seen), "no warning");
+        expect_one(log.at(Level::WARN).split_off(seen), &["a node of a cluster", "`redis-cluster://`"]);
+        drop(limiters);
     });
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Fixture;
-use ratelimit_core::{Algorithm, Check, OnError, Outcome, Policy, RateLimiter, RedisStore};
+use ratelimit_core::{Algorithm, Check, OnError, Outcome, Policy, RateLimiter, RedisStore, StoreError};
 use tests::cluster::{Cluster, cluster, cluster_behind_proxies};
 use tests::noise::Noise;
 use tests::outage::{LONGEST, SLACK};
 use tests::proxy::Mode;
-use tests::redis::{Server, Topology};
+use tests::redis::{Console, Server, Topology};
 use tests::sentinel::sentinels;
 
 /// Until servers have agreed on another master. A sentinel that was held up for 2 s, by a slow disk for instance, waits for
@@ -92,7 +92,9 @@ async fn the_documented_user_is_enough_for_a_cluster() {
     for node in &cluster.nodes {
         node.make_documented_user(Some(Topology::Cluster));
         // What follows a slot that moves.
-        assert_eq!(node.query("ACL DRYRUN limiter ASKING"), "+OK");
+        let mut console = node.console();
+        console.must("AUTH limiter s3cret");
+        console.must("ASKING");
     }
     let url = cluster.url().replace("redis-cluster://", "redis-cluster://limiter:s3cret@");
     let store = RedisStore::builder(&url).deadline(Duration::from_secs(10)).build().unwrap();
@@ -112,6 +114,43 @@ async fn the_documented_user_is_enough_behind_sentinel() {
     set_up.master.must("ACL SETUSER limiter -role");
     let store = RedisStore::builder(&url).deadline(Duration::from_secs(1)).build().unwrap();
     assert!(RateLimiter::new(store).check(&MINUTE, "a").await.is_err());
+}
+
+#[tokio::test]
+async fn sentinels_that_ask_for_a_password_get_that_of_the_url() {
+    let Some(set_up) = sentinels().await else { return };
+    set_up.master.make_documented_user(Some(Topology::Sentinel));
+    let mut consoles: Vec<Console> =
+        (0..3).map(|i| Console::at(&format!("redis://127.0.0.1:{}/", set_up.watcher(i)))).collect();
+    for console in &mut consoles {
+        console.must("ACL SETUSER limiter on >s3cret allkeys +@all");
+        console.must("ACL SETUSER default resetpass >other");
+    }
+    let url = |credentials: &str| {
+        set_up.url().replace("redis-sentinel://", &format!("redis-sentinel://{credentials}"))
+    };
+    let limiter = |url: &str| {
+        RateLimiter::new(RedisStore::builder(url).deadline(Duration::from_secs(10)).build().unwrap())
+    };
+    works(&limiter(&url("limiter:s3cret@"))).await;
+    for (credentials, expected) in [
+        ("limiter:wr0ng@", "its sentinel does not take the user or the password of the URL"),
+        (":s3cret@", "its sentinel does not take the user or the password of the URL"),
+        // The sentinels take it, and the server has no password.
+        (":other@", "it does not take the user or the password of the URL"),
+        ("", "it asks for a password; give one in the URL"),
+    ] {
+        let limiter = limiter(&url(credentials));
+        let end = Instant::now() + Duration::from_secs(20);
+        let found = loop {
+            match limiter.check(&MINUTE, "a").await {
+                Err(StoreError::Misconfigured { remedy, .. }) => break remedy,
+                other => assert!(Instant::now() < end, "{credentials}: {other:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        assert_eq!(found, expected, "{credentials}");
+    }
 }
 
 #[tokio::test]

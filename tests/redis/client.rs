@@ -135,6 +135,19 @@ fn an_invalid_url_is_reported_without_its_secrets() {
         ("redis-sentinel://:s3cret@127.0.0.1:26379/", "no service name"),
         ("redis-sentinel://:s3cret@127.0.0.1:port/main", "invalid port number"),
         ("redis-cluster://:s3cret@127.0.0.1:7000,:7001", "empty host"),
+        ("redis://:s3cret@localhost/?db=2", "the option `db` has no meaning here; write the database behind"),
+        ("redis://:s3cret@localhost/?database=2", "the option `database` has no meaning here; write"),
+        ("redis://localhost/1?password=s3cret", "the option `password` has no meaning here"),
+        ("redis-cluster://:s3cret@localhost:1/?protocol=resp3", "the option `protocol` has no meaning here"),
+        ("redis-sentinel://:s3cret@localhost:1/main?s=s3cret", "the option `s` has no meaning here"),
+        ("unix:///run/redis.sock?pass=s3cret&database=1", "the option `database` has no meaning here"),
+        ("redis://:pa?s3cret@localhost", "write a `?` in a password as `%3F`"),
+        ("redis://localhost/?s3cret%20", "the option `..` has no meaning here"),
+        ("redis-cluster://:s3cret@localhost:1/3", "a cluster has no other database than 0"),
+        ("redis-cluster://:s3cret@localhost:1/main", "a cluster has no other database than 0"),
+        ("redis-sentinel://:s3cret@localhost:1/main/db", "Invalid database number"),
+        ("redis-sentinel://:s3cret@localhost:1/main/1/2", "Invalid database number"),
+        ("redis://:s3\ncret@localhost", "there is a line break or another control character in it"),
     ] {
         let error = RateLimiter::redis(url).unwrap_err();
         let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();

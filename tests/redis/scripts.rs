@@ -159,6 +159,20 @@ async fn a_peek_writes_nothing_even_if_the_clock_went_back() {
     }
 }
 
+/// The name is hidden from it here.
+#[tokio::test]
+async fn the_probe_of_a_connection_names_a_library_that_the_server_lacks() {
+    const PROBE: &str = include_str!("../../ratelimit-core/lua/probe.lua");
+    let Some(server) = server() else { return };
+    let mut raw = server.raw().await;
+    let mut run = async |text: &str| -> redis::RedisResult<u64> {
+        redis::Script::new(text).key("probe").invoke_async(&mut raw).await
+    };
+    assert!(run(PROBE).await.unwrap() > 0);
+    let error = run(&format!("local struct\n{PROBE}")).await.unwrap_err().to_string();
+    assert!(error.contains("'struct'"), "{error}");
+}
+
 #[tokio::test]
 async fn a_caller_costs_little_memory() {
     let Some(server) = server() else { return };

@@ -75,7 +75,9 @@ impl Cluster {
             let _: Value = query(wire, "CONFIG SET cluster-announce-ip 127.0.0.1").await;
             let _: Value = query(wire, &format!("CLUSTER SET-CONFIG-EPOCH {}", i + 1)).await;
             let (first, last) = (i * 16_384 / 3, (i + 1) * 16_384 / 3 - 1);
-            let _: Value = query(wire, &format!("CLUSTER ADDSLOTSRANGE {first} {last}")).await;
+            // One by one, as versions before 7 do not know ranges.
+            let slots: Vec<String> = (first..=last).map(|slot| slot.to_string()).collect();
+            let _: Value = query(wire, &format!("CLUSTER ADDSLOTS {}", slots.join(" "))).await;
         }
         for node in &self.nodes[1..] {
             let _: Value = query(&mut wires[0], &format!("CLUSTER MEET 127.0.0.1 {}", node.port())).await;

@@ -31,6 +31,17 @@ pub fn binary() -> OsString {
     std::env::var_os(BINARY).unwrap_or_else(|| "redis-server".into())
 }
 
+/// The server's major version, 7 for Redis 7.0.15.
+pub fn version() -> u32 {
+    static VERSION: LazyLock<u32> = LazyLock::new(|| {
+        let output = Command::new(binary()).arg("--version").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = text.split_once("v=").and_then(|(_, rest)| rest.split_once('.')?.0.parse().ok());
+        version.unwrap_or_else(|| panic!("no version in {text}"))
+    });
+    *VERSION
+}
+
 /// Has the server learn the script of every set of algorithms. A script that it does not know yet goes to it a second time,
 /// behind what was sent meanwhile.
 pub async fn load_scripts(limiter: &RateLimiter) {
@@ -276,7 +287,9 @@ impl Server {
                 "--appendonly",
                 "no",
             ])
-            .args(["--enable-debug-command", "local", "--dir"])
+            // Before version 7 the command is always there.
+            .args(if version() < 7 { &[][..] } else { &["--enable-debug-command", "local"] })
+            .arg("--dir")
             .arg(self.folder.path())
             .args(&self.options)
             .envs(self.variables.iter().map(|(name, value)| (name, value)))

@@ -1,8 +1,10 @@
 //! A server that is gone, hangs or refuses, and is used again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tests::outage::Outage;
+use ratelimit_core::RateLimiter;
+use tests::outage::{Outage, PROBE};
+use tests::proxy::Proxy;
 use tests::redis::{server, server_with};
 
 use super::{SECOND, fail_and_recover};
@@ -77,6 +79,19 @@ rejecting! {
 }
 
 #[tokio::test]
+async fn a_master_that_was_demoted_behind_one_address_is_left_for_the_new_one() {
+    let (Some(first), Some(second)) = (server(), server()) else { return };
+    let proxy = Proxy::before(first.port());
+    let mut outage = Outage::of("demoted", &proxy.url());
+    outage.until_up().await;
+    // Present connections stay, as those through a load balancer do.
+    proxy.retarget(second.port());
+    first.must(&format!("REPLICAOF 127.0.0.1 {}", second.port()));
+    outage.until_lost().await;
+    outage.ends_within(SECOND).await;
+}
+
+#[tokio::test]
 async fn a_server_at_its_client_limit_is_used_again_below_it() {
     let Some(server) = server() else { return };
     let console = std::cell::RefCell::new(server.console());
@@ -89,12 +104,39 @@ async fn a_server_at_its_client_limit_is_used_again_below_it() {
 }
 
 #[tokio::test]
+async fn the_words_with_which_a_server_refuses_a_connection_are_those_of_the_error() {
+    let Some(server) = server() else { return };
+    let mut console = server.console();
+    console.must("CONFIG SET maxclients 1");
+    // A password is sent before the first script, and may cross the words.
+    for url in [server.url(), server.url().replace("redis://", "redis://:s3cret@")] {
+        for _ in 0..20 {
+            let reason = reason(&url).await;
+            assert!(reason.contains("max number of clients reached"), "{url}: {reason}");
+        }
+    }
+}
+
+/// Why the first attempt to connect to `url` has failed.
+async fn reason(url: &str) -> String {
+    let limiter = RateLimiter::redis(url).unwrap();
+    let end = Instant::now() + 20 * SECOND;
+    loop {
+        if let Err(error) = limiter.check(&PROBE, "a").await
+            && let Some(reason) = std::error::Error::source(&error)
+        {
+            return reason.to_string();
+        }
+        assert!(Instant::now() < end, "{url}: no reason");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_is_loading_is_used_when_it_has_loaded() {
-    let Some(mut server) = server_with("--key-load-delay 100 --loading-process-events-interval-bytes 1024")
-    else {
-        return;
-    };
-    server.must("DEBUG POPULATE 10000");
+    // It looks at its clients after each 2 MiB, about 50 keys.
+    let Some(mut server) = server_with("--key-load-delay 1000 --rdbcompression no") else { return };
+    server.must("DEBUG POPULATE 1000 filler 40960");
     server.must("SAVE");
     let mut outage = Outage::of("LOADING", &server.url());
     outage.until_up().await;

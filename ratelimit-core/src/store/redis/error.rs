@@ -1,7 +1,7 @@
 //! Errors: of the builder's settings, and of calls: what they mean for the connection, and what to change in the set-up.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::error::Error;
 use std::fmt;
@@ -97,7 +97,10 @@ pub(super) enum ConnectionImpact {
     WrongServer,
     /// The server cannot serve at the moment.
     CannotServe,
-    /// None: the error is about one call.
+    /// Unknown: the error may be about one call, or about a server that fails all of them. So a few in a row, without a reply
+    /// between, are a reason to reconnect.
+    Unknown,
+    /// None: the error is about one key.
     None,
 }
 
@@ -106,23 +109,47 @@ impl ConnectionImpact {
         if is_lost(error) {
             return Self::Lost;
         }
-        match error.code() {
+        match meaning(error) {
             Some("READONLY" | "NOAUTH" | "WRONGPASS") => return Self::WrongServer,
             Some(
                 "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" | "OOM" | "BUSY"
                 | "MISCONF" | "NOREPLICAS" | "NOPERM" | "UNKILLABLE",
             ) => return Self::CannotServe,
+            Some("WRONGTYPE") => return Self::None,
             _ => {}
         }
         match error.kind() {
             ErrorKind::AuthenticationFailed => Self::WrongServer,
             ErrorKind::ClusterConnectionNotFound => Self::CannotServe,
-            // Inside a script a missing permission has no code of its own.
-            _ if mentions(error, "can't run this command") => Self::CannotServe,
-            _ => Self::None,
+            _ => Self::Unknown,
         }
     }
 }
+
+/// The code of the server's error, wherever it stands.
+///
+/// Before version 7 of Redis, an error inside a script has no code of its own and quotes that of the command, here `READONLY`:
+/// `ERR Error running script (call to f_5e..): @user_script:7: @user_script: 7: -READONLY You can't write ..`, and where the script
+/// hands it on, `@user_script: 7: -READONLY You can't write ..`. A missing permission has only words there, as in version 7.0.
+///
+/// No client can write such a text: callers are digests in keys and arguments, which only an error about an unknown command
+/// quotes.
+pub(super) fn meaning(error: &RedisError) -> Option<&str> {
+    let code = error.code()?;
+    if code != "ERR" && !code.starts_with('@') {
+        return Some(code);
+    }
+    let text = error.detail().unwrap_or_default();
+    let quoted = text.split(": -").skip(1).find_map(|quoted| {
+        let (code, _) = quoted.split_once(' ')?;
+        code.bytes().all(|byte| byte.is_ascii_uppercase()).then_some(code)
+    });
+    let forbids = FORBIDDEN.iter().any(|words| text.contains(words));
+    quoted.or(forbids.then_some("NOPERM")).or(Some(code))
+}
+
+/// How a script says that its user lacks a permission, where it has no code.
+const FORBIDDEN: [&str; 2] = ["can't run this command", "can't access at least one of the keys"];
 
 /// Whether an error says that the connection is lost.
 pub(super) fn is_lost(error: &RedisError) -> bool {
@@ -139,33 +166,47 @@ fn unavailable(error: Arc<RedisError>, is_cluster: bool) -> StoreError {
 
 /// What to change in the set-up; `None` for an error that passes by itself.
 fn remedy(error: &RedisError, is_cluster: bool) -> Option<&'static str> {
-    match error.code() {
+    match meaning(error) {
         Some("NOAUTH") => return Some("it asks for a password; give one in the URL"),
-        Some("WRONGPASS") => return Some("it does not take the user or the password of the URL"),
+        Some("WRONGPASS") => return Some(CREDENTIALS),
         Some("MOVED" | "ASK") if !is_cluster => {
             return Some("it is part of a cluster; begin the URL with `redis-cluster://`");
         }
         Some("NOPERM") => return Some(PERMISSIONS),
         _ => {}
     }
-    if error.kind() == ErrorKind::AuthenticationFailed {
-        return Some("it does not take the user or the password of the URL");
-    }
+    // Also where the client crate tells an error in the text of another, as it does for a cluster.
     let known = [
-        ("can't run this command", PERMISSIONS),
+        (SENTINEL_CREDENTIALS, "its sentinel does not take the user or the password of the URL"),
+        ("does not point to a sentinel", "it is not a sentinel; give the ports of the sentinels in the URL"),
+        ("Password authentication failed", CREDENTIALS),
         ("no permissions to run", PERMISSIONS),
         ("DB index is out of range", "it has no database of the number in the URL"),
         ("SELECT is not allowed in cluster mode", "a cluster has no other database than 0"),
         ("cluster support disabled", "it is not a cluster; begin the URL with `redis://`"),
-        ("unknown command", "it lacks a command that decisions need; use Redis 6.2, Valkey 7.2 or newer"),
-        // From inside a script: the command is missing or was renamed.
         (
-            "Unknown Redis command",
-            "it lacks a command that decisions need; use Redis 6.2, Valkey 7.2 or newer",
+            "protected mode",
+            "it takes clients of its own machine only; give it a password, or see its own words",
         ),
+        (SPEAKS_TLS, "it expects TLS; begin the URL with `rediss`"),
+        ("unknown command", COMMANDS),
+        // From inside a script.
+        ("Unknown Redis command", COMMANDS),
+        ("'struct'", "its scripts lack the library `struct`; use Redis 6.2, Valkey 7.2 or newer"),
     ];
     known.iter().find(|(text, _)| mentions(error, text)).map(|(_, remedy)| *remedy)
 }
+
+const CREDENTIALS: &str = "it does not take the user or the password of the URL";
+
+/// What the error says if it comes from a sentinel.
+pub(super) const SENTINEL_CREDENTIALS: &str = "the sentinel rejects the user or the password of the URL";
+
+/// What the error says if a server without TLS in its URL replies by TLS.
+pub(super) const SPEAKS_TLS: &str = "the server speaks TLS";
+
+const COMMANDS: &str = "it lacks a command that decisions need, or has it disabled or renamed; use Redis 6.2, \
+                        Valkey 7.2 or newer";
 
 const PERMISSIONS: &str = "its user may not run what decisions need; `ACL LOG` at the server names it, and the \
                            documentation lists all commands";

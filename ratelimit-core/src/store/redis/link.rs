@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use super::breaker::Breaker;
 use super::command::Command;
-use super::error::{CallError, ConnectionImpact};
+use super::error::{CallError, ConnectionImpact, meaning};
 use super::server_check::Durability;
 use super::timeouts::Timeouts;
 use super::topology::{
@@ -255,7 +255,7 @@ impl Link {
     /// The error of a call, without recording what it means for the connection.
     pub(super) fn call_error(&self, error: RedisError) -> CallError {
         match ConnectionImpact::from_error(&error) {
-            ConnectionImpact::None => CallError::Rejected(Arc::new(error)),
+            ConnectionImpact::Unknown | ConnectionImpact::None => CallError::Rejected(Arc::new(error)),
             _ => self.connection_error(Arc::new(error)),
         }
     }
@@ -270,11 +270,11 @@ impl Link {
                 return self.connection_error(Arc::new(error));
             }
             ConnectionImpact::WrongServer => self.breaker.threshold(),
-            ConnectionImpact::CannotServe => self.breaker.error_weight(),
-            ConnectionImpact::None => return CallError::Rejected(Arc::new(error)),
+            ConnectionImpact::CannotServe | ConnectionImpact::Unknown => self.breaker.error_weight(),
+            ConnectionImpact::None => return self.call_error(error),
         };
         self.record_failure(range, weight, generation);
-        self.connection_error(Arc::new(error))
+        self.call_error(error)
     }
 
     /// Counts a failure of a connection, and marks the connection as suspect if the circuit breaker opened.
@@ -331,5 +331,5 @@ impl Link {
 
 /// Whether an error of a cluster proves that the command did not run, and that another node or a later moment may serve it.
 pub(super) fn is_redirect(error: &RedisError) -> bool {
-    matches!(error.code(), Some("ASK" | "MOVED" | "TRYAGAIN" | "CLUSTERDOWN" | "READONLY"))
+    matches!(meaning(error), Some("ASK" | "MOVED" | "TRYAGAIN" | "CLUSTERDOWN" | "READONLY"))
 }

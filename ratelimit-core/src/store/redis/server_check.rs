@@ -1,4 +1,4 @@
-//! Warnings about a server, at the first connection: version, eviction of keys, clock; and whether it keeps its data.
+//! Warnings about a server, at the first connection: version, cluster, eviction of keys, clock; and whether it keeps its data.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,12 +19,21 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 /// Warns of a server that is too old, that may drop counts, or whose clock is off. A user may lack the permission to look,
 /// which decisions do not need, so errors are ignored.
 pub(super) async fn warn_about_server(mut connection: RedisConnection, durability: &Durability) {
-    let infos: Vec<String> = query_nodes(&mut connection, redis::cmd("INFO").arg("everything")).await;
+    // Without the name of a section, as old servers know few of them.
+    let infos: Vec<String> = query_nodes(&mut connection, &redis::cmd("INFO")).await;
     if let Some(version) = infos.iter().find_map(|info| old_version(info)) {
         tracing::warn!(
             version,
             help = help("old-server"),
             "this Redis is older than 6.2; rate limits need Redis 6.2, Valkey 7.2, or newer"
+        );
+    }
+    let is_single = matches!(connection, RedisConnection::Single(_));
+    if is_single && infos.iter().any(|info| field(info, "cluster_enabled") == Some("1")) {
+        tracing::warn!(
+            help = help("node-of-a-cluster"),
+            "this Redis is a node of a cluster and decides only for its own part of the callers; begin the URL with \
+             `redis-cluster://`"
         );
     }
     if let Some(policy) = infos.iter().find_map(|info| eviction(info)) {

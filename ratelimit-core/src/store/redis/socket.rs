@@ -14,7 +14,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use tokio::time::sleep;
 use self::client_replies::ClientReplies;
 pub(super) use self::client_stream::ClientStream;
 use self::frame::{FrameEnd, value_of};
+use super::error::SPEAKS_TLS;
 use super::reply_sink::{CallId, ReplySink, hand_over};
 
 /// Bytes that are read at a time; more than the replies to one batch.
@@ -54,6 +55,8 @@ struct Shared {
     /// In the order of the replies; `None` once the connection is lost.
     awaited: Mutex<Option<VecDeque<Awaited>>>,
     client: ClientReplies,
+    /// Why the connection was lost.
+    loss: OnceLock<RedisError>,
     /// Where what did not fit is written later.
     runtime: Handle,
 }
@@ -66,11 +69,17 @@ impl Socket {
             unsent: Mutex::default(),
             awaited: Mutex::new(Some(VecDeque::new())),
             client: ClientReplies::default(),
+            loss: OnceLock::new(),
             runtime,
         });
         let reader = Arc::clone(&shared);
         thread::Builder::new().name("ratelimit-read".to_owned()).spawn(move || reader.read_until_lost())?;
         Ok(Arc::new(Self(shared)))
+    }
+
+    /// Why the connection was lost, if it was.
+    pub(super) fn loss(&self) -> Option<&RedisError> {
+        self.0.loss.get()
     }
 
     /// Gives the connection up, such as one whose replies are those of other commands.
@@ -158,19 +167,25 @@ impl Shared {
 
     fn read_until_lost(&self) {
         let (mut buffer, mut filled, mut end) = (vec![0; READ_SIZE], 0, FrameEnd::default());
+        let mut has_replied = false;
         let lost = loop {
             if filled == buffer.len() {
                 buffer.resize(2 * filled, 0);
             }
             match rustix::io::read(&self.fd, &mut buffer[filled..]) {
                 // As the client crate reports it.
+                Ok(0) | Err(Errno::CONNRESET) if !has_replied => break closed_before_any_reply(),
                 Ok(0) => break io::ErrorKind::BrokenPipe.into(),
                 Ok(count) => filled += count,
                 Err(Errno::INTR) => continue,
                 Err(error) => break error.into(),
             }
+            if !has_replied && buffer[0] == TLS_ALERT {
+                break io::Error::new(io::ErrorKind::InvalidData, SPEAKS_TLS);
+            }
             match self.deliver(&buffer[..filled], &mut end) {
                 Ok(used) => {
+                    has_replied |= used > 0;
                     buffer.copy_within(used..filled, 0);
                     filled -= used;
                     if filled < READ_SIZE && buffer.len() > READ_SIZE {
@@ -200,10 +215,15 @@ impl Shared {
                     let is_value = !value.as_ref().is_err_and(|error| error.kind() == ErrorKind::Parse);
                     reply(sink, *call, value) && is_value
                 }
-                // Messages that are no replies, and the error with which a server ends a connection, are the client crate's.
+                None if frame.starts_with(b"-") => return Err(last_words(frame)),
+                // Where a command was sent before the refusal came.
+                Some(Awaited::Client) if REFUSALS.iter().any(|words| frame.starts_with(words)) => {
+                    return Err(last_words(frame));
+                }
+                // Messages that are no replies are the client crate's.
                 Some(Awaited::Client) | None => {
                     self.client.add(frame);
-                    awaited.is_some() || matches!(frame.first(), Some(b'>' | b'-'))
+                    awaited.is_some() || frame.starts_with(b">")
                 }
             };
             if !is_its_own {
@@ -217,6 +237,7 @@ impl Shared {
     /// Fails everything that waits for a reply, and every later command.
     fn lose(&self, error: &RedisError) {
         self.shut_down();
+        let _ = self.loss.set(error.clone());
         let awaited = self.awaited.lock().take().unwrap_or_default();
         self.client.end();
         for awaited in awaited {
@@ -225,6 +246,26 @@ impl Shared {
             }
         }
     }
+}
+
+/// How a server begins the error with which it refuses a connection.
+const REFUSALS: [&[u8]; 2] = [b"-ERR max number of clients reached", b"-DENIED "];
+
+/// The first byte of the reply of a server with TLS to a command without.
+const TLS_ALERT: u8 = 21;
+
+/// The loss of a connection that the server has closed without a reply.
+fn closed_before_any_reply() -> io::Error {
+    let problem =
+        "the server closed the connection before any reply; if it expects TLS, begin the URL with `rediss`";
+    io::Error::new(io::ErrorKind::BrokenPipe, problem)
+}
+
+/// The loss of a connection that the server ends with an error, which is the reply to no command.
+fn last_words(frame: &[u8]) -> io::Error {
+    let words = String::from_utf8_lossy(frame);
+    let words = words.trim_start_matches('-').trim_end();
+    io::Error::new(io::ErrorKind::BrokenPipe, format!("the server ended the connection: {words}"))
 }
 
 /// Hands a reply over, unless its queue is gone. Returns false if it is not that of the call.

@@ -6,11 +6,12 @@ mod hosts;
 mod nodes;
 mod sentinel;
 mod server;
+mod url;
 
 use std::sync::Arc;
 
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
-use redis::{Client, Cmd, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult, Value};
+use redis::{Client, Cmd, ConnectionInfo, RedisResult, Value};
 use tokio::runtime::Handle;
 
 pub(super) use self::client::{TlsRoots, is_tls};
@@ -22,6 +23,7 @@ pub(super) use self::nodes::{
 };
 use self::sentinel::{Watcher, master};
 pub(super) use self::server::{Connection, ConnectionId, NodeId, ServerConnection};
+use self::url::{Url, invalid_settings};
 use super::error::RedisConfigError;
 use super::timeouts::Timeouts;
 
@@ -71,70 +73,27 @@ impl Topology {
         timeouts: Timeouts,
         tls_roots: &TlsRoots,
     ) -> Result<Self, RedisConfigError> {
-        let (scheme, rest) =
-            url.split_once("://").ok_or_else(|| invalid("there is no `://` behind a scheme"))?;
-        // The client crate reads options from it, such as one that skips the check of certificates.
-        if url.contains('#') {
-            return Err(invalid(
-                "a fragment (`#..`) has no meaning here; write a `#` in a password as `%23`",
-            ));
-        }
-        let tls = is_tls(url);
-        let plain = scheme.replacen("rediss", "redis", 1).replacen("valkeys", "valkey", 1);
-        if tls {
+        if is_tls(url) {
             install_crypto_provider()?;
         }
-        match plain.as_str() {
-            "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => {
-                let info = connection_info(url)?;
+        let Url { is_tls, servers } = Url::parse(url)?;
+        let (servers, hosts) = match servers {
+            url::Servers::Single(info) => {
                 let hosts = Hosts::of([&info]);
-                let servers = Servers::Single(Box::new(client(info, tls_roots)?));
-                Ok(Self { servers, is_tls: tls, hosts })
+                let client = open_client(info, tls_roots).map_err(invalid_settings)?;
+                (Servers::Single(Box::new(client)), hosts)
             }
-            "redis-sentinel" => Self::sentinel(rest, tls, tls_roots),
-            "redis-cluster" => Self::cluster(rest, tls, timeouts, tls_roots),
-            _ => Err(invalid("unknown scheme")),
-        }
-    }
-
-    fn sentinel(rest: &str, tls: bool, tls_roots: &TlsRoots) -> Result<Self, RedisConfigError> {
-        let (hosts, path) =
-            rest.split_once('/').ok_or_else(|| invalid("there is no service name behind the hosts"))?;
-        let (service, db) = path.split_once('/').unwrap_or((path, ""));
-        if service.is_empty() {
-            return Err(invalid("there is no service name behind the hosts"));
-        }
-        let nodes = parse_nodes(hosts, db, tls)?;
-        let watchers = nodes.iter().map(|node| Watcher::new(node, service, tls, tls_roots));
-        let watchers = watchers.collect::<RedisResult<_>>().map_err(invalid_settings)?;
-        Ok(Self { servers: Servers::Sentinel(watchers), is_tls: tls, hosts: Hosts::of(&nodes) })
-    }
-
-    fn cluster(
-        rest: &str,
-        tls: bool,
-        timeouts: Timeouts,
-        tls_roots: &TlsRoots,
-    ) -> Result<Self, RedisConfigError> {
-        let hosts = rest.split('/').next().unwrap_or_default();
-        let nodes = parse_nodes(hosts, "", tls)?;
-        let (pattern, hosts) = (Box::new(nodes[0].clone()), Hosts::of(&nodes));
-        // The client's own defaults wait without end for a node that does not reply. No retries: a request that it would
-        // send again might have been charged.
-        let builder = ClusterClientBuilder::new(nodes)
-            .connection_timeout(timeouts.connect)
-            .response_timeout(timeouts.deadline)
-            .overall_response_timeout(Some(timeouts.deadline))
-            .retries(0)
-            .tcp_settings(tcp_settings());
-        #[cfg(feature = "redis-tls")]
-        let builder = match tls_roots.certificates() {
-            Some(certificates) if tls => builder.certs(certificates),
-            _ => builder,
+            url::Servers::Sentinel { nodes, service } => {
+                let watchers = nodes.iter().map(|node| Watcher::new(node, &service, is_tls, tls_roots));
+                let watchers = watchers.collect::<RedisResult<_>>().map_err(invalid_settings)?;
+                (Servers::Sentinel(watchers), Hosts::of(&nodes))
+            }
+            url::Servers::Cluster(nodes) => {
+                let hosts = Hosts::of(&nodes);
+                (Servers::cluster(nodes, is_tls, timeouts, tls_roots)?, hosts)
+            }
         };
-        let client = Box::new(builder.build().map_err(invalid_settings)?);
-        let servers = Servers::Cluster { client, pattern, tls_roots: tls_roots.clone() };
-        Ok(Self { servers, is_tls: tls, hosts })
+        Ok(Self { servers, is_tls, hosts })
     }
 
     pub(super) const fn is_cluster(&self) -> bool {
@@ -172,6 +131,32 @@ impl Topology {
 }
 
 impl Servers {
+    fn cluster(
+        nodes: Vec<ConnectionInfo>,
+        is_tls: bool,
+        timeouts: Timeouts,
+        tls_roots: &TlsRoots,
+    ) -> Result<Self, RedisConfigError> {
+        let pattern = Box::new(nodes[0].clone());
+        // The client's own defaults wait without end for a node that does not reply. No retries: a request that it would
+        // send again might have been charged.
+        let builder = ClusterClientBuilder::new(nodes)
+            .connection_timeout(timeouts.connect)
+            .response_timeout(timeouts.deadline)
+            .overall_response_timeout(Some(timeouts.deadline))
+            .retries(0)
+            .tcp_settings(tcp_settings());
+        #[cfg(feature = "redis-tls")]
+        let builder = match tls_roots.certificates() {
+            Some(certificates) if is_tls => builder.certs(certificates),
+            _ => builder,
+        };
+        #[cfg(not(feature = "redis-tls"))]
+        let _ = is_tls;
+        let client = Box::new(builder.build().map_err(invalid_settings)?);
+        Ok(Self::Cluster { client, pattern, tls_roots: tls_roots.clone() })
+    }
+
     async fn connect(&mut self, timeouts: Timeouts) -> RedisResult<RedisConnection> {
         let client = match self {
             Self::Cluster { client, pattern, tls_roots } => {
@@ -189,36 +174,4 @@ impl Servers {
         };
         Ok(RedisConnection::Single(ServerConnection::open(client, timeouts).await?))
     }
-}
-
-fn client(info: ConnectionInfo, tls_roots: &TlsRoots) -> Result<Client, RedisConfigError> {
-    open_client(info, tls_roots).map_err(invalid_settings)
-}
-
-/// The error of an invalid URL.
-fn invalid(problem: &str) -> RedisConfigError {
-    RedisConfigError::Url { problem: problem.to_owned() }
-}
-
-/// Wraps an error of the client crate, whose text does not repeat the URL.
-#[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn invalid_settings(error: RedisError) -> RedisConfigError {
-    RedisConfigError::Url { problem: error.to_string() }
-}
-
-fn connection_info(url: &str) -> Result<ConnectionInfo, RedisConfigError> {
-    // The client crate only reports that a URL is invalid; this reports why.
-    url::Url::parse(url).map_err(|error| invalid(&error.to_string()))?;
-    url.into_connection_info().map_err(invalid_settings)
-}
-
-/// Parses `[user:password@]host:port,host:port` into the settings of each node.
-fn parse_nodes(hosts: &str, db: &str, tls: bool) -> Result<Vec<ConnectionInfo>, RedisConfigError> {
-    let (credentials, hosts) = hosts.rsplit_once('@').map_or(("", hosts), |(user, hosts)| (user, hosts));
-    let scheme = if tls { "rediss" } else { "redis" };
-    let at = if credentials.is_empty() { "" } else { "@" };
-    hosts
-        .split(',')
-        .map(|host| connection_info(&format!("{scheme}://{credentials}{at}{host}/{db}")))
-        .collect()
 }

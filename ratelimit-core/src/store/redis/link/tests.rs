@@ -9,6 +9,7 @@ use redis::ServerErrorKind;
 
 use super::*;
 use crate::store::redis::error::is_lost;
+use crate::store::redis::error::tests::error;
 use crate::store::redis::timeouts::tests::TIMEOUTS;
 use crate::store::redis::topology::{TlsRoots, Topology};
 
@@ -74,6 +75,31 @@ async fn a_failure_of_an_earlier_connection_does_not_count_against_the_present_o
     let _ = link.record_error(error(), 1, 0);
     assert!(link.fast_fail(0).is_none() && link.is_up());
     let _ = link.record_error(error(), 2, 0);
+    assert!(link.fast_fail(0).is_some() && !link.is_up());
+}
+
+#[tokio::test]
+async fn errors_of_unknown_meaning_are_a_reason_to_reconnect_when_no_reply_comes_between() {
+    let link = link();
+    connect(&link, 1, "", channel().0).await;
+    let fail = |line| {
+        let error = link.record_error(error(line), 1, 0);
+        assert!(matches!(error, CallError::Rejected(_)), "{error:?}");
+    };
+    let unknown =
+        "ERR Error running script (call to f_5e): @user_script:7: user_script:7: attempt to call nil";
+    for _ in 0..100 {
+        fail("WRONGTYPE Operation against a key holding the wrong kind of value");
+    }
+    for _ in 0..4 {
+        fail(unknown);
+    }
+    link.record_reply(0);
+    fail(unknown);
+    assert!(link.fast_fail(0).is_none() && link.is_up());
+    for _ in 0..4 {
+        fail(unknown);
+    }
     assert!(link.fast_fail(0).is_some() && !link.is_up());
 }
 

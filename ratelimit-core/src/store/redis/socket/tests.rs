@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
 use super::*;
+use crate::store::redis::error::is_lost;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -94,12 +95,35 @@ fn replies_go_to_calls_and_to_the_client_crate_in_the_order_of_their_commands() 
     assert_eq!(seen, b"+PONG\r\n>1\r\n+m\r\n-ERR no x\r\n", "{}", seen.escape_ascii());
 }
 
+/// Why a connection is lost whose server sends `bytes` and closes it.
+fn loss_after(bytes: &[u8]) -> String {
+    let Pair { socket, mut server, runtime, .. } = pair();
+    let mut client = ClientStream::new(Arc::clone(&socket));
+    server.write_all(bytes).unwrap();
+    drop(server);
+    while !runtime.block_on(read(&mut client)).is_empty() {}
+    let loss = socket.loss().unwrap();
+    assert!(is_lost(loss), "{loss:?}");
+    loss.to_string()
+}
+
 #[test]
-fn what_a_server_says_before_any_command_is_the_client_crates() {
-    let mut pair = pair();
-    let mut client = ClientStream::new(Arc::clone(&pair.socket));
-    pair.server.write_all(b"-ERR max number of clients reached\r\n").unwrap();
-    assert_eq!(pair.runtime.block_on(read(&mut client)), b"-ERR max number of clients reached\r\n");
+fn a_lost_connection_is_explained_by_the_last_words_of_the_server() {
+    for (bytes, expected) in [
+        (
+            &b"-ERR max number of clients reached\r\n"[..],
+            "ended the connection: ERR max number of clients reached",
+        ),
+        (b"-DENIED Redis is running in protected mode\r\n", "DENIED Redis is running in protected mode"),
+        (b">1\r\n+m\r\n-ERR bye\r\n", "ERR bye"),
+        (b"", "before any reply; if it expects TLS, begin the URL with `rediss`"),
+        (b"\x15\x03\x01\0\x02\x02\x46", SPEAKS_TLS),
+        (b"HTTP/1.1 400 Bad Request\r\n", "sent what is no reply"),
+        (b">1\r\n+m\r\n", "broken pipe"),
+    ] {
+        let loss = loss_after(bytes);
+        assert!(loss.ends_with(expected), "{}: {loss}", bytes.escape_ascii());
+    }
 }
 
 #[test]

@@ -46,7 +46,9 @@ pub(super) fn tcp_settings() -> TcpSettings {
 
 /// A client with these settings; it connects later.
 pub(super) fn open_client(info: ConnectionInfo, tls_roots: &TlsRoots) -> RedisResult<Client> {
-    let info = info.set_tcp_settings(tcp_settings());
+    // Proxies and restricted users take no `CLIENT SETINFO`, which tells the name of the client crate.
+    let settings = info.redis_settings().clone().set_skip_set_lib_name();
+    let info = info.set_tcp_settings(tcp_settings()).set_redis_settings(settings);
     #[cfg(feature = "redis-tls")]
     if let (ConnectionAddr::TcpTls { .. }, Some(certificates)) = (info.addr(), tls_roots.certificates()) {
         return Client::build_with_tls(info, certificates);
@@ -74,7 +76,8 @@ impl TlsRoots {
 
 /// Whether the URL's scheme is one with TLS.
 pub(in crate::store::redis) fn is_tls(url: &str) -> bool {
-    url.starts_with("rediss") || url.starts_with("valkeys")
+    let scheme = url.trim_start().get(..7).unwrap_or_default().to_ascii_lowercase();
+    scheme.starts_with("rediss") || scheme == "valkeys"
 }
 
 /// Makes sure that the client has a crypto provider for TLS.

@@ -61,7 +61,7 @@ impl Lookup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::topology::connection_info;
+    use crate::store::redis::topology::url::connection_info;
 
     fn unresolved(urls: &[&str]) -> Option<String> {
         let nodes: Vec<_> = urls.iter().map(|url| connection_info(url).unwrap()).collect();

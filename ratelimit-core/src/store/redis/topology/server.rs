@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::client::connection_config;
+use crate::store::redis::error::is_lost;
 use crate::store::redis::reply_sink::{CallId, ReplySink, hand_over};
 #[cfg(unix)]
 use crate::store::redis::socket::ClientStream;
@@ -86,7 +87,8 @@ impl ServerConnection {
             let socket = Socket::start(fd, Handle::current())?;
             let stream = ClientStream::new(Arc::clone(&socket));
             let settings = client.get_connection_info().redis_settings();
-            let (client, moves) = MultiplexedConnection::new_with_config(settings, stream, config).await?;
+            let greeted = MultiplexedConnection::new_with_config(settings, stream, config).await;
+            let (client, moves) = greeted.map_err(|error| explained(error, Some(&socket)))?;
             let mut driver = JoinSet::new();
             driver.spawn(moves);
             return Ok(Self(Arc::new(Connected { client, socket: Some(socket), _driver: driver })));
@@ -97,7 +99,8 @@ impl ServerConnection {
 
     /// Sends one command by the client crate. Errors of the server, which it returns as values, become errors.
     pub(super) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
-        self.0.client.clone().req_packed_command(command).await.and_then(Value::extract_error)
+        let reply = self.0.client.clone().req_packed_command(command).await.and_then(Value::extract_error);
+        reply.map_err(|error| explained(error, self.0.socket.as_deref()))
     }
 
     /// Whether the connection answers a ping. Gives it up if the reply is not that of a ping: then other replies are not those of their
@@ -140,6 +143,14 @@ impl ServerConnection {
             }
         });
         true
+    }
+}
+
+/// The error of a command, or why its connection was lost: that the client crate does not know.
+fn explained(error: RedisError, socket: Option<&Socket>) -> RedisError {
+    match socket.and_then(Socket::loss) {
+        Some(loss) if is_lost(&error) => loss.clone(),
+        _ => error,
     }
 }
 

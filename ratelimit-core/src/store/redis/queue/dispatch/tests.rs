@@ -218,7 +218,7 @@ async fn a_reply_sends_what_waited_for_it() {
 
 #[tokio::test]
 async fn a_reply_of_another_shape_gives_the_connection_up() {
-    for (reply, is_kept) in [("$4\r\nodd!\r\n", false), ("+OK\r\n", false), ("-ERR no\r\n", true)] {
+    for (reply, is_kept) in [("$4\r\nodd!\r\n", false), ("+OK\r\n", false), ("-WRONGTYPE no\r\n", true)] {
         let queue = connecting(&Handle::current(), true);
         let link = &queue.shared.link;
         connect(link, 1, reply, mpsc::channel().0).await;
