@@ -37,7 +37,7 @@ use self::look::{Fields, LookError, LookView, Subject};
 /// | path | answer |
 /// |---|---|
 /// | `GET /` | the page: every limit, the store, the callers that were denied most; it needs scripts, which ask for the JSON below |
-/// | `GET /limits.json` | every limit: place in the source, numbers in force, counts since the start, the last ten minutes |
+/// | `GET /limits.json` | every limit: place in the source, numbers in force, [counts](ratelimit_core::stats::Totals) since the start and of the `last_minute`, and the last ten minutes as [bars](ratelimit_core::stats::Bar) |
 /// | `GET /overrides.json` | the overrides as a whole: their file, numbers of limits and rows, why newer contents are not in force; `null` without |
 /// | `GET /store.json` | the state of the store: kind, readiness, and the fields of [`StoreStatus`](ratelimit_core::store::StoreStatus) |
 /// | `GET /callers.json` | the 100 callers that were denied most |
@@ -57,7 +57,7 @@ use self::look::{Fields, LookError, LookView, Subject};
 ///
 /// The numbers are those of this process. With several processes, metrics have the sum; the page is for one of them.
 ///
-/// Nothing on the page comes from elsewhere. Its content security policy allows no inline script, and its script writes all values as text.
+/// Nothing on the page comes from elsewhere. Its content security policy allows no inline script, and its scripts write all values as text.
 /// Callers are shown as digests; see [`show_callers`](Admin::show_callers).
 ///
 /// # Examples
@@ -134,6 +134,7 @@ enum Endpoint {
     Page,
     Style,
     Script,
+    LimitsScript,
     Limits,
     Overrides,
     Store,
@@ -144,11 +145,12 @@ enum Endpoint {
 }
 
 impl Endpoint {
-    const ALL: [(&str, Self); 11] = [
+    const ALL: [(&str, Self); 12] = [
         ("", Self::Scope),
         ("/", Self::Page),
         ("/style.css", Self::Style),
         ("/page.js", Self::Script),
+        ("/limits.js", Self::LimitsScript),
         ("/limits.json", Self::Limits),
         ("/overrides.json", Self::Overrides),
         ("/store.json", Self::Store),
@@ -208,6 +210,9 @@ impl Services {
             Endpoint::Page => asset("text/html; charset=utf-8", include_str!("admin/page.html")),
             Endpoint::Style => asset("text/css; charset=utf-8", include_str!("admin/style.css")),
             Endpoint::Script => asset("text/javascript; charset=utf-8", include_str!("admin/page.js")),
+            Endpoint::LimitsScript => {
+                asset("text/javascript; charset=utf-8", include_str!("admin/limits.js"))
+            }
             Endpoint::Limits => HttpResponse::Ok().json(view::limits(limiter, *show_callers)),
             Endpoint::Overrides => HttpResponse::Ok().json(limiter.overrides_status()),
             Endpoint::Store => HttpResponse::Ok().json(view::store(limiter)),

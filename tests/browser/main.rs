@@ -110,7 +110,7 @@ fn metrics(server: SocketAddr) -> HashMap<String, u64> {
 fn shown(browser: &Browser) -> Option<(u64, u64)> {
     let figures = browser.run(
         "return ['admitted', 'denied'].map(name => \
-         document.querySelector('tr[data-limit=orders] td[data-figure=' + name + ']').textContent)",
+         document.querySelector('tr[data-limit=orders] td[data-figure=' + name + '] span').textContent)",
     );
     let number = |index: usize| figures[index].as_str()?.parse().ok();
     Some((number(0)?, number(1)?))
@@ -213,14 +213,14 @@ fn nothing_is_blocked_and_the_keyboard_reaches_everything(browser: &mut Browser,
     // Pausing keeps what has the focus in its place.
     browser.run("document.getElementById('pause').click()");
     let mut reached = Vec::new();
-    for _ in 0..12 {
+    for _ in 0..40 {
         browser.press_tab();
         let at = browser.run(
             "const at = document.activeElement; return at.id || at.getAttribute('aria-label') || at.tagName",
         );
         reached.push(at.as_str().unwrap_or_default().to_owned());
     }
-    for control in ["pause", "limit", "caller"] {
+    for control in ["pause", "find", "span", "BUTTON", "limit", "caller"] {
         assert!(reached.iter().any(|one| one == control), "{control}: {reached:?}");
     }
 }
@@ -267,6 +267,8 @@ fn every_figure_is_seen_on_a_phone(browser: &mut Browser, page: &str) {
         "return getComputedStyle(document.querySelector('td[data-figure=near_limit]'), '::before').content",
     );
     assert_eq!(head, "\"Near limit\"");
+    let buttons = browser.run("return [...document.querySelectorAll('#limits thead button')].filter(one => one.checkVisibility()).length");
+    assert_eq!(buttons, 8, "heads that order");
     browser.resize(1300, 1500);
 }
 
@@ -279,7 +281,8 @@ fn texts_are_readable_in_both_color_schemes(browser: &mut Browser, page: &str) {
          const contrast = color => { const both = [light(color), ground].sort((one, other) => other - one); \
          return (both[0] + 0.05) / (both[1] + 0.05); }; \
          const of = (selector, property) => contrast(getComputedStyle(document.querySelector(selector))[property]); \
-         return [ground, of('body', 'color'), of('.place', 'color'), of('caption', 'color'), of('path.denied', 'fill')];";
+         return [ground, of('body', 'color'), of('.place', 'color'), of('caption', 'color'), of('path.denied', 'fill'), \
+         of('path.unavailable', 'fill')];";
     let mut grounds = Vec::new();
     for scheme in ["light", "dark"] {
         browser.prefer_color_scheme(scheme);

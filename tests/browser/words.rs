@@ -146,7 +146,8 @@ fn pictures_have_the_present_on_the_right_and_show_few_denials() {
     let Some(browser) = paused(&service) else { return };
     let drawn = |bars: &str| {
         let script = format!(
-            "const bar = (admitted, denied) => ({{ admitted, denied, would_deny: 0 }}); const drawn = picture({bars}); \
+            "const bar = (admitted, denied, would_deny = 0, unavailable = 0) => ({{ admitted, denied, would_deny, unavailable }}); \
+             const drawn = picture({bars}); \
              return [drawn.textContent, ...[...drawn.querySelectorAll('path')].map(path => path.getAttribute('d'))]"
         );
         browser.run(&script)
@@ -155,12 +156,27 @@ fn pictures_have_the_present_on_the_right_and_show_few_denials() {
     // The last two bars are one column: 12 admitted and 4 denied. The one before has a sixteenth.
     assert_eq!(
         drawn("[bar(1, 0), bar(8, 0), bar(4, 4)]"),
-        serde_json::json!([of(13, 4), "M58 24V23h1V0h1V24z", "M58 24V23h1V6h1V24z"])
+        serde_json::json!([of(13, 4), "M58 24V23h1V24zM59 24V6h1V24z", "M59 6V0h1V6z"])
     );
-    assert_eq!(drawn("[bar(1000, 1)]"), serde_json::json!([of(1000, 1), "M59 24V0h1V24z", "M59 24V1h1V24z"]));
+    assert_eq!(drawn("[bar(1000, 1)]"), serde_json::json!([of(1000, 1), "M59 24V1h1V24z", "M59 1V0h1V1z"]));
     assert_eq!(drawn("Array(120).fill(bar(0, 0))"), serde_json::json!([of(0, 0)]));
     assert_eq!(drawn("[]"), serde_json::json!([of(0, 0)]));
-    assert!(drawn("Array(120).fill(bar(2, 1))")[1].as_str().unwrap().starts_with("M0 24V0h1"));
+    assert!(drawn("Array(120).fill(bar(2, 1))")[1].as_str().unwrap().starts_with("M0 24V8h1V24zM1 24V8"));
+    // What a shadow limit would deny is thin, and what had no answer of the store is striped.
+    assert_eq!(
+        drawn("[bar(0, 0, 2)]"),
+        serde_json::json!([format!("{}, 2 would be denied", of(0, 0)), "M59 24V0h.5V24z"])
+    );
+    assert_eq!(
+        drawn("[bar(4, 0, 0, 2)]"),
+        serde_json::json!([
+            format!("{}, 2 unavailable", of(4, 0)),
+            "M59 24V8h1V24z",
+            "M59 8V6h1V8zM59 5V3h1V5zM59 2V0h1V2z"
+        ])
+    );
+    has_all(&text(&browser, "#legend"), &["admitted", "denied", "would be denied", "unavailable"]);
+    assert_eq!(browser.run("return document.querySelectorAll('#legend path').length"), 4);
 }
 
 #[test]
@@ -193,17 +209,22 @@ fn times_windows_and_parts_of_a_cluster_are_words() {
     );
 }
 
+/// Lets the page have these limits: a script that gets the first limit of the service as `limit`.
+fn serve(browser: &Browser, limits: &str) {
+    browser.run(&format!(
+        "const asked = window.fetch; window.fetch = async (path, options) => {{ \
+             if (path !== 'limits.json') return asked(path, options); \
+             const [limit] = await (await asked(path, options)).json(); \
+             return new Response(JSON.stringify({limits})); }}; \
+         return refresh()"
+    ));
+}
+
 #[test]
 fn many_limits_are_shown_in_pages() {
     let service = service(RateLimiter::builder(MemoryStore::new()));
     let Some(browser) = paused(&service) else { return };
-    browser.run(
-        "const asked = window.fetch; window.fetch = async (path, options) => { \
-             if (path !== 'limits.json') return asked(path, options); \
-             const [limit] = await (await asked(path, options)).json(); \
-             return new Response(JSON.stringify([...Array(40).keys()].map(number => ({ ...limit, name: `limit-${number}` })))); }; \
-         return refresh()",
-    );
+    serve(&browser, "[...Array(40).keys()].map(number => ({ ...limit, name: `limit-${number}` }))");
     let shown = || {
         browser.run(
         "return [document.querySelectorAll('#limits tbody tr').length, document.getElementById('page').textContent, \
@@ -219,9 +240,81 @@ fn many_limits_are_shown_in_pages() {
         if let Some(button) = button {
             browser.run(&format!("document.getElementById('{button}').click()"));
         }
-        assert!(within(PATIENCE, || shown() == expected), "{}", shown());
+        assert_eq!(shown(), expected, "a page that is paused turns as well");
     }
     assert_eq!(text(&browser, "#total"), "40");
+}
+
+#[test]
+fn limits_are_ordered_and_found_over_all_pages() {
+    let service = service(RateLimiter::builder(MemoryStore::new()));
+    let Some(browser) = paused(&service) else { return };
+    serve(
+        &browser,
+        "[...Array(26).keys()].map(number => { \
+             const [now, all] = { 3: [{}, { denied: 1000 }], 5: [{}, { denied: 2 }], 17: [{ denied: 5 }, { denied: 50 }], \
+                 21: [{ unavailable: 9 }, { unavailable: 9 }], 24: [{}, { admitted: 9000 }], \
+                 25: [{ admitted: 700 }, { admitted: 700 }] }[number] || [{}, {}]; \
+             return { ...limit, ...all, name: `limit-${String(number).padStart(2, 0)}`, \
+                 last_minute: { ...limit.last_minute, ...now }, \
+                 recent: number === 5 ? [{ admitted: 0, denied: 2, would_deny: 0, unavailable: 0 }] : [] }; })",
+    );
+    let click = |of: &str| _ = browser.run(&format!("document.querySelector('{of}').click()"));
+    let head = |column: &str| click(&format!("th[data-sort={column}] button"));
+    // The numbers of the first limits of the page that is shown, and the column that orders them.
+    let expect = |numbers: &[u64], order: &str| {
+        let shown = browser.run(
+            "return [[...document.querySelectorAll('#limits tbody tr')].map(row => Number(row.dataset.limit.slice(6))), \
+             [...document.querySelectorAll('[aria-sort]')].map(one => one.dataset.sort + ' ' + one.ariaSort).join()]",
+        );
+        let first: Vec<_> = shown[0].as_array().unwrap().iter().take(numbers.len()).cloned().collect();
+        assert_eq!(
+            (first, &shown[1]),
+            (numbers.iter().map(|one| Value::from(*one)).collect(), &order.into())
+        );
+    };
+    // Now, then in ten minutes, then ever.
+    expect(&[21, 17, 5, 3, 0, 1, 2, 4], "");
+    head("denied");
+    expect(&[17, 3, 5, 0], "denied descending");
+    let span = |value: &str| {
+        let set = "const span = document.getElementById('span'); span.value =";
+        browser.run(&format!("{set} '{value}'; span.dispatchEvent(new Event('change'))"));
+    };
+    span("");
+    expect(&[3, 17, 5, 0], "denied descending");
+    head("denied");
+    click("#next");
+    expect(&[18], "denied ascending");
+    let last = "return document.querySelector('#limits tbody tr:last-child').dataset.limit";
+    assert_eq!(browser.run(last), "limit-03");
+    head("denied");
+    expect(&[21, 17, 5, 3, 0], "");
+    head("admitted");
+    expect(&[24, 25, 0], "admitted descending");
+    span("last_minute");
+    expect(&[25, 24, 0], "admitted descending");
+    head("name");
+    expect(&[0, 1, 2], "name ascending");
+    head("name");
+    expect(&[25, 24, 23], "name descending");
+    click("#usual");
+    expect(&[21, 17, 5, 3, 0], "");
+    assert_eq!(browser.run("return document.getElementById('usual').hidden"), true);
+    let find = |wanted: &str| {
+        browser.run(&format!(
+            "const find = document.getElementById('find'); find.value = '{wanted}'; find.dispatchEvent(new Event('input'))"
+        ));
+        text(&browser, "#total")
+    };
+    click("#next");
+    assert_eq!(
+        (find(" LIMIT-2 "), text(&browser, "#page")),
+        ("6 of 26".to_owned(), "Page 1 of 1".to_owned())
+    );
+    expect(&[21, 20, 22, 23, 24, 25], "");
+    assert_eq!([find("log_in"), find("nothing"), find("")], ["26", "0 of 26", "26"], "also by handler");
+    has_all(&text(&browser, "tr[data-limit=limit-17] td[data-figure=denied]"), &["50", "5/min"]);
 }
 
 #[test]
@@ -233,19 +326,53 @@ fn an_outage_of_redis_and_of_the_process_is_told() {
     (0..20).for_each(|_| _ = client::get(service.address, "/orders", &[]));
     shows(&browser, "#store", "Circuit breakerclosed");
     shows(&browser, "#store", "calls in the last one to two minutes; deadline ");
+    assert_eq!(browser.run("return document.getElementById('wrong').hidden"), true);
     server.kill();
-    (0..20).for_each(|_| _ = client::get(service.address, "/orders", &[]));
+    for _ in 0..20 {
+        client::get(service.address, "/orders", &[]);
+        assert_eq!(client::get(service.address, "/log-in", &[]).status, 503);
+    }
     shows(&browser, "#store", "not connected: limits follow their failure policies");
-    let degraded = || text(&browser, "tr[data-limit=orders] td[data-figure=degraded]");
+    // What is wrong stands above everything else, in view.
+    shows(&browser, "#wrong", "The store (redis) is not connected: limits follow their failure policies.");
+    shows(
+        &browser,
+        "#wrong",
+        "Rejected for want of the store in the last minute: requests under log-in (20).",
+    );
+    let [bottom, limits] = ["wrong", "limits"].map(|id| {
+        let at = format!("return Math.round(document.getElementById('{id}').getBoundingClientRect().bottom)");
+        browser.run(&at).as_i64().unwrap()
+    });
+    assert!(0 < bottom && bottom < 300 && bottom < limits, "{bottom}, {limits}");
+    assert!(!text(&browser, "#store").contains("Circuit breaker"), "it contradicts a lost connection");
+    let figure = |limit: &str, name: &str| {
+        text(&browser, &format!("tr[data-limit={limit}] td[data-figure={name}] span"))
+    };
+    let degraded = || figure("orders", "degraded");
     assert!(
         within(PATIENCE, || degraded().parse::<u64>().is_ok_and(|degraded| degraded > 0)),
         "{}",
         degraded()
     );
+    assert_eq!([figure("log-in", "unavailable"), figure("log-in", "degraded")], ["20", "0"]);
+    shows(&browser, "tr[data-limit=log-in] title", "last ten minutes: 0 admitted, 0 denied, 20 unavailable");
+    let first = "return document.querySelector('#limits tbody tr').dataset.limit";
+    assert_eq!(browser.run(first), "log-in", "what rejects most now stands first");
+    assert_eq!(
+        browser.run("return !!document.querySelector('tr[data-limit=log-in] path.unavailable')"),
+        true
+    );
     look(&browser, "orders", "127.0.0.1");
     has_all(&text(&browser, "#looked"), &["counted in this process only"]);
     look(&browser, "log-in", "127.0.0.1");
     has_all(&text(&browser, "#looked"), &["Not done: the store does not answer"]);
+    server.restart();
+    let is_hidden = || browser.run("return document.getElementById('wrong').textContent") == "";
+    shows(&browser, "#store", "Circuit breakerclosed");
+    // Until the last rejection is a minute ago.
+    shows(&browser, "#wrong", "Rejected for want of the store");
+    assert!(!text(&browser, "#wrong").contains("not connected") && !is_hidden());
     // As if the process had ended.
     browser.run("window.fetch = () => Promise.reject(new Error('gone'))");
     shows(&browser, "#trouble", "The figures are not those of now: gone.");

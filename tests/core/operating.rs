@@ -1,4 +1,6 @@
-//! The board, the alerts and the pages for operators name metrics that exist, and all of them.
+//! The board, the alerts and the pages for operators name metrics that exist, and all of them, with their labels.
+
+mod promtool;
 
 use std::collections::BTreeSet;
 
@@ -69,23 +71,131 @@ fn the_board_is_complete() {
 
 #[test]
 fn the_page_has_every_alert() {
-    let listed = |text: &'static str, before: &'static str, after: &'static str| -> BTreeSet<&str> {
-        text.lines().filter_map(|line| line.trim_start().strip_prefix(before)?.split(after).next()).collect()
-    };
-    let (alerts, described) = (listed(ALERTS, "- alert: ", " "), listed(PAGES[0], "| `RateLimit", "`"));
-    let described: BTreeSet<String> = described.into_iter().map(|name| format!("RateLimit{name}")).collect();
+    let described = PAGES[0].lines().filter_map(|line| line.strip_prefix("| `RateLimit")?.split('`').next());
+    let alerts: BTreeSet<&str> = alerts().into_iter().collect();
+    let described: BTreeSet<String> = described.map(|name| format!("RateLimit{name}")).collect();
     assert!(alerts.len() >= 9, "{alerts:?}");
     assert_eq!(alerts, described.iter().map(String::as_str).collect());
 }
 
-/// The labels that the documentation of the metrics lists.
+/// A metric as its documentation has it.
+struct Metric {
+    name: &'static str,
+    /// `counter`, `gauge` or `histogram`.
+    kind: &'static str,
+    labels: Vec<&'static str>,
+    documentation: String,
+}
+
+/// The parts of a text between backticks.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+impl Metric {
+    /// Every metric: the row of the table at the top of the file, and the comment of its constant.
+    fn all() -> Vec<Self> {
+        const SOURCE: &str = include_str!("../../ratelimit-core/src/observe/metrics.rs");
+        let rows = SOURCE.lines().filter_map(|line| line.strip_prefix("//! | [`"));
+        let metrics: Vec<_> = rows
+            .map(|row| {
+                let [constant, kind, labels] = row.splitn(3, " | ").collect::<Vec<_>>()[..] else {
+                    panic!("{row}")
+                };
+                let constant = constant.trim_end_matches("`]");
+                let (before, rest) = SOURCE.split_once(&format!("!({constant}, \"")).unwrap();
+                let comment: Vec<_> =
+                    before.lines().rev().skip(1).take_while(|line| line.contains("///")).collect();
+                let documentation = comment.into_iter().rev().collect::<Vec<_>>().join("\n");
+                Self { name: rest.split('"').next().unwrap(), kind, labels: quoted(labels), documentation }
+            })
+            .collect();
+        let names: BTreeSet<_> = metrics.iter().map(|metric| metric.name).collect();
+        assert_eq!(names, ALL.iter().copied().collect());
+        metrics
+    }
+
+    /// The values of its labels that are no names of the application.
+    fn values(&self) -> Vec<&str> {
+        let is_value = |word: &&str| {
+            word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') && !self.labels.contains(word)
+        };
+        quoted(&self.documentation).into_iter().filter(is_value).collect()
+    }
+}
+
+/// The names of the alerts.
+fn alerts() -> Vec<&'static str> {
+    ALERTS.lines().filter_map(|line| line.trim_start().strip_prefix("- alert: ")).collect()
+}
+
+/// The queries of the board, with the variables that it lets choose filled in.
+fn board_queries() -> Vec<String> {
+    let board: Value = serde_json::from_str(BOARD).unwrap();
+    let targets =
+        board["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let queries = targets.map(|target| target["expr"].as_str().unwrap());
+    queries
+        .map(|query| query.replace("$__rate_interval", "5m").replace("$job", ".*").replace("$policy", ".*"))
+        .collect()
+}
+
+/// The queries of the alerts.
+fn alert_queries() -> Vec<String> {
+    let rules = ALERTS.split("- alert: ").skip(1);
+    rules
+        .map(|rule| {
+            let query = rule.split("expr: ").nth(1).unwrap();
+            let end = query
+                .find("\n        for: ")
+                .into_iter()
+                .chain(query.find("\n        labels: "))
+                .min()
+                .unwrap();
+            query[..end].trim_start_matches(">-").split_whitespace().collect::<Vec<_>>().join(" ")
+        })
+        .collect()
+}
+
 #[test]
-fn queries_use_labels_that_exist() {
-    let labels = ["policy", "outcome", "on_error", "class", "end", "job", "instance", "le"];
-    for text in [BOARD, ALERTS] {
-        for group in text.split(" by (").skip(1) {
-            for label in group.split(')').next().unwrap().split(',') {
-                assert!(labels.contains(&label.trim()), "{label}");
+fn every_query_asks_for_labels_and_values_that_its_metrics_have() {
+    let (metrics, queries) = (Metric::all(), [board_queries(), alert_queries()].concat());
+    assert!(queries.len() >= 30, "{queries:?}");
+    let of_targets = ["job", "instance"];
+    for query in &queries {
+        let used: Vec<_> = metrics.iter().filter(|metric| named(query).contains(metric.name)).collect();
+        assert!(!used.is_empty(), "{query}");
+        // What a query sums by, or joins on, is a label of one of its metrics.
+        let groups = [" by (", " on ("].iter().flat_map(|word| query.split(word).skip(1));
+        for label in groups.flat_map(|group| group.split(')').next().unwrap().split(',')) {
+            let label = label.trim();
+            let is_known = of_targets.contains(&label)
+                || label == "le" && query.contains("_bucket")
+                || used.iter().any(|metric| metric.labels.contains(&label));
+            assert!(is_known, "{label}: {query}");
+        }
+        for metric in used {
+            for selector in query.split(metric.name).skip(1).filter_map(|rest| {
+                let rest = ["_bucket", "_sum", "_count"]
+                    .iter()
+                    .find_map(|end| rest.strip_prefix(end))
+                    .unwrap_or(rest);
+                rest.strip_prefix('{')?.split('}').next()
+            }) {
+                for condition in selector.split(',') {
+                    let (label, values) = condition.trim().split_once('=').unwrap();
+                    let values = values.trim_start_matches('~').trim_matches('"');
+                    assert!(
+                        of_targets.contains(&label) || metric.labels.contains(&label),
+                        "{label}: {query}"
+                    );
+                    if of_targets.contains(&label) || label == "policy" {
+                        continue;
+                    }
+                    for value in values.split('|') {
+                        assert!(metric.values().contains(&value), "{label}={value}: {query}");
+                    }
+                }
             }
         }
     }

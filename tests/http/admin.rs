@@ -39,11 +39,12 @@ async fn parts() -> &'static str {
     "parts"
 }
 
-const PATHS: [&str; 12] = [
+const PATHS: [&str; 13] = [
     "/_limits",
     "/_limits/",
     "/_limits/style.css",
     "/_limits/page.js",
+    "/_limits/limits.js",
     "/_limits/limits.json",
     "/_limits/overrides.json",
     "/_limits/store.json",
@@ -110,7 +111,11 @@ async fn every_field_that_overrides_may_set_is_shown() {
     let limiter = limiter();
     let app = app!(limiter);
     let limits = get_json(&app, "/_limits/limits.json").await;
-    let script = send(&app, operator("/_limits/page.js")).await.body;
+    let script = [
+        send(&app, operator("/_limits/page.js")).await.body,
+        send(&app, operator("/_limits/limits.js")).await.body,
+    ]
+    .concat();
     let words = |of: &str| {
         let body = script.split(&format!("\nfunction {of}(")).nth(1).unwrap().split("\n}").next().unwrap();
         body.split(|c: char| c != '_' && !c.is_alphanumeric()).map(str::to_owned).collect::<Vec<_>>()
@@ -165,13 +170,14 @@ async fn every_answer_forbids_inline_scripts_and_storing() {
 }
 
 #[actix_web::test]
-async fn the_page_is_three_small_files_without_anything_inline_or_from_elsewhere() {
+async fn the_page_is_four_small_files_without_anything_inline_or_from_elsewhere() {
     let app = app!(limiter());
     let mut size = 0;
     for (path, content_type) in [
         ("/_limits/", "text/html; charset=utf-8"),
         ("/_limits/style.css", "text/css; charset=utf-8"),
         ("/_limits/page.js", "text/javascript; charset=utf-8"),
+        ("/_limits/limits.js", "text/javascript; charset=utf-8"),
     ] {
         let file = send(&app, operator(path).insert_header((ACCEPT, "*/*"))).await;
         assert_eq!((file.status, file.header("content-type")), (200, Some(content_type)), "{path}");
@@ -187,7 +193,7 @@ async fn the_page_is_three_small_files_without_anything_inline_or_from_elsewhere
     }
     assert!(size < 32 * 1024, "{size} bytes");
     let page = send(&app, operator("/_limits/")).await.body;
-    assert_eq!(page.matches("<script").count(), 1);
+    assert_eq!(page.matches("<script").count(), 2);
     let without_scripts = page.split("<noscript>").nth(1).unwrap().split("</noscript>").next().unwrap();
     for json in ["limits.json", "overrides.json", "store.json", "callers.json"] {
         assert!(without_scripts.contains(json), "{without_scripts}");
@@ -203,9 +209,9 @@ async fn a_limit_has_its_place_its_numbers_and_its_counts() {
     assert_eq!(statuses(&app, "/orders", 5).await, [200, 200, 429, 429, 429]);
     let limits = get_json(&app, "/_limits/limits.json").await;
     let limit = of(&limits, "!admin-orders");
-    let counts = ["admitted", "denied", "passed", "would_deny", "near_limit", "degraded"]
-        .map(|name| limit[name].as_u64());
-    assert_eq!(counts, [2, 3, 0, 0, 1, 0].map(Some), "{limit}");
+    for counts in [limit, &limit["last_minute"]] {
+        assert_eq!(FIGURES.map(|name| counts[name].as_u64()), [2, 3, 0, 0, 1, 0, 0].map(Some), "{limit}");
+    }
     let numbers = &limit["numbers"][0];
     assert_eq!((&numbers["max"], &numbers["window_us"]), (&Value::from(2), &Value::from(60_000_000)));
     assert_eq!((&numbers["source"], &numbers["mode"]), (&Value::from("attribute"), &Value::from("enforce")));
@@ -219,6 +225,47 @@ async fn a_limit_has_its_place_its_numbers_and_its_counts() {
     let bars = limit["recent"].as_array().unwrap();
     let recent = |name: &str| bars.iter().map(|bar| bar[name].as_u64().unwrap()).sum::<u64>();
     assert_eq!((recent("admitted"), recent("denied")), (2, 3));
+}
+
+/// What JSON counts of a limit.
+const FIGURES: [&str; 7] =
+    ["admitted", "denied", "passed", "would_deny", "near_limit", "degraded", "unavailable"];
+
+#[rate_limit(max = 1, window = "1m", key = "!admin-guesses")]
+#[get("/guesses")]
+async fn guesses() -> &'static str {
+    "guesses"
+}
+
+#[actix_web::test]
+async fn requests_without_the_store_are_unavailable_or_degraded_in_counts_and_bars() {
+    let (limiter, watch) = watched();
+    let app = actix_web::test::init_service(
+        App::new()
+            .app_data(limiter.clone())
+            .service((orders, guesses))
+            .service(web::scope("/_limits").service(admin(limiter, is_operator))),
+    )
+    .await;
+    watch.fail(true);
+    assert_eq!(statuses(&app, "/orders", 3).await, [503; 3]);
+    assert_eq!(statuses(&app, "/guesses", 3).await, [200, 429, 429]);
+    let limits = get_json(&app, "/_limits/limits.json").await;
+    for (name, expected) in
+        [("!admin-orders", [0, 0, 0, 0, 0, 0, 3]), ("!admin-guesses", [1, 2, 0, 0, 0, 3, 0])]
+    {
+        let limit = of(&limits, name);
+        for counts in [limit, &limit["last_minute"]] {
+            assert_eq!(FIGURES.map(|figure| counts[figure].as_u64()), expected.map(Some), "{limit}");
+        }
+        let bars = limit["recent"].as_array().unwrap();
+        for figure in ["admitted", "denied", "unavailable"] {
+            let sum: u64 = bars.iter().map(|bar| bar[figure].as_u64().unwrap()).sum();
+            assert_eq!(Some(sum), limit[figure].as_u64(), "{figure}: {limit}");
+        }
+    }
+    let store = get_json(&app, "/_limits/store.json").await;
+    assert_eq!((&store["is_out"], &store["fallback_callers"]), (&true.into(), &1.into()));
 }
 
 #[actix_web::test]

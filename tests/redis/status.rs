@@ -51,7 +51,7 @@ async fn a_hung_server_shows_as_an_open_circuit_breaker() {
     let status = limiter.store_status();
     assert_eq!((status.is_out, status.connection.unwrap().open_slot_ranges), (true, vec![0]));
     let limits = limiter.stats().limits();
-    assert_eq!((limits[0].name(), limits[0].totals().degraded), ("minute", 4));
+    assert_eq!((limits[0].name(), limits[0].totals().unavailable), ("minute", 4));
     server.signal("CONT");
     assert!(within(PATIENCE, || limiter.store_status().connection.unwrap().open_slot_ranges.is_empty()));
 }

@@ -1,11 +1,10 @@
-// The operator's page: asks for the JSON of the scope once a second, and writes it as text. No value becomes markup.
+// The operator's page: asks for the JSON of the scope once a second, and writes it as text. No value becomes markup. limits.js has the table
+// of limits, in the same scope.
 "use strict";
 
-const LIMITS_PER_PAGE = 15;
 const CALLERS_ON_PAGE = 20;
-// Places, numbers and rows that are shown of one limit.
-const MAX_PLACES = 4;
-const MAX_ROWS = 3;
+// Limits that are named beside a failure.
+const MAX_NAMED = 5;
 // Longest text of a closure, and longest error of a file, in UTF-16 units.
 const MAX_TEXT = 60;
 const MAX_ERROR = 2000;
@@ -21,9 +20,14 @@ function make(tag, attributes, ...children) {
   return made;
 }
 
+// Writes a text. One that stays the same is not written: a screen reader would say it again.
+function write(id, text) {
+  if (byId(id).textContent !== text) byId(id).textContent = text;
+}
+
 // Shows a text, or nothing for null.
 function say(id, text) {
-  byId(id).textContent = text ?? "";
+  write(id, text ?? "");
   byId(id).hidden = text === null;
 }
 
@@ -61,91 +65,25 @@ function numbersText({ max, window_us: micros, calendar, burst, block_us: block 
     `${burst === null ? "" : `, burst ${burst}`}${block === null ? "" : `, blocks for ${windowText(block)}`}`;
 }
 
-// ---- Limits
+// ---- What is wrong
 
-let page = 1;
-
-function showLimits(limits) {
-  const pages = Math.max(1, Math.ceil(limits.length / LIMITS_PER_PAGE));
-  page = Math.min(page, pages);
-  const shown = limits.slice((page - 1) * LIMITS_PER_PAGE, page * LIMITS_PER_PAGE);
-  byId("no-limits").hidden = limits.length > 0;
-  byId("limits").hidden = limits.length === 0;
-  byId("total").textContent = limits.length;
-  byId("pages").hidden = pages === 1;
-  byId("page").textContent = `Page ${page} of ${pages}`;
-  byId("previous").disabled = page === 1;
-  byId("next").disabled = page === pages;
-  // Limits are only added. A list that is open would close.
-  if (byId("names").children.length !== limits.length) {
-    byId("names").replaceChildren(...limits.map(({ name }) => make("option", { value: name })));
+function showWrong(all, overrides, store) {
+  const wrong = [];
+  const { connection, is_ready: isReady, is_out: isOut } = store;
+  if (!isReady) wrong.push(`The store (${store.kind}) is ${NOT_CONNECTED}.`);
+  else if (connection !== null && connection.open_slot_ranges.length > 0) wrong.push(`The circuit breaker is ${breaker(connection)}.`);
+  else if (isOut) wrong.push("Calls of the store failed lately: limits follow their failure policies then.");
+  const rejecting = all.filter((limit) => limit.last_minute.unavailable > 0);
+  rejecting.sort((one, other) => other.last_minute.unavailable - one.last_minute.unavailable);
+  if (rejecting.length > 0) {
+    const named = rejecting.slice(0, MAX_NAMED).map((limit) => `${limit.name} (${limit.last_minute.unavailable})`);
+    if (rejecting.length > MAX_NAMED) named.push(`${rejecting.length - MAX_NAMED} more`);
+    wrong.push(`Rejected for want of the store in the last minute: requests under ${named.join(", ")}.`);
   }
-  fill("limits", shown.map((limit) => make("tr", { "data-limit": limit.name }, limitCells(limit))));
-}
-
-function limitCells(limit) {
-  const figures = byId("limits").tHead.querySelectorAll("[data-figure]");
-  const places = limit.numbers.slice(0, MAX_PLACES).map(place);
-  const more = limit.numbers.length - MAX_PLACES;
-  const modes = new Set(limit.numbers.map(({ mode }) => mode).sort());
-  const holds = limit.numbers.some((numbers) => numbers.window_us === null);
-  // Numbers that differ in what is shown.
-  const inForce = new Map(limit.numbers.map(numbersInForce).map((shown) => [shown.textContent, shown]));
-  return [
-    make("th", { scope: "row" }, limit.name, places, more > 0 ? make("div", { class: "place" }, `and ${more} more`) : null),
-    make("td", {}, [...inForce.values()].slice(0, MAX_PLACES),
-      holds ? make("div", { "data-figure": "held" }, `${limit.held} running here`) : null),
-    make("td", { class: "mode" }, [...modes].map((mode) => make("div", { class: mode }, mode))),
-    ...[...figures].map(({ dataset: { figure } }) => make("td", { class: "figure", "data-figure": figure }, limit[figure])),
-    make("td", {}, picture(limit.recent)),
-  ];
-}
-
-function place({ place: at, key }) {
-  return make("div", { class: "place" },
-    at === null ? `key ${key}` : `${at.handler} by ${cut(at.by, MAX_TEXT)}, ${at.file}:${at.line}`);
-}
-
-function numbersInForce(limit) {
-  const { program, rows, source, overridden, on_error: onError } = limit;
-  let origin = `from the ${source}`;
-  if (program !== null) {
-    origin = `${Object.keys(overridden).join(", ")} from the overrides; the ${source} has ${numbersText(program)}`;
-    if ("mode" in overridden) origin += `, ${program.mode}`;
-    if ("on_error" in overridden) origin += `, ${program.on_error} in an outage`;
-  }
-  const more = limit.plan_rows + limit.caller_rows - Math.min(rows.length, MAX_ROWS);
-  const named = rows.slice(0, MAX_ROWS).map((row) =>
-    `${row.origin} ${cut(row.name, MAX_TEXT)}: ${numbersText(row)}${"mode" in row.overridden ? `, ${row.mode}` : ""}`);
-  if (more > 0) named.push(`${rows.length < MAX_ROWS ? "callers with rows of their own" : "further rows"}: ${more}`);
-  return make("div", {}, `${numbersText(limit)}, ${limit.algorithm}`,
-    make("div", { class: "place" }, `${origin}; ${onError} in an outage`),
-    named.map((row) => make("div", { class: "row" }, row)));
-}
-
-// The last ten minutes, the present on the right: columns of admitted requests, and of denied ones above them.
-function picture(bars) {
-  const [columns, height, perColumn] = [60, 24, 2];
-  const sum = (some) => some.reduce(([admitted, all], bar) =>
-    [admitted + bar.admitted, all + bar.admitted + bar.denied + bar.would_deny], [0, 0]);
-  const sums = [];
-  // From the present back, so that each column but the last is full.
-  for (let end = bars.length; end > 0; end -= perColumn) sums.unshift(sum(bars.slice(Math.max(0, end - perColumn), end)));
-  const highest = Math.max(...sums.map(([, all]) => all));
-  const scaled = (count) => Math.max(Math.floor((count * height) / highest), count > 0 ? 1 : 0);
-  const outline = (heights) => {
-    const steps = heights.map((one) => `V${height - one}h1`).join("");
-    return `M${columns - heights.length} ${height}${steps}V${height}z`;
-  };
-  const [admitted, all] = sum(bars);
-  const title = make("title", {}, `last ten minutes: ${admitted} admitted, ${all - admitted} denied`);
-  const view = { viewBox: `0 0 ${columns} ${height}`, width: 120, height, preserveAspectRatio: "none", role: "img" };
-  if (all === 0) return make("svg", view, title);
-  // The denied requests are what is left of the whole behind the admitted ones; even a few of them are seen.
-  const whole = sums.map((one) => scaled(one[1]));
-  const front = sums.map((one, index) => Math.min(scaled(one[0]), whole[index] - (one[1] > one[0] ? 1 : 0)));
-  return make("svg", view, title,
-    make("path", { class: "denied", d: outline(whole) }), make("path", { class: "admitted", d: outline(front) }));
+  if (overrides !== null && overrides.rejected !== null) wrong.push("The newest overrides are not in force; their section says why.");
+  const told = [...byId("wrong").children].map((item) => item.textContent);
+  if (told.join() !== wrong.join()) byId("wrong").replaceChildren(...wrong.map((text) => make("li", {}, text)));
+  byId("wrong").hidden = wrong.length === 0;
 }
 
 // ---- Overrides, store, callers
@@ -158,6 +96,7 @@ function showOverrides(overrides) {
   say("rejected", rejected === null ? null : `Newer contents are not in force: ${cut(rejected, MAX_ERROR)}.`);
 }
 
+const NOT_CONNECTED = "not connected: limits follow their failure policies";
 const term = ([name, ...description]) => make("div", {}, make("dt", {}, name), make("dd", {}, description));
 
 function showStore({ kind, is_ready: isReady, is_out: isOut, uptime, callers, fallback_callers: fallback, connection }) {
@@ -165,9 +104,9 @@ function showStore({ kind, is_ready: isReady, is_out: isOut, uptime, callers, fa
   const state = isOut ? "ready; a call failed lately, and limits follow their failure policies then" : "ready";
   const terms = [
     ["Kind", kind],
-    ["State", isReady ? state : make("strong", {}, "not connected: limits follow their failure policies")],
+    ["State", isReady ? state : make("strong", {}, NOT_CONNECTED)],
     ...(callers === null ? [] : [["Callers in memory", callers]]),
-    ["Callers counted in an outage", `${fallback} in this process`],
+    ["Callers counted without it", `${fallback} in this process, with expired ones`],
     ...(connection === null ? [] : connectionTerms(connection)),
   ];
   byId("store").replaceChildren(...terms.map(term));
@@ -179,7 +118,8 @@ function connectionTerms(status) {
     `one to two minutes; deadline ${millis(status.deadline_us)}`;
   return [
     ["Connections", `${status.connections} made so far`],
-    ["Circuit breaker", breaker(status)],
+    // Without a connection nothing is sent, whatever it is.
+    ...(status.is_connected ? [["Circuit breaker", breaker(status)]] : []),
     ["Round trip", trip.count === 0 ? "no call in the last one to two minutes" : calls],
     ["Requests per call", `${(batch.sum / Math.max(batch.count, 1)).toFixed(1)} on average, p99 ${batch.p99}, at most ${batch.max}`],
     ["Denial cache", `${plural(status.cached_denials, "denial")}, ${status.denial_cache_hits} requests denied without a round trip`],
@@ -304,6 +244,7 @@ async function refresh() {
   try {
     const parts = await Promise.all(names.map(async (name) => (await get(`${name}.json`)).json()));
     [showLimits, showOverrides, showStore, showCallers].forEach((show, index) => show(parts[index]));
+    showWrong(...parts);
     document.querySelector("main").hidden = false;
     say("trouble", null);
   } catch (error) {
@@ -326,14 +267,9 @@ byId("pause").addEventListener("click", () => {
   paused = !paused;
   byId("pause").textContent = paused ? "Go on" : "Pause";
 });
-for (const [id, step] of [["previous", -1], ["next", 1]]) {
-  byId(id).addEventListener("click", () => {
-    page += step;
-    refresh();
-  });
-}
 byId("look").addEventListener("submit", (event) => {
   event.preventDefault();
   ask("look.json", { limit: byId("limit").value, caller: byId("caller").value });
 });
+startLimits();
 run();

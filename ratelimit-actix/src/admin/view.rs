@@ -28,6 +28,8 @@ pub(super) struct LimitView {
     numbers: Vec<LimitNumbers>,
     #[serde(flatten)]
     totals: Totals,
+    /// The same counts of the last 55 to 60 seconds.
+    last_minute: Totals,
     /// Slots of a concurrency limit that requests of this process hold; 0 for a rate.
     held: u64,
     /// Bars of `bar_seconds`, the last of them not ended.
@@ -149,6 +151,7 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
     for stats in limiter.stats().limits() {
         let view = view_of(&mut views, stats.name());
         view.totals = stats.totals();
+        view.last_minute = stats.last_minute();
         view.held = stats.held();
         view.recent = stats.recent().to_vec();
         // A limit of middleware or of code: what it was decided with.

@@ -8,6 +8,7 @@ use super::backend::Backend;
 use super::{Inner, RateLimiter};
 use crate::clock::{Clock, SystemClock};
 use crate::fallback::Fallback;
+use crate::observe::metrics;
 use crate::observe::report::Report;
 use crate::store::Store;
 use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};
@@ -96,6 +97,9 @@ impl RateLimiterBuilder {
         #[cfg(feature = "calendar")]
         crate::policy::calendar::DeclaredZones::check_all();
         self.store.as_dyn().set_instances(self.instances);
+        if let Backend::Dyn(_) = self.store {
+            metrics::store_made();
+        }
         let fallback = Fallback::new(self.instances, self.fallback_callers);
         let report = Report::new(self.near_limit_ratio);
         let Self { store, shadow, clock, overrides, .. } = self;

@@ -72,7 +72,7 @@ metrics! {
     /// [share](crate::RateLimiterBuilder::near_limit_ratio). Label: `policy`. Rises before a limit denies.
     describe_counter!(NEAR_LIMIT, "ratelimit_near_limit_total", Count, "Admitted requests after which little of a limit is left");
 
-    /// Counter of limits decided without the store, during an outage. Labels: `policy`; `on_error`, its failure policy: `local`,
+    /// Counter of limits decided without the store, which had not answered in time. Labels: `policy`; `on_error`, its failure policy: `local`,
     /// `deny` or `allow`; `outcome`: `allowed`, `denied`, `passed` as in [`DECISIONS`], or `unavailable` if a limit of the group failed
     /// closed. A shadow limit does not deny, whatever its failure policy.
     describe_counter!(DEGRADED, "ratelimit_degraded_decisions_total", Count, "Limits decided without the store");
@@ -89,7 +89,8 @@ metrics! {
 
     /// Counter of calls of the store without a decision. Label `class`: `unavailable` (no connection, or it cannot serve),
     /// `misconfigured` (a password, permissions, a database: does not pass by itself), `timeout` (of the store's whole deadline;
-    /// not of a request with less time), `rejected`, `protocol` or `corrupt_state`.
+    /// not of a request with less time), `rejected`, `protocol` or `corrupt_state`. Each class begins at 0 when a limiter over a store
+    /// other than the one in memory is made, so that the first failure is a rise.
     describe_counter!(STORE_FAILURES, "ratelimit_store_failures_total", Count, "Calls of the store without a decision");
 
     /// Gauge: 1 while there is a connection to Redis that serves, otherwise 0; also 0 while a part of a cluster is out.
@@ -107,8 +108,8 @@ metrics! {
     /// Histogram of the number of requests in a call; 0 for a call that only fetches leases.
     describe_histogram!(BATCH_REQUESTS, "ratelimit_redis_batch_requests", Count, "Requests in a call to Redis");
 
-    /// Gauge of callers counted in this process because of an outage. Expired ones are dropped when room is needed.
-    describe_gauge!(FALLBACK_CALLERS, "ratelimit_fallback_callers", Count, "Callers counted in this process during an outage");
+    /// Gauge of callers counted in this process because the store did not answer in time. Expired ones are dropped when room is needed.
+    describe_gauge!(FALLBACK_CALLERS, "ratelimit_fallback_callers", Count, "Callers counted in this process without the store");
 
     /// Gauge of slots of a [concurrency limit](crate::Policy::concurrency) that requests of this process hold. Label: `policy`.
     describe_gauge!(SLOTS_HELD, "ratelimit_slots_held", Count, "Slots of concurrency limits held by requests of this process");
@@ -123,7 +124,7 @@ metrics! {
     describe_gauge!(LEASE_HELD, "ratelimit_lease_held_units", Count, "Units held by leases");
 
     /// Counter of times at which a watched file of [overrides](crate::RateLimiterBuilder) had new contents. Label `outcome`:
-    /// `applied`, or `rejected`, so that those before stay in force.
+    /// `applied`, or `rejected`, so that those before stay in force. Both begin at 0 with the watch.
     describe_counter!(OVERRIDES_RELOADS, "ratelimit_overrides_reloads_total", Count, "New contents of a watched file of overrides");
 
     /// Gauge: 1 while the newest overrides are in force, 0 after new contents of the watched file were rejected. One for the process.
@@ -176,10 +177,21 @@ pub(crate) fn waits(policy: &Policy, wait: Duration) {
     histogram!(WAIT_SECONDS, "policy" => name(policy)).record(wait);
 }
 
+/// Begins the counters of new contents of a watched file at 0, for the reason of [`store_made`].
+pub(crate) fn overrides_watched() {
+    for is_applied in [true, false] {
+        overrides_read(is_applied, 0);
+    }
+}
+
 /// Records new contents of a watched file of overrides.
 pub(crate) fn overrides_reloaded(is_applied: bool) {
+    overrides_read(is_applied, 1);
+}
+
+fn overrides_read(is_applied: bool, times: u64) {
     let outcome = if is_applied { "applied" } else { "rejected" };
-    counter!(OVERRIDES_RELOADS, "outcome" => outcome).increment(1);
+    counter!(OVERRIDES_RELOADS, "outcome" => outcome).increment(times);
 }
 
 /// Records whether the newest overrides are in force.
@@ -187,21 +199,37 @@ pub(crate) fn overrides_current(is_current: bool) {
     gauge!(OVERRIDES_CURRENT).set(if is_current { 1.0 } else { 0.0 });
 }
 
+/// The classes of failures of a store.
+const CLASSES: [&str; 6] =
+    ["unavailable", "misconfigured", "timeout", "rejected", "protocol", "corrupt_state"];
+
+/// The class of an error; `None` if the store was not called.
+fn class(error: &StoreError) -> Option<&'static str> {
+    let [unavailable, misconfigured, timeout, rejected, protocol, corrupt_state] = CLASSES;
+    match error {
+        StoreError::Unavailable { .. } => Some(unavailable),
+        StoreError::Misconfigured { .. } => Some(misconfigured),
+        StoreError::Timeout { .. } => Some(timeout),
+        StoreError::Rejected { .. } => Some(rejected),
+        StoreError::Protocol { .. } => Some(protocol),
+        StoreError::CorruptState { .. } => Some(corrupt_state),
+        StoreError::GroupTooLarge { .. } | StoreError::ConcurrencyLimit { .. } | StoreError::TurnsNotDue => None,
+    }
+}
+
+/// Begins the counters of failures at 0. A query for a rise, such as `increase`, cannot see the first count of a series that begins
+/// with it.
+pub(crate) fn store_made() {
+    for class in CLASSES {
+        counter!(STORE_FAILURES, "class" => class).increment(0);
+    }
+}
+
 /// Records an error of the store.
 pub(crate) fn failed(error: &StoreError) {
-    let class = match error {
-        StoreError::Unavailable { .. } => "unavailable",
-        StoreError::Misconfigured { .. } => "misconfigured",
-        StoreError::Timeout { .. } => "timeout",
-        StoreError::Rejected { .. } => "rejected",
-        StoreError::Protocol { .. } => "protocol",
-        StoreError::CorruptState { .. } => "corrupt_state",
-        // The store was not called.
-        StoreError::GroupTooLarge { .. } | StoreError::ConcurrencyLimit { .. } | StoreError::TurnsNotDue => {
-            return;
-        }
-    };
-    counter!(STORE_FAILURES, "class" => class).increment(1);
+    if let Some(class) = class(error) {
+        counter!(STORE_FAILURES, "class" => class).increment(1);
+    }
 }
 
 /// Records a decision without the store; `None` if a limit of the group failed closed.

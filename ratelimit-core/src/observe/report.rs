@@ -65,7 +65,7 @@ impl Report {
     pub(crate) fn degraded(&self, group: &[Check<'_>], decided: Option<&[Outcome]>) {
         metrics::degraded(group, decided);
         for check in group {
-            self.stats.record_degraded(check.policy());
+            self.stats.record_degraded(check.policy(), decided.is_some());
         }
     }
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use self::counts::LimitCounts;
 pub use self::counts::{BAR_SECONDS, BARS, Bar, Totals};
+use self::counts::{BARS_PER_MINUTE, LimitCounts};
 use self::denied::DeniedCallers;
 pub use self::denied::{CallerDigest, DeniedCaller};
 #[cfg(feature = "redis")]
@@ -59,6 +59,7 @@ pub struct LimitStats {
     name: String,
     policies: Vec<Policy>,
     totals: Totals,
+    last_minute: Totals,
     held: u64,
     recent: Vec<Bar>,
 }
@@ -86,10 +87,10 @@ impl Stats {
         });
     }
 
-    /// Counts a decision about one limit without the store.
+    /// Counts what became of one limit without the store: decided in its place, or the request failed closed.
     #[cold]
-    pub(crate) fn record_degraded(&self, policy: &Policy) {
-        self.limits.with(policy, |limit| limit.record_degraded());
+    pub(crate) fn record_degraded(&self, policy: &Policy, is_decided: bool) {
+        self.limits.with(policy, |limit| limit.record_degraded(is_decided));
     }
 
     /// The counts of a limit, to count what is held.
@@ -104,12 +105,16 @@ impl Stats {
             .limits
             .all()
             .into_iter()
-            .map(|limit| LimitStats {
-                name: limit.name().to_owned(),
-                policies: limit.policies(),
-                totals: limit.totals(),
-                held: limit.held(),
-                recent: limit.recent(bar),
+            .map(|limit| {
+                let recent = limit.recent(bar);
+                LimitStats {
+                    name: limit.name().to_owned(),
+                    policies: limit.policies(),
+                    totals: limit.totals(),
+                    last_minute: recent.iter().rev().take(BARS_PER_MINUTE).copied().sum(),
+                    held: limit.held(),
+                    recent: recent.into_iter().map(Bar::from).collect(),
+                }
             })
             .collect();
         limits.sort_by(|one, other| one.name.cmp(&other.name));
@@ -179,6 +184,12 @@ impl LimitStats {
         self.totals
     }
 
+    /// Counts of the last minute: of the present bar of the [recent decisions](Self::recent) and the 11 before it, so of 55 to 60
+    /// seconds.
+    pub const fn last_minute(&self) -> Totals {
+        self.last_minute
+    }
+
     /// Slots of a [concurrency limit](Policy::concurrency) that requests of this process hold now, of all callers; 0 for other
     /// limits.
     pub const fn held(&self) -> u64 {
@@ -219,9 +230,10 @@ mod tests {
     use crate::store::toolkit::Operation;
     use crate::store::{Deadline, Store};
 
-    fn totals(limiter: &RateLimiter) -> Vec<(String, [u64; 6])> {
-        let numbers = |Totals { admitted, denied, passed, would_deny, near_limit, degraded }: Totals| {
-            [admitted, denied, passed, would_deny, near_limit, degraded]
+    fn totals(limiter: &RateLimiter) -> Vec<(String, [u64; 7])> {
+        let numbers = |of: Totals| {
+            let Totals { admitted, denied, passed, would_deny, near_limit, degraded, unavailable } = of;
+            [admitted, denied, passed, would_deny, near_limit, degraded, unavailable]
         };
         let limits = limiter.stats().limits();
         limits.iter().map(|limit| (limit.name().to_owned(), numbers(limit.totals()))).collect()
@@ -237,7 +249,7 @@ mod tests {
             let _ = limiter.try_check_all(&group).unwrap();
         }
         // The last 2 of 20 leave less than a tenth. The shadow limit admits one request, which leaves nothing.
-        let expected = [("enforced", [20, 2, 0, 0, 2, 0]), ("shadow", [1, 0, 0, 21, 1, 0])];
+        let expected = [("enforced", [20, 2, 0, 0, 2, 0, 0]), ("shadow", [1, 0, 0, 21, 1, 0, 0])];
         assert_eq!(totals(&limiter), expected.map(|(name, counts)| (name.to_owned(), counts)));
         let denied = limiter.stats().denied_callers(10);
         assert_eq!((denied.len(), denied[0].limit(), denied[0].count()), (1, "enforced", 2));
@@ -257,10 +269,10 @@ mod tests {
             let _ = limiter.try_check_all(&group).unwrap();
         }
         let expected = [
-            ("narrow", [1, 2, 0, 0, 1, 0]),
+            ("narrow", [1, 2, 0, 0, 1, 0, 0]),
             // Passes the second request, and would deny the third.
-            ("shadow", [1, 0, 1, 1, 0, 0]),
-            ("wide", [1, 0, 2, 0, 0, 0]),
+            ("shadow", [1, 0, 1, 1, 0, 0, 0]),
+            ("wide", [1, 0, 2, 0, 0, 0, 0]),
         ];
         assert_eq!(totals(&limiter), expected.map(|(name, counts)| (name.to_owned(), counts)));
         let bars = limiter.stats().limits();
@@ -321,9 +333,17 @@ mod tests {
                 assert!(Future::poll(check, &mut context).is_ready());
             }
         }
-        let expected =
-            [("allow", [3, 0, 0, 0, 0, 3]), ("deny", [0, 0, 0, 0, 0, 3]), ("local", [2, 1, 0, 0, 0, 3])];
+        let expected = [
+            ("allow", [3, 0, 0, 0, 0, 3, 0]),
+            ("deny", [0, 0, 0, 0, 0, 0, 3]),
+            ("local", [2, 1, 0, 0, 0, 3, 0]),
+        ];
         assert_eq!(totals(&limiter), expected.map(|(name, counts)| (name.to_owned(), counts)));
+        for limit in limiter.stats().limits() {
+            assert_eq!(limit.last_minute(), limit.totals());
+            let unavailable: u64 = limit.recent().iter().map(|bar| bar.unavailable).sum();
+            assert_eq!(unavailable, limit.totals().unavailable, "{}", limit.name());
+        }
         let status = limiter.store_status();
         assert!(status.is_out && status.connection.is_none());
         assert_eq!(status.fallback_callers, 1);

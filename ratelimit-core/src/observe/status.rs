@@ -14,7 +14,8 @@ pub struct StoreStatus {
     pub callers: Option<usize>,
     /// The state of the connection to a server. `None` for a store without one.
     pub connection: Option<ConnectionStatus>,
-    /// Number of callers that this process counts because of an outage. Expired ones are dropped when room is needed.
+    /// Number of callers that this process counts because the store did not answer in time. Expired ones are dropped when room is
+    /// needed.
     pub fallback_callers: usize,
     /// Whether an outage is on: a call failed, and the store has not replied for a second without a failure.
     pub is_out: bool,

@@ -109,6 +109,7 @@ impl Overrides {
         };
         let number = current.replace(&self)?;
         if let Some(thread) = thread {
+            metrics::overrides_watched();
             thread.begin(number);
         }
         Ok(())

@@ -29,6 +29,8 @@ absent! {
     pub(crate) fn waits(_: &Policy, _: Duration);
     pub(crate) fn degraded(_: &[Check<'_>], _: Option<&[Outcome]>);
     pub(crate) fn failed(_: &StoreError);
+    pub(crate) fn store_made();
+    pub(crate) fn overrides_watched();
     pub(crate) fn overrides_reloaded(_: bool);
     pub(crate) fn overrides_current(_: bool);
     pub(crate) fn denial_cache_hit();

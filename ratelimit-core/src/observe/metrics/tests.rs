@@ -11,8 +11,12 @@ use metrics::{Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, M
 use super::*;
 use crate::clock::FakeClock;
 use crate::limiter::RateLimiter;
+use crate::outcome::GroupOutcome;
 use crate::policy::{Algorithm, Mode};
+use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
+use crate::store::toolkit::Operation;
+use crate::store::{Deadline, Store};
 
 #[test]
 fn every_metric_is_listed_described_and_documented() {
@@ -169,4 +173,66 @@ fn a_wait_is_one_decision_and_tells_its_time() {
         ("ratelimit_wait_seconds", 1_000),
     ];
     assert_eq!(counted, expected.map(|(name, count)| (name.to_owned(), count)));
+}
+
+/// A store whose answer is always this error.
+#[derive(Debug)]
+struct Failing(fn() -> StoreError);
+
+impl Store for Failing {
+    async fn decide(&self, _: &[Check<'_>], _: Operation, _: Deadline) -> Result<GroupOutcome, StoreError> {
+        Err((self.0)())
+    }
+
+    async fn reset(&self, _: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
+        Err((self.0)())
+    }
+
+    async fn refund(&self, _: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
+        Err((self.0)())
+    }
+}
+
+#[test]
+fn every_class_of_failures_begins_at_0_so_that_the_first_failure_is_a_rise() {
+    let policy = Policy::new("k", 1, Duration::from_secs(60));
+    let errors: [fn() -> StoreError; 6] = [
+        || StoreError::unavailable("down"),
+        || StoreError::misconfigured("set it up", "wrong"),
+        || StoreError::timeout(Duration::from_millis(100)),
+        || StoreError::rejected("no"),
+        || StoreError::protocol("a reply"),
+        || StoreError::corrupt_state("k"),
+    ];
+    for (failed, error) in errors.into_iter().enumerate() {
+        let counters = Counters::default();
+        let failures = || {
+            let counters = counters.0.lock().unwrap();
+            CLASSES.map(|class| counters.get(&format!("{STORE_FAILURES} {class}")).copied())
+        };
+        metrics::with_local_recorder(&counters, || {
+            let limiter = RateLimiter::new(Failing(error));
+            assert_eq!(failures(), [Some(0); 6]);
+            let check = pin!(limiter.check(&policy, "a"));
+            assert!(check.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+        });
+        let mut expected = [Some(0); 6];
+        expected[failed] = Some(1);
+        assert_eq!(failures(), expected);
+    }
+}
+
+#[cfg(feature = "overrides")]
+#[test]
+fn both_ends_of_a_reload_begin_at_0_with_the_watch() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "# none\n").unwrap();
+    let counters = Counters::default();
+    metrics::with_local_recorder(&counters, || {
+        let overrides = crate::overrides::Overrides::from_file(file.path()).unwrap().watch();
+        let _limiter = RateLimiter::builder(MemoryStore::new()).overrides(overrides).unwrap().build();
+    });
+    let counters = counters.0.lock().unwrap();
+    let expected = ["applied", "rejected"].map(|outcome| (format!("{OVERRIDES_RELOADS} {outcome}"), 0));
+    assert_eq!(*counters, HashMap::from(expected));
 }

@@ -10,7 +10,7 @@ absent! {
     pub(crate) struct Stats {
         pub(crate) fn new() -> Self;
         pub(crate) fn record(&self, _: &Check<'_>, _: Counted, _: bool);
-        pub(crate) fn record_degraded(&self, _: &Policy);
+        pub(crate) fn record_degraded(&self, _: &Policy, _: bool);
         pub(crate) fn limit(&self, _: &Policy) -> Self;
         pub(crate) fn hold(&self, _: u64, _: bool);
     }

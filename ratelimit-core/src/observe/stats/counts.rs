@@ -2,6 +2,7 @@
 //! between the totals at their ends.
 
 use std::collections::VecDeque;
+use std::iter::Sum;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,6 +28,7 @@ pub(crate) struct LimitCounts {
     would_deny: AtomicU64,
     near_limit: AtomicU64,
     degraded: AtomicU64,
+    unavailable: AtomicU64,
     held: AtomicU64,
     name: Box<str>,
     /// Policies that do not share their counts.
@@ -43,6 +45,7 @@ impl LimitCounts {
             would_deny: AtomicU64::new(0),
             near_limit: AtomicU64::new(0),
             degraded: AtomicU64::new(0),
+            unavailable: AtomicU64::new(0),
             held: AtomicU64::new(0),
             name: name.into(),
             policies: Mutex::default(),
@@ -82,8 +85,9 @@ impl LimitCounts {
         }
     }
 
-    pub(super) fn record_degraded(&self) {
-        self.degraded.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn record_degraded(&self, is_decided: bool) {
+        let counter = if is_decided { &self.degraded } else { &self.unavailable };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts units that are held, or are no longer.
@@ -106,6 +110,7 @@ impl LimitCounts {
             would_deny: read(&self.would_deny),
             near_limit: read(&self.near_limit),
             degraded: read(&self.degraded),
+            unavailable: read(&self.unavailable),
         }
     }
 
@@ -115,7 +120,7 @@ impl LimitCounts {
     }
 
     /// The bars so far, with the present one.
-    pub(super) fn recent(&self, bar: u64) -> Vec<Bar> {
+    pub(super) fn recent(&self, bar: u64) -> Vec<Totals> {
         self.recent.lock().bars(bar, self.totals())
     }
 }
@@ -126,7 +131,10 @@ pub const BARS: usize = 120;
 /// Length of a bar, in seconds.
 pub const BAR_SECONDS: u64 = 5;
 
-/// Counts of decisions about one limit, by this process. Each is the sum of a metric.
+/// Number of bars of the last minute.
+pub(super) const BARS_PER_MINUTE: usize = 60 / BAR_SECONDS as usize;
+
+/// Counts of requests under one limit, by this process. Each is the sum of a metric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Totals {
@@ -141,11 +149,42 @@ pub struct Totals {
     /// The request was admitted, and less than a tenth of the limit was left, or another
     /// [share](crate::RateLimiterBuilder::near_limit_ratio).
     pub near_limit: u64,
-    /// The limit was decided without the store, during an outage. Those that failed closed are only counted here.
+    /// The limit was decided without the store, which had not answered in time. These are also counted above.
     pub degraded: u64,
+    /// Neither admitted nor denied: the store did not answer in time, and a limit of the request fails closed.
+    pub unavailable: u64,
 }
 
-/// Decisions about one limit in [`BAR_SECONDS`].
+impl Totals {
+    /// What was counted since these were.
+    const fn since(self, earlier: Self) -> Self {
+        Self {
+            admitted: self.admitted - earlier.admitted,
+            denied: self.denied - earlier.denied,
+            passed: self.passed - earlier.passed,
+            would_deny: self.would_deny - earlier.would_deny,
+            near_limit: self.near_limit - earlier.near_limit,
+            degraded: self.degraded - earlier.degraded,
+            unavailable: self.unavailable - earlier.unavailable,
+        }
+    }
+}
+
+impl Sum for Totals {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            admitted: sum.admitted + one.admitted,
+            denied: sum.denied + one.denied,
+            passed: sum.passed + one.passed,
+            would_deny: sum.would_deny + one.would_deny,
+            near_limit: sum.near_limit + one.near_limit,
+            degraded: sum.degraded + one.degraded,
+            unavailable: sum.unavailable + one.unavailable,
+        })
+    }
+}
+
+/// Requests under one limit in [`BAR_SECONDS`], each counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Bar {
@@ -157,23 +196,20 @@ pub struct Bar {
     pub passed: u64,
     /// Requests that a shadow limit would have denied.
     pub would_deny: u64,
+    /// Requests that failed closed, because the store did not answer in time.
+    pub unavailable: u64,
 }
 
-impl Bar {
-    const fn between(earlier: Totals, later: Totals) -> Self {
-        Self {
-            admitted: later.admitted - earlier.admitted,
-            denied: later.denied - earlier.denied,
-            passed: later.passed - earlier.passed,
-            would_deny: later.would_deny - earlier.would_deny,
-        }
+impl From<Totals> for Bar {
+    fn from(Totals { admitted, denied, passed, would_deny, unavailable, .. }: Totals) -> Self {
+        Self { admitted, denied, passed, would_deny, unavailable }
     }
 }
 
 /// The ended bars of one limit.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    ended: VecDeque<Bar>,
+    ended: VecDeque<Totals>,
     /// Number of the present bar; `None` before the first.
     present: Option<u64>,
     /// Totals at the begin of the present bar.
@@ -189,9 +225,9 @@ impl Recent {
             self.present.unwrap_or(if totals == Totals::default() { bar } else { bar - bar.min(1) });
         if self.present.is_some() || present != bar {
             let Some(passed @ 1..) = bar.checked_sub(present) else { return };
-            self.ended.push_back(Bar::between(self.at_begin, totals));
+            self.ended.push_back(totals.since(self.at_begin));
             for _ in 1..passed.min(BARS as u64) {
-                self.ended.push_back(Bar::default());
+                self.ended.push_back(Totals::default());
             }
             let surplus = self.ended.len().saturating_sub(BARS - 1);
             self.ended.drain(..surplus);
@@ -201,11 +237,11 @@ impl Recent {
     }
 
     /// The ended bars and the present one.
-    pub(super) fn bars(&mut self, bar: u64, totals: Totals) -> Vec<Bar> {
+    pub(super) fn bars(&mut self, bar: u64, totals: Totals) -> Vec<Totals> {
         if self.present.is_some() {
             self.begin(bar, totals);
         }
-        let present = Bar::between(self.at_begin, totals);
+        let present = totals.since(self.at_begin);
         self.ended.iter().copied().chain([present]).collect()
     }
 }
@@ -218,7 +254,7 @@ mod tests {
         Totals { admitted, ..Totals::default() }
     }
 
-    fn admitted(bars: &[Bar]) -> Vec<u64> {
+    fn admitted(bars: &[Totals]) -> Vec<u64> {
         bars.iter().map(|bar| bar.admitted).collect()
     }
 
