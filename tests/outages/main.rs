@@ -7,6 +7,7 @@ mod faults;
 mod leases;
 mod shifted;
 mod slots;
+mod stalls;
 mod supervisor;
 mod topology;
 mod turns;

@@ -196,8 +196,10 @@ pub(crate) fn failed(error: &StoreError) {
         StoreError::Rejected { .. } => "rejected",
         StoreError::Protocol { .. } => "protocol",
         StoreError::CorruptState { .. } => "corrupt_state",
-        // The store was not called.
-        StoreError::GroupTooLarge { .. } | StoreError::ConcurrencyLimit { .. } => return,
+        // The store was not called, or has nothing to do with it.
+        StoreError::NoTimeLeft | StoreError::GroupTooLarge { .. } | StoreError::ConcurrencyLimit { .. } => {
+            return;
+        }
     };
     counter!(STORE_FAILURES, "class" => class).increment(1);
 }
