@@ -5,6 +5,7 @@ mod deadline;
 mod failover;
 mod faults;
 mod leases;
+mod panics;
 mod shifted;
 mod slots;
 mod stalls;
