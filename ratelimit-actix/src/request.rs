@@ -6,10 +6,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use actix_web::dev::Extensions;
-use actix_web::rt::time::Instant;
 use actix_web::{HttpRequest, web};
-use ratelimit_core::__private_0_1::help;
-use ratelimit_core::RateLimiter;
+use ratelimit_core::__private_0_1::{help, response_time};
+use ratelimit_core::{GroupOutcome, RateLimiter};
 
 /// The limiter of programs that register none. A declared limit must hold, so a missing limiter is a warning and not an error.
 static LAST_RESORT: LazyLock<RateLimiter> = LazyLock::new(|| {
@@ -40,20 +39,49 @@ pub(crate) struct RequestDeadline {
     waited: Rc<Cell<Duration>>,
 }
 
+/// The result of a call of a limiter.
+pub(crate) trait Decided {
+    /// Whether the store has answered, and no failure policy in its place.
+    fn is_of_store(&self) -> bool {
+        true
+    }
+}
+
+impl Decided for () {}
+
+impl Decided for GroupOutcome {
+    fn is_of_store(&self) -> bool {
+        !self.is_degraded()
+    }
+}
+
+impl Decided for (u64, GroupOutcome) {
+    fn is_of_store(&self) -> bool {
+        self.1.is_of_store()
+    }
+}
+
 impl RequestDeadline {
     /// That of the request to which the extensions belong.
     pub(crate) fn of(extensions: &mut Extensions) -> Self {
         extensions.get_or_insert_with(Self::default).clone()
     }
 
-    /// Calls `call` with a limiter whose deadline is what the request has left. With nothing left, a call that needs a round
-    /// trip fails as if the store did not answer.
-    pub(crate) async fn run<T>(&self, limiter: &RateLimiter, call: impl AsyncFnOnce(&RateLimiter) -> T) -> T {
+    /// Calls `call` with a limiter whose deadline is what the request has left. With nothing left, a call
+    /// that needs a round trip fails. Only the time that the store takes counts, and not that in which the
+    /// worker is busy with other requests.
+    pub(crate) async fn run<T: Decided, E>(
+        &self,
+        limiter: &RateLimiter,
+        call: impl AsyncFnOnce(&RateLimiter) -> Result<T, E>,
+    ) -> Result<T, E> {
         // The memory store never waits, and a custom store may have no deadline.
         let Some(deadline) = limiter.deadline() else { return call(limiter).await };
-        let started = Instant::now();
-        let result = call(&limiter.with_deadline(deadline.saturating_sub(self.waited.get()))).await;
-        self.waited.set(self.waited.get() + started.elapsed());
+        let left = deadline.saturating_sub(self.waited.get());
+        let limiter = limiter.with_deadline(left);
+        let is_answered = |result: &Result<T, E>| result.as_ref().is_ok_and(T::is_of_store);
+        let (result, waited) = response_time(left, call(&limiter), is_answered).await;
+        self.waited.set(self.waited.get() + waited);
         result
     }
 }

@@ -33,12 +33,17 @@ pub enum StoreError {
     },
 
     /// The store did not reply in time. It is unknown whether the request was charged, so it must not be sent again.
-    #[error("the store did not answer within {} ms", .after.as_millis())]
+    #[error("the store did not answer within {}", whole(*.after))]
     #[non_exhaustive]
     Timeout {
         /// The deadline that passed.
         after: Duration,
     },
+
+    /// Earlier calls have used up the time that the request may wait for the store. A check has charged
+    /// nothing; a refund is sent all the same.
+    #[error("the request has no time left to wait for the store")]
+    NoTimeLeft,
 
     /// The store replied with an error.
     #[error("the store rejected the request")]
@@ -111,9 +116,10 @@ impl StoreError {
         Self::Misconfigured { remedy, source: Cause(source.into()) }
     }
 
-    /// [`Timeout`](Self::Timeout): there was no reply within the deadline `after`.
+    /// [`Timeout`](Self::Timeout): there was no reply within the deadline `after`;
+    /// [`NoTimeLeft`](Self::NoTimeLeft) if that is zero.
     pub const fn timeout(after: Duration) -> Self {
-        Self::Timeout { after }
+        if after.is_zero() { Self::NoTimeLeft } else { Self::Timeout { after } }
     }
 
     /// [`Rejected`](Self::Rejected): the store replied with the error `source`.
@@ -137,6 +143,7 @@ impl StoreError {
     /// |---|---|---|
     /// | [`Unavailable`](Self::Unavailable) | yes | check again later |
     /// | [`Timeout`](Self::Timeout) | yes | check again later; the request may have been charged, so a retry may charge it twice |
+    /// | [`NoTimeLeft`](Self::NoTimeLeft) | yes | give the work a longer [deadline](crate::RateLimiter::with_deadline), or fewer calls |
     /// | [`CorruptState`](Self::CorruptState) | yes | check again after the window, or [reset](crate::RateLimiter::reset) the caller |
     /// | [`Misconfigured`](Self::Misconfigured) | no | correct the set-up as `remedy` says |
     /// | [`Rejected`](Self::Rejected), [`Protocol`](Self::Protocol) | no | look at the server: another program or version may use it |
@@ -144,7 +151,18 @@ impl StoreError {
     /// | [`TurnsNotDue`](Self::TurnsNotDue) | no | nothing: the units come back with time |
     /// | [`ConcurrencyLimit`](Self::ConcurrencyLimit) | no | check the limit, and free the slots when the work ends |
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Timeout { .. } | Self::CorruptState { .. })
+        matches!(
+            self,
+            Self::Unavailable { .. } | Self::Timeout { .. } | Self::NoTimeLeft | Self::CorruptState { .. }
+        )
+    }
+}
+
+/// A time in whole milliseconds, or microseconds below one.
+fn whole(time: Duration) -> String {
+    match time.as_millis() {
+        0 => format!("{} µs", time.as_micros().max(1)),
+        millis => format!("{millis} ms"),
     }
 }
 
@@ -311,9 +329,22 @@ mod tests {
     }
 
     #[test]
+    fn no_error_tells_of_a_wait_of_nothing() {
+        for (after, expected) in [
+            (Duration::ZERO, "the request has no time left to wait for the store"),
+            (Duration::from_nanos(1), "the store did not answer within 1 µs"),
+            (Duration::from_micros(999), "the store did not answer within 999 µs"),
+            (Duration::from_micros(100_900), "the store did not answer within 100 ms"),
+        ] {
+            assert_eq!(StoreError::timeout(after).to_string(), expected);
+        }
+    }
+
+    #[test]
     fn errors_that_pass_by_themselves_are_transient() {
         let passing = [
             StoreError::unavailable("x"),
+            StoreError::timeout(Duration::from_millis(1)),
             StoreError::timeout(Duration::ZERO),
             StoreError::corrupt_state("k"),
         ];

@@ -8,6 +8,7 @@ pub use crate::overrides::current::OverridesGuard;
 #[cfg(feature = "calendar")]
 pub use crate::policy::calendar::DeclaredZones;
 pub use crate::policy::state_kind::{FNV_OFFSET, fnv1a, is_name_byte};
+pub use crate::store::response_time::response_time;
 use crate::{GroupOutcome, Outcome};
 
 /// The outcome of a group, as `GroupOutcome::new` makes it, in which every outcome keeps its own instant.

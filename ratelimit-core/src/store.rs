@@ -1,9 +1,10 @@
 //! Stores: where counts are kept, and the contract of every store.
 
-mod deadline;
+pub(crate) mod deadline;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
+pub(crate) mod response_time;
 pub mod toolkit;
 
 use std::fmt;

@@ -5,12 +5,12 @@
 use std::time::{Duration, Instant};
 
 use actix_web::http::StatusCode;
-use actix_web::test::{TestRequest, call_service, init_service};
+use actix_web::test::{TestRequest, call_and_read_body, call_service, init_service};
 use actix_web::{App, HttpResponse, Responder, get, web};
 use futures_util::future::join_all;
 use ratelimit_actix::{Limit, Quotas, RateLimitMiddleware, rate_limit};
 use ratelimit_core::{
-    Algorithm, Check, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder, StoreError,
+    Algorithm, Breaker, Check, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder, StoreError,
 };
 use tests::log::Log;
 use tests::proxy::{Mode, Proxy};
@@ -133,7 +133,8 @@ async fn a_shorter_deadline_bounds_the_wait() {
     waits(&mut Box::pin(async { timed_out(&hasty.peek(&policy, "caller").await) })).await;
     waits(&mut Box::pin(async { timed_out(&hasty.reset(&policy, "other").await) })).await;
     waits(&mut Box::pin(async { timed_out(&hasty.refund(taken.reservation(&group).unwrap()).await) })).await;
-    assert!(timed_out(&hasty.with_deadline(Duration::ZERO).check(&policy, "caller").await), "no time at all");
+    let none_left = hasty.with_deadline(Duration::ZERO).check(&policy, "caller").await;
+    assert!(matches!(none_left, Err(StoreError::NoTimeLeft)), "{none_left:?}");
 }
 
 #[tokio::test]
@@ -164,6 +165,16 @@ async fn charging(quotas: Quotas) -> impl Responder {
     quotas.charge(3).await.unwrap();
     quotas.charge(3).await.unwrap();
     "charged"
+}
+
+/// It takes a call to settle each of the charges.
+#[rate_limit(max = 1000, window = "1h", key = "settling", by = global)]
+#[get("/settling")]
+async fn settling(quotas: Quotas) -> impl Responder {
+    quotas.charge(1).await.unwrap();
+    quotas.charge(1).await.unwrap();
+    let settled = quotas.limit("settling").unwrap().settle(0).await;
+    format!("{settled:?}")
 }
 
 #[rate_limit(max = 1000, window = "1h", key = "failures", by = global, count = "failures")]
@@ -216,6 +227,21 @@ async fn an_http_request_has_one_deadline_for_all_its_checks() {
     }
 }
 
+/// Every answer takes a quarter of the deadline, and there are six of them.
+#[actix_web::test]
+async fn a_settlement_of_several_charges_has_the_deadline_of_its_request() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let limiter = connected(RedisStore::builder(&proxy.url()).deadline(2 * SECOND)).await;
+    let app = init_service(App::new().app_data(web::Data::new(limiter)).service(settling)).await;
+    proxy.set(Mode::Delay(SECOND * 48 / 100));
+    let start = Instant::now();
+    let body = call_and_read_body(&app, TestRequest::get().uri("/settling").to_request()).await;
+    let took = start.elapsed();
+    assert!(body.starts_with(b"Err"), "{body:?}");
+    assert!((SECOND * 19 / 10..SECOND * 27 / 10).contains(&took), "{took:?}");
+}
+
 /// A request that has little time left, or that is given little, says nothing about the server.
 #[tokio::test]
 async fn an_expired_request_is_not_an_outage_and_delays_no_other() {
@@ -239,8 +265,39 @@ async fn an_expired_request_is_not_an_outage_and_delays_no_other() {
     }
     assert_eq!(log.at(Level::ERROR), [] as [String; 0]);
     let strict = Policy::builder("strict").on_error(OnError::Deny).build();
-    match hasty.with_deadline(Duration::ZERO).check(&strict, "caller").await {
-        Err(StoreError::Timeout { after, .. }) => assert_eq!(after, Duration::ZERO),
-        other => panic!("{other:?}"),
+    let none_left = hasty.with_deadline(Duration::ZERO).check(&strict, "caller").await;
+    assert!(matches!(none_left, Err(StoreError::NoTimeLeft)), "{none_left:?}");
+}
+
+/// More calls are in flight than may be, so the others wait for one of them to end: by its timeout, which
+/// opens the breaker.
+#[tokio::test]
+async fn what_waits_while_the_breaker_opens_is_not_sent() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let store = RedisStore::builder(&proxy.url()).deadline(2 * SECOND).ping_interval(3600 * SECOND);
+    let limiter = connected(store.breaker(Breaker::new().timeouts(1).errors(1))).await;
+    let policy = policy("p".to_owned());
+    // The server knows the script then.
+    let _ = limiter.check(&policy, "caller").await.unwrap();
+    proxy.set(Mode::Hold);
+    let requests = (0..1_000).map(|i| {
+        let (limiter, policy) = (limiter.clone(), policy.clone());
+        async move {
+            // Apart, so that they do not share calls.
+            tokio::time::sleep(i * SECOND / 1_000).await;
+            limiter.check(&policy, "caller").await
+        }
+    });
+    let (mut late, mut not_sent) = (0, 0);
+    for result in join_all(requests).await {
+        match result {
+            Err(StoreError::Timeout { .. }) => late += 1,
+            Err(StoreError::Unavailable { .. }) => not_sent += 1,
+            other => panic!("{other:?}"),
+        }
     }
+    assert!(late > 0 && not_sent > 0, "{late} were sent, {not_sent} were not");
+    let charged = policy.max() - server.limiter().peek(&policy, "caller").await.unwrap().remaining();
+    assert_eq!(charged, late + 1, "what waited in vain was sent, and nothing else");
 }

@@ -182,6 +182,22 @@ fn a_connection_attempt_ends_at_the_configured_timeout() {
 }
 
 #[test]
+fn a_request_waits_for_no_connection_after_an_attempt_that_failed() {
+    // Nothing listens there any more.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let pause = 3600 * SECOND;
+    let builder = RedisStore::builder(&format!("redis://127.0.0.1:{port}/")).deadline(20 * SECOND);
+    let limiter = RateLimiter::new(builder.backoff(pause..=pause).build().unwrap());
+    // The first one may come before the attempt has failed.
+    for round in 0..3 {
+        let began = Instant::now();
+        let error = block_on(limiter.check(&PROBE, "a")).unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{round}: {error:?}");
+        assert!(began.elapsed() < 10 * SECOND, "{round}: {:?}", began.elapsed());
+    }
+}
+
+#[test]
 fn an_idle_connection_is_probed_at_the_configured_interval() {
     let Some(server) = server() else { return };
     for (interval, replaced) in [(Duration::from_millis(50), true), (3600 * SECOND, false)] {

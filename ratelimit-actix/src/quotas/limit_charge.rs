@@ -112,7 +112,9 @@ impl LimitCharge {
         }
         let Some(settlement) = self.claim()? else { return Ok(()) };
         let deadline = &self.quotas.deadline;
-        deadline.run(&settlement.limiter, async |limiter| settlement.settle(limiter, actual).await).await?;
+        for (charge, actual) in settlement.parts(actual) {
+            deadline.run(&settlement.limiter, async |limiter| limiter.settle(charge, actual).await).await?;
+        }
         let Some(quota) = self.quota() else { return Ok(()) };
         let peek = [quota.check().with_cost(0)];
         let left = deadline.run(&settlement.limiter, async |limiter| limiter.peek_all(&peek).await).await;

@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 use ratelimit_core::__private_0_1::help;
 use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{GroupOutcome, Outcome, RateLimiter, Reservation, SettleError};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tokio::runtime::Handle;
 
 use super::quota::Quota;
@@ -34,20 +34,26 @@ impl Settlement {
         Self { limiter: limiter.clone(), charges: quota.charges().filter_map(charge).collect() }
     }
 
-    /// Corrects the sum of all charges to `actual` units, with `limiter`, which may have less time than the own one.
-    pub(super) async fn settle(&self, limiter: &RateLimiter, actual: u64) -> Result<(), SettleError> {
-        let Some((first, cost)) = self.charges.first() else { return Ok(()) };
+    /// What single charges have to be settled to, so that their sum is `actual`.
+    pub(super) fn parts(&self, actual: u64) -> SmallVec<[(Reservation<'static>, u64); 1]> {
+        let Some((first, cost)) = self.charges.first() else { return SmallVec::new() };
         let sum = self.charges.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
         let Some(mut surplus) = sum.checked_sub(actual).filter(|surplus| *surplus > 0) else {
-            return limiter.settle(first.clone(), cost + (actual - sum)).await;
+            return smallvec![(first.clone(), cost + (actual - sum))];
         };
         // The latest charge counts for longest, so it is given back first.
-        for (reservation, cost) in self.charges.iter().rev() {
+        let parts = self.charges.iter().rev().map(|(reservation, cost)| {
             let units = surplus.min(*cost);
-            if units > 0 {
-                limiter.settle(reservation.clone(), cost - units).await?;
-                surplus -= units;
-            }
+            surplus -= units;
+            (reservation.clone(), cost - units)
+        });
+        parts.collect()
+    }
+
+    /// Settles all charges with one call after another.
+    async fn settle(self, actual: u64) -> Result<(), SettleError> {
+        for (charge, actual) in self.parts(actual) {
+            self.limiter.settle(charge, actual).await?;
         }
         Ok(())
     }
@@ -112,7 +118,7 @@ impl Drop for SettleOnDrop {
         let actual = self.counter.get().min(MAX_UNITS);
         let is_local = settlement.limiter.deadline().is_none();
         // The limiter logs failures.
-        let mut task = Box::pin(async move { settlement.settle(&settlement.limiter, actual).await.is_ok() });
+        let mut task = Box::pin(async move { settlement.settle(actual).await.is_ok() });
         // A store that never waits needs no runtime, and has settled the limit before the next request comes.
         if is_local && task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             return;

@@ -221,6 +221,7 @@ impl Call<'_> {
         // The timeout of a request with less time than the store's deadline says nothing about the store.
         let is_outage = match (&error, deadline) {
             (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
+            (StoreError::NoTimeLeft, _) => false,
             _ => true,
         };
         self.fallback.decide(group, self.operation, error, is_outage, self.report)

@@ -203,7 +203,7 @@ pub(crate) fn overrides_current(is_current: bool) {
 const CLASSES: [&str; 6] =
     ["unavailable", "misconfigured", "timeout", "rejected", "protocol", "corrupt_state"];
 
-/// The class of an error; `None` if the store was not called.
+/// The class of an error; `None` if the store was not called, or has nothing to do with it.
 fn class(error: &StoreError) -> Option<&'static str> {
     let [unavailable, misconfigured, timeout, rejected, protocol, corrupt_state] = CLASSES;
     match error {
@@ -213,7 +213,10 @@ fn class(error: &StoreError) -> Option<&'static str> {
         StoreError::Rejected { .. } => Some(rejected),
         StoreError::Protocol { .. } => Some(protocol),
         StoreError::CorruptState { .. } => Some(corrupt_state),
-        StoreError::GroupTooLarge { .. } | StoreError::ConcurrencyLimit { .. } | StoreError::TurnsNotDue => None,
+        StoreError::NoTimeLeft
+        | StoreError::GroupTooLarge { .. }
+        | StoreError::ConcurrencyLimit { .. }
+        | StoreError::TurnsNotDue => None,
     }
 }
 

@@ -1,13 +1,20 @@
 //! Deadline: until when a call may wait for a store.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-// With tokio its own, which tests can pause.
-#[cfg(not(feature = "redis"))]
-use std::time::Instant;
+/// The instant now, by the clock of deadlines and measurements. Not tokio's, which a test of the application
+/// may pause: the store's thread has another runtime, and the server another clock.
+#[cfg(not(test))]
+#[allow(clippy::disallowed_methods, reason = "decides no limit")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
 
-#[cfg(feature = "redis")]
-use tokio::time::Instant;
+/// The same for unit tests, which pause it.
+#[cfg(test)]
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
 
 /// Until when a call may wait for a store: an instant of the process's monotonic clock.
 ///
@@ -21,9 +28,8 @@ pub struct Deadline {
 
 impl Deadline {
     /// The deadline `limit` from now.
-    #[allow(clippy::disallowed_methods, reason = "a deadline of a call; decides no limit")]
     pub fn after(limit: Duration) -> Self {
-        Self { since: Instant::now(), limit }
+        Self { since: now(), limit }
     }
 
     /// No deadline: the call may wait as long as the store lets it.
@@ -44,7 +50,7 @@ impl Deadline {
 
     /// What is left of the wait now, for a timer; zero if it is over.
     pub fn remaining(self) -> Duration {
-        self.limit.saturating_sub(self.since.elapsed())
+        self.limit.saturating_sub(now().saturating_duration_since(self.since))
     }
 }
 

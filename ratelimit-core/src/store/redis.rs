@@ -89,7 +89,7 @@ impl RedisStore {
 
     async fn check_up_to(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
         if self.groups.is_split(group) {
-            return up_to::check(group, |group, operation| async move {
+            return up_to::check(group, deadline, |group, operation, deadline| async move {
                 match operation {
                     Operation::Peek => self.peek(&group, deadline).await,
                     _ => self.check(&group, deadline).await,

@@ -172,25 +172,26 @@ impl GroupClient {
         size: usize,
         callers: &[CallerChecks<'_>],
         operation: Operation,
-        deadline: Deadline,
+        mut deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         let mut outcomes: SmallVec<[GroupOutcome; 2]> = SmallVec::new();
         // Index and outcome of the denied caller.
         let mut denied = None;
         if operation == Operation::Check {
             for (index, caller) in callers.iter().enumerate() {
-                let reply = self.submit(&caller.checks, Operation::Check, deadline).reply().await;
+                let reply = self.submit(&caller.checks, Operation::Check, deadline).reply();
+                let reply = deadline.share(reply).await;
                 match reply.and_then(|reply| reply.into_outcome(&caller.checks)) {
                     Ok(outcome) if outcome.is_allowed() => outcomes.push(outcome),
                     Ok(outcome) => {
-                        self.refund_charged(callers, &outcomes, deadline).await;
+                        self.refund_charged(callers, &outcomes, &mut deadline).await;
                         // Frees the slots, so that the peeks below find them free.
                         outcomes.clear();
                         denied = Some((index, outcome));
                         break;
                     }
                     Err(error) => {
-                        self.refund_charged(callers, &outcomes, deadline).await;
+                        self.refund_charged(callers, &outcomes, &mut deadline).await;
                         return Err(error);
                     }
                 }
@@ -238,14 +239,14 @@ impl GroupClient {
         &self,
         callers: &[CallerChecks<'_>],
         outcomes: &[GroupOutcome],
-        deadline: Deadline,
+        deadline: &mut Deadline,
     ) {
         let sent = callers.iter().zip(outcomes).filter_map(|(caller, outcome)| {
             let reservation = outcome.reservation(&caller.checks)?;
-            Some(self.send_refunds(reservation.charges().cloned(), deadline))
+            Some(self.send_refunds(reservation.charges().cloned(), *deadline))
         });
         let sent: SmallVec<[PendingReply; 2]> = sent.flatten().collect();
-        if let Err(error) = wait_for_all(sent).await
+        if let Err(error) = deadline.share(wait_for_all(sent)).await
             && !matches!(error, StoreError::TurnsNotDue)
             && self.refund_log.may_log()
         {

@@ -9,11 +9,11 @@ pub(super) mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::breaker::Breaker;
 use super::command::Command;
@@ -25,6 +25,7 @@ use super::topology::{
 };
 use crate::observe::calls::Calls;
 use crate::observe::metrics;
+use crate::store::deadline::now;
 
 /// State that requests and the supervisor share.
 pub(super) struct Link {
@@ -70,7 +71,7 @@ impl CallProgress {
     /// Notes that the call is sent now.
     pub(super) fn send_now(&self, generation: u64) {
         // Once for each call.
-        let _ = self.sent.set((generation, Instant::now()));
+        let _ = self.sent.set((generation, now()));
     }
 }
 
@@ -177,7 +178,7 @@ impl Link {
     /// half of the store's deadline.
     pub(super) fn to_blame(&self, progress: &CallProgress) -> Option<u64> {
         let &(generation, at) = progress.sent.get()?;
-        (at.elapsed() > self.timeouts.deadline / 2).then_some(generation)
+        (now().saturating_duration_since(at) > self.timeouts.deadline / 2).then_some(generation)
     }
 
     /// Sends, and sends again while a hash slot is between two nodes of a cluster, which proves each time that nothing ran.
@@ -186,11 +187,11 @@ impl Link {
         command: &Command,
         connection: &mut RedisConnection,
     ) -> RedisResult<Value> {
-        let end = Instant::now() + self.timeouts.deadline / 2;
+        let end = now() + self.timeouts.deadline / 2;
         let mut pause = Duration::from_millis(1);
         loop {
             match command.send(connection).await {
-                Err(error) if self.is_cluster() && is_redirect(&error) && Instant::now() < end => {
+                Err(error) if self.is_cluster() && is_redirect(&error) && now() < end => {
                     sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_millis(8));
                 }

@@ -116,7 +116,7 @@ impl Queues {
         let mut replies: Vec<PendingReply> = messages.collect();
         replies.extend(self.send_rider_commands());
         for reply in replies {
-            let _ = timeout_at(deadline.instant(), reply.done()).await;
+            let _ = timeout_at(deadline.instant().into(), reply.done()).await;
         }
     }
 

@@ -22,6 +22,7 @@ use super::command::{Command, Keys, ScriptCall};
 use super::error::ConnectionImpact;
 use super::link::ConnectionState;
 use super::queue::Shared;
+use super::timeouts::reply_within;
 use super::topology::{RedisConnection, SLOT_RANGES, Topology};
 use super::{script, server_check};
 use crate::error::{ErrorChain, StoreError};
@@ -114,7 +115,7 @@ impl Shared {
             nodes.ping(generation);
         }
         let RedisConnection::Single(server) = connection else { return };
-        match timeout(self.link.timeouts.deadline, server.ping()).await {
+        match reply_within(self.link.timeouts.deadline, server.ping()).await {
             Ok(Err(error))
                 if matches!(
                     ConnectionImpact::from_error(&error),
@@ -206,7 +207,7 @@ impl Shared {
             probes.spawn(async move {
                 // A server that takes longer than a decision may is of no use.
                 let late = |_| RedisError::from((ErrorKind::Io, "the server answers too late"));
-                (range, timeout(deadline, probe.send(&mut connection)).await.map_err(late).flatten())
+                (range, reply_within(deadline, probe.send(&mut connection)).await.map_err(late).flatten())
             });
         }
         let mut ranges = Vec::new();

@@ -1,10 +1,14 @@
-//! Timeouts and pauses.
+//! Timeouts and pauses, and what becomes of a timeout that is noticed late.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
 
 use super::error::RedisConfigError;
+use crate::store::deadline::now;
 
 /// Timeouts of calls, and pauses between attempts to connect.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +26,29 @@ pub(super) struct Timeouts {
 
 /// Shortest and longest timeout. A later instant cannot be represented on every system.
 const BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(3600));
+
+/// An end that is noticed later than this was missed: the process stood still, or its machine, or its threads
+/// had no turn.
+const MISSED: Duration = Duration::from_millis(5);
+
+/// Longest time for which a missed end is put off.
+const LONGEST_GRACE: Duration = Duration::from_millis(250);
+
+/// How long the end of a wait is put off that is noticed this late. Replies that came while the process stood
+/// still are in its sockets, and are read first.
+pub(super) fn grace(late: Duration) -> Option<Duration> {
+    (late > MISSED).then(|| late.min(LONGEST_GRACE))
+}
+
+/// Awaits a reply for no longer than `limit`, or its [`grace`].
+pub(super) async fn reply_within<F: Future>(limit: Duration, reply: F) -> Result<F::Output, Elapsed> {
+    let (end, mut reply) = (now() + limit, pin!(reply));
+    let in_time = timeout(limit, reply.as_mut()).await;
+    match grace(now().saturating_duration_since(end)) {
+        Some(grace) if in_time.is_err() => timeout(grace, reply).await,
+        _ => in_time,
+    }
+}
 
 impl Timeouts {
     /// Checks all bounds.

@@ -6,22 +6,24 @@ use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
+use crate::store::Deadline;
 
 /// Most attempts of one call. Each is a peek and a check of as many units as are left, the last one of one unit; it fails if other
 /// requests are charged between them.
 const MAX_ATTEMPTS: u32 = 4;
 
 /// Charges every limit of the group as many units as fit every limit, at most the cost of the checks, or fewer if other requests
-/// are charged at the same time.
+/// are charged at the same time. All of that has one deadline.
 pub(super) async fn check<'a, F: Future<Output = Result<GroupOutcome, StoreError>>>(
     group: &[Check<'a>],
-    decide: impl Fn(SmallVec<[Check<'a>; 2]>, Operation) -> F,
+    mut deadline: Deadline,
+    decide: impl Fn(SmallVec<[Check<'a>; 2]>, Operation, Deadline) -> F,
 ) -> Result<GroupOutcome, StoreError> {
     let with_cost = |units| group.iter().map(|check| check.with_cost(units)).collect();
     let mut most = group.first().map_or(0, Check::cost);
     let mut attempt = 1;
     loop {
-        let peeked = decide(with_cost(0), Operation::Peek).await?;
+        let peeked = deadline.share(decide(with_cost(0), Operation::Peek, deadline)).await?;
         // A count that several limits share is charged for each of them.
         let sharing = |check: &Check<'_>| group.iter().filter(|other| other.shares_count_with(check)).count();
         let fitting = peeked
@@ -30,7 +32,7 @@ pub(super) async fn check<'a, F: Future<Output = Result<GroupOutcome, StoreError
         let fitting = fitting.min().unwrap_or(most).clamp(most.min(1), most);
         // The last denial has to be that of one unit.
         let fitting = if attempt == MAX_ATTEMPTS { most.min(1) } else { fitting };
-        let outcome = decide(with_cost(fitting), Operation::Check).await?;
+        let outcome = deadline.share(decide(with_cost(fitting), Operation::Check, deadline)).await?;
         if outcome.is_allowed() || fitting <= 1 {
             return Ok(outcome);
         }
@@ -56,7 +58,7 @@ mod tests {
         let policy = Policy::builder("p").max(10).build();
         // Seven units remain at each peek, and other requests take them before each check.
         let tried = Mutex::new(Vec::new());
-        let decide = |checks: SmallVec<[Check<'_>; 2]>, operation| {
+        let decide = |checks: SmallVec<[Check<'_>; 2]>, operation, _| {
             let decision = if operation == Operation::Peek {
                 Decision::Allowed
             } else {
@@ -66,7 +68,8 @@ mod tests {
             let outcome = Outcome::new(10, decision).with_cost(checks[0].cost()).with_remaining(7);
             ready(Ok(GroupOutcome::new(Timestamp::default(), [outcome])))
         };
-        let outcome = check(&[Check::new(&policy, "caller").with_cost(9)], decide).await.unwrap();
+        let outcome =
+            check(&[Check::new(&policy, "caller").with_cost(9)], Deadline::none(), decide).await.unwrap();
         assert!(!outcome.is_allowed());
         assert_eq!(*tried.lock(), [7, 6, 5, 1]);
     }
@@ -79,12 +82,16 @@ mod tests {
             let policy = Policy::builder("p").algorithm(algorithm).max(9).build();
             let (store, expected) = (store(), store());
             for units in [1, 100, 100, 0] {
-                let decide = |group: SmallVec<[Check<'_>; 2]>, operation| {
+                let decide = |group: SmallVec<[Check<'_>; 2]>, operation, _| {
                     ready(Ok(store.decide_group(&group, operation)))
                 };
                 let group = ["a", "b", "a"].map(|caller| Check::new(&policy, caller).with_cost(units));
                 let expected = expected.decide_group(&group, Operation::UpTo);
-                assert_eq!(check(&group, decide).await.unwrap(), expected, "{algorithm}: {units}");
+                assert_eq!(
+                    check(&group, Deadline::none(), decide).await.unwrap(),
+                    expected,
+                    "{algorithm}: {units}"
+                );
             }
         }
     }

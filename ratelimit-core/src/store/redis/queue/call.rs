@@ -2,11 +2,11 @@
 
 use std::mem;
 use std::sync::Arc;
+use std::time::Instant;
 
 use redis::Value;
 use smallvec::{SmallVec, smallvec};
 use tokio::runtime::Handle;
-use tokio::time::Instant;
 
 use super::request::{QueuedRequest, ReplySender, send_reply};
 use crate::store::Deadline;

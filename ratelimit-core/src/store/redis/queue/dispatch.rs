@@ -13,13 +13,14 @@ use std::collections::VecDeque;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
 use redis::{Cmd, RedisResult, Value};
 use smallvec::{SmallVec, smallvec};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use super::call::{Call, Decoded, Shared};
 use super::distance::RoundTripEstimate;
@@ -28,11 +29,17 @@ use super::pacing::{Pace, Waiting};
 use super::request::{QueuedRequest, ReplySender, by_call, by_caller, drop_unwanted, send_reply};
 
 use crate::store::Deadline;
+use crate::store::deadline::now;
 use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::error::{CallError, is_lost};
 use crate::store::redis::link::is_redirect;
 use crate::store::redis::reply_sink::{CallId, ReplySink};
+use crate::store::redis::timeouts::{grace, reply_within};
 use crate::store::redis::topology::{Connection, NodeId};
+
+/// How often in a row an alarm that was missed is put off: a machine may be so busy that none is noticed in
+/// time.
+const MOST_GRACES: u32 = 3;
 
 /// A queue.
 pub(super) struct Queue {
@@ -49,9 +56,11 @@ struct State {
     /// Whether a thread is sending.
     is_sending: bool,
     stage: Stage,
-    /// When the task that keeps the time wakes next. It is only moved earlier, never later: a wake too many is cheaper than a timer
-    /// for each call.
+    /// When the task that keeps the time wakes next. It is moved later only if it was missed: a wake too many
+    /// is cheaper than a timer for each call.
     alarm: Option<Instant>,
+    /// How often in a row it was missed and put off.
+    graces: u32,
     /// Whether requests had to wait since the last alarm. Then others probably will.
     had_to_wait: bool,
 }
@@ -90,6 +99,7 @@ impl Queue {
                 is_sending: false,
                 stage: Stage::Sends,
                 alarm: None,
+                graces: 0,
                 had_to_wait: false,
             }),
             wake_up: Notify::new(),
@@ -111,7 +121,7 @@ impl Queue {
         } else if self.shared.is_direct {
             self.advance(state);
         } else {
-            let now = Instant::now();
+            let now = now();
             let is_ready = state.waiting.is_ready(self.pace(&state), now);
             let due = if is_ready { Some(now) } else { state.waiting.due(self.pace(&state), now) };
             self.set_alarm(&mut state, due);
@@ -126,7 +136,7 @@ impl Queue {
         deadline: Deadline,
         reply: ReplySender,
     ) {
-        let (link, start) = (&self.shared.link, Instant::now());
+        let (link, start) = (&self.shared.link, now());
         let call = Call::of_command(command, hash_slot, Some((deadline, reply)));
         match link.connection_to(link.owner(hash_slot)) {
             Some(connection) => self.send_over(&connection, smallvec![call], 0, start),
@@ -149,7 +159,8 @@ impl Queue {
             return;
         }
         while state.stage == Stage::Sends {
-            let (pace, now) = (self.pace(&state), Instant::now());
+            let (pace, now) = (self.pace(&state), now());
+            self.put_off_if_missed(&mut state, now);
             let Some(batch) = state.waiting.next_batch(pace, now) else {
                 let due = state.waiting.due(pace, now);
                 state.had_to_wait |= due.is_some();
@@ -186,7 +197,7 @@ impl Queue {
     /// Sends the requests of one node.
     fn send_to(self: &Arc<Self>, node: Option<NodeId>, mut requests: Vec<QueuedRequest>) {
         let Shared { link, encoder, riders, .. } = &*self.shared;
-        let start = Instant::now();
+        let start = now();
         drop_unwanted(&mut requests, start, self.round_trip.expected(link.deadline()));
         let count = requests.len();
         if count == 0 {
@@ -282,8 +293,9 @@ impl Queue {
         let end = start + self.shared.link.deadline();
         self.shared.runtime.spawn(async move {
             let result = loop {
+                let left = end.saturating_duration_since(now());
                 let call = queue.shared.link.call(&command, range, &progress);
-                let Ok(result) = timeout_at(end, call).await else { return };
+                let Ok(result) = reply_within(left, call).await else { return };
                 let reply = result.as_ref().ok();
                 if !reply.is_some_and(|reply| queue.corrects_windows(id, Some(&mut command), reply)) {
                     break result;
@@ -365,7 +377,7 @@ impl Queue {
     fn finish(self: &Arc<Self>, ended: Option<EndedCall>, result: Result<Decoded, CallError>) {
         let Some(EndedCall { call, ends_batch, .. }) = ended else { return };
         if let Some((start, connection)) = ends_batch.filter(|_| result.is_ok()) {
-            let now = Instant::now();
+            let now = now();
             let time = now.duration_since(start);
             self.round_trip.record(connection, time, now);
             self.shared.link.calls.record_round_trip(time);
@@ -419,11 +431,28 @@ impl Queue {
         }
     }
 
+    /// Puts an alarm off that was missed, because the process stood still: replies that came meanwhile are
+    /// read before calls end without, and requests that wait get back the time in which nothing could be
+    /// sent. Returns whether it was missed.
+    fn put_off_if_missed(&self, state: &mut State, now: Instant) -> bool {
+        let late = state.alarm.map(|alarm| now.saturating_duration_since(alarm)).unwrap_or_default();
+        let Some(grace) = grace(late).filter(|_| state.graces < MOST_GRACES) else { return false };
+        state.graces += 1;
+        state.waiting.put_off(late);
+        state.alarm = None;
+        self.set_alarm(state, Some(now + grace));
+        true
+    }
+
     /// Ends what is due, and sends what waited for the time.
     fn at_alarm(self: &Arc<Self>, now: Instant) {
         let link = &self.shared.link;
         let mut state = self.state.lock();
-        state.alarm = None;
+        // Another thread may have put it off.
+        if self.put_off_if_missed(&mut state, now) || state.alarm.is_some_and(|alarm| alarm > now) {
+            return self.advance(state);
+        }
+        (state.alarm, state.graces) = (None, 0);
         let late = state.waiting.expired(now);
         let due = state.in_flight.due(now, link);
         let next = state.in_flight.next_due();
@@ -522,15 +551,15 @@ impl TimeKeeper {
                     false
                 }
                 // A timer would wait for the next millisecond.
-                Some(at) if at <= Instant::now() => {
+                Some(at) if at <= now() => {
                     yield_now().await;
                     true
                 }
-                Some(at) => timeout_at(at, woken).await.is_err(),
+                Some(at) => timeout_at(at.into(), woken).await.is_err(),
             };
             if is_due {
                 // What is dropped may call the application's metrics recorder. Its panic does not stop the clock.
-                let _ = catch_unwind(AssertUnwindSafe(|| queue.at_alarm(Instant::now())));
+                let _ = catch_unwind(AssertUnwindSafe(|| queue.at_alarm(now())));
             }
         }
     }

@@ -1,9 +1,8 @@
 //! The round trips of one queue's calls: the distance to the server, and how many calls may go to it at once.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use crate::clock::micros;
 use crate::store::redis::topology::ConnectionId;
@@ -158,6 +157,7 @@ impl RoundTripEstimate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::deadline::now;
     use crate::store::redis::topology::NodeId;
 
     /// A distance, and the time of its last reply. Replies come every millisecond.
@@ -177,7 +177,7 @@ mod tests {
 
     /// The distance after these round trips, in microseconds.
     fn after(times: impl IntoIterator<Item = u64>) -> Measured {
-        let mut distance = Measured(Distance::default(), Instant::now());
+        let mut distance = Measured(Distance::default(), now());
         times.into_iter().for_each(|time| distance.add(time));
         distance
     }
@@ -312,7 +312,7 @@ mod tests {
 
     impl RoundTripEstimate {
         fn record_times(&self, times: usize, connection: ConnectionId, time: Duration) {
-            (0..times).for_each(|_| self.record(Some(connection), time, Instant::now()));
+            (0..times).for_each(|_| self.record(Some(connection), time, now()));
         }
     }
 
@@ -345,7 +345,7 @@ mod tests {
     fn calls_that_may_have_followed_redirects_leave_the_distance() {
         let estimate = RoundTripEstimate::default();
         estimate.record_times(2, to(0, 1), NEAR);
-        (0..100).for_each(|_| estimate.record(None, 10 * NEAR, Instant::now()));
+        (0..100).for_each(|_| estimate.record(None, 10 * NEAR, now()));
         assert_eq!(estimate.calls_at_once(), 10);
         assert_eq!(estimate.expected(Duration::from_secs(1)), 10 * NEAR, "the last call all the same");
     }

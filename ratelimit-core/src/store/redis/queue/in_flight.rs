@@ -1,10 +1,9 @@
 //! The batches of a queue that are in flight: each until all of its calls have a reply, or for the store's deadline.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use tokio::time::Instant;
 
 use super::call::Call;
 use super::request::ReplySender;
@@ -198,7 +197,9 @@ impl InFlight {
             for call in batch.calls() {
                 due.requests.extend(call.expire(now));
             }
-            if batch.start + link.deadline() <= now {
+            // A deadline that was put off ends later than the store's.
+            let is_awaited = batch.calls().any(|call| call.next_deadline().is_some());
+            if !is_awaited && batch.start + link.deadline() <= now {
                 due.given_up.extend(self.remove(index));
             } else {
                 batch.due = batch.next_due(link.deadline());

@@ -10,12 +10,11 @@
 mod tests;
 
 use std::collections::VecDeque;
-use std::time::Duration;
-
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::distance::MIN_SEND_INTERVAL;
 use super::request::QueuedRequest;
+use crate::store::deadline::now;
 
 /// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two tenths of a
 /// millisecond, with logs one millisecond at most, so that it does not delay other users of the server. A single group
@@ -60,7 +59,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new() -> Self {
-        Self { requests: VecDeque::new(), weight: 0, last_call: Instant::now() }
+        Self { requests: VecDeque::new(), weight: 0, last_call: now() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -117,6 +116,13 @@ impl Waiting {
             self.requests = VecDeque::new();
         }
         batch
+    }
+
+    /// Puts the deadlines off by the time for which the process stood still.
+    pub(super) fn put_off(&mut self, by: Duration) {
+        for request in &mut self.requests {
+            request.deadline.limit += by;
+        }
     }
 
     /// When a deadline passes next.

@@ -1,11 +1,10 @@
 //! Queued requests: the channel for the reply, which of them are sent, and whose they are.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use smallvec::{SmallVec, smallvec};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::policy::KnownCalendar;
 use crate::store::Deadline;
@@ -102,6 +101,7 @@ pub(super) mod tests {
     use crate::algorithm::Operation;
     use crate::check::Check;
     use crate::policy::{Algorithm, Policy};
+    use crate::store::deadline::now;
     use crate::store::redis::key::KeyFormat;
     use crate::store::redis::protocol::LimitArg;
 
@@ -140,7 +140,7 @@ pub(super) mod tests {
         let (mut requests, mut replies) = checks(3);
         let since: Vec<Instant> = requests.iter().map(|request| request.deadline.since).collect();
         drop(replies.remove(1));
-        drop_unwanted(&mut requests, Instant::now(), Duration::ZERO);
+        drop_unwanted(&mut requests, now(), Duration::ZERO);
         let sent: Vec<Instant> = requests.iter().map(|request| request.deadline.since).collect();
         assert_eq!(sent, [since[0], since[2]]);
     }

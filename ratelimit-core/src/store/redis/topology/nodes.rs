@@ -6,17 +6,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use redis::aio::ConnectionLike;
 use redis::cluster_async::ClusterConnection;
 use redis::{Client, FromRedisValue, RedisResult, Value};
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::cluster::ConnectTo;
 use super::server::{Connection, ConnectionId, NodeId, ServerConnection};
+use crate::store::deadline::now;
 use crate::store::redis::error::is_lost;
 use crate::store::redis::timeouts::Timeouts;
 
@@ -143,8 +144,10 @@ impl Nodes {
             let id = ConnectionId { node, number: master.number, generation };
             return Some(Connection { id, server: server.clone() });
         }
-        if master.tried.is_none_or(|tried| tried.elapsed() > self.timeouts.connect.max(RETRY_INTERVAL)) {
-            (master.tried, master.number) = (Some(Instant::now()), master.number + 1);
+        if master.tried.is_none_or(|tried| {
+            now().saturating_duration_since(tried) > self.timeouts.connect.max(RETRY_INTERVAL)
+        }) {
+            (master.tried, master.number) = (Some(now()), master.number + 1);
             let (number, client) = (master.number, (self.connect_to)(&master.host, master.port));
             self.runtime.spawn(Arc::clone(self).connect(node, number, client));
         }

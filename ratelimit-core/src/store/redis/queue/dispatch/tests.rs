@@ -56,7 +56,7 @@ fn send<const N: usize>(queue: &Arc<Queue>, deadlines: [Duration; N]) -> [Receiv
     });
     let call = Call::of_requests(requests, Some(NodeId::SINGLE), &queue.shared).unwrap();
     call.progress.send_now(0);
-    queue.add(BatchInFlight::new([call], N, Instant::now(), None)).unwrap();
+    queue.add(BatchInFlight::new([call], N, now(), None)).unwrap();
     replies
 }
 
@@ -88,7 +88,7 @@ async fn requests_wait_for_a_connection_in_their_order_until_their_deadline_or_i
     let (mut replies, mut made) = (Vec::new(), Vec::new());
     // The second one has the shortest deadline.
     for deadline in [100, 20, 40, 100] {
-        made.push(Instant::now());
+        made.push(now());
         replies.push(ask(&queue, deadline * MILLIS));
         pass(MILLIS).await;
     }
@@ -115,13 +115,13 @@ async fn a_request_that_another_thread_sends_waits_for_no_timer() {
     let queue = connecting(&Handle::current(), false);
     // Timers end at whole milliseconds.
     tokio::time::advance(MILLIS / 2).await;
-    let start = Instant::now();
+    let start = now();
     let _reply = ask(&queue, 100 * MILLIS);
     for _ in 0..10 {
         yield_now().await;
     }
     assert!(queue.state.lock().stage == Stage::AwaitsConnection, "not sent");
-    assert_eq!(Instant::now(), start);
+    assert_eq!(now(), start);
 }
 
 #[tokio::test]
@@ -267,7 +267,7 @@ fn a_queue_whose_thread_has_ended_keeps_nothing() {
     // What a thread was sending meanwhile.
     let (request, reply) = check();
     let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &queue.shared);
-    assert!(queue.add(BatchInFlight::new(call, 1, Instant::now(), None)).is_none());
+    assert!(queue.add(BatchInFlight::new(call, 1, now(), None)).is_none());
     assert_closed(reply);
     let (request, reply) = check();
     queue.await_connection(vec![request]);

@@ -1,0 +1,129 @@
+//! Panics of the application's code that the store calls: its metrics recorder, and what wakes its tasks. A
+//! panic costs at most the requests of one call.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use ratelimit_core::{RateLimiter, RedisStore, StoreError};
+use tests::outage::PROBE;
+use tests::own_process::in_own_process;
+use tests::proxy::{Mode, Proxy};
+use tests::redis::server;
+use tests::within;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+fn decides(limiter: &RateLimiter) -> bool {
+    block_on(limiter.check(&PROBE, "a")).is_ok()
+}
+
+fn connected(url: &str) -> RateLimiter {
+    // A ping would be one more command that is late.
+    let builder = RedisStore::builder(url).deadline(SECOND).ping_interval(3600 * SECOND);
+    let limiter = RateLimiter::new(builder.build().unwrap());
+    assert!(within(20 * SECOND, || decides(&limiter)), "never connected");
+    limiter
+}
+
+/// A metrics recorder that panics at some events of one metric.
+struct Faulty {
+    metric: &'static str,
+    left: Arc<AtomicUsize>,
+}
+
+impl Faulty {
+    /// Installs it. The number that it returns is that of the panics to come.
+    fn install(metric: &'static str) -> Arc<AtomicUsize> {
+        let left = Arc::new(AtomicUsize::new(0));
+        metrics::set_global_recorder(Self { metric, left: Arc::clone(&left) }).unwrap();
+        left
+    }
+
+    fn meet(&self, key: &Key) {
+        if key.name() == self.metric {
+            let take = |left: usize| left.checked_sub(1);
+            let is_left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok();
+            assert!(!is_left, "a faulty recorder");
+        }
+    }
+}
+
+impl Recorder for Faulty {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        self.meet(key);
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        self.meet(key);
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        self.meet(key);
+        Histogram::noop()
+    }
+}
+
+#[test]
+fn a_panic_of_the_recorder_while_a_batch_is_sent_costs_that_batch_only() {
+    in_own_process(|| {
+        let Some(server) = server() else { return };
+        let panics = Faulty::install("ratelimit_redis_batch_requests");
+        let limiter = connected(&server.url());
+        for round in 0..3 {
+            panics.store(1, Ordering::SeqCst);
+            // It may reach the thread that asks.
+            let result = catch_unwind(AssertUnwindSafe(|| block_on(limiter.check(&PROBE, "a"))));
+            assert_eq!(panics.load(Ordering::SeqCst), 0, "{round}: no batch was sent");
+            assert!(matches!(result, Ok(Err(StoreError::Unavailable { .. }))), "{round}: {result:?}");
+            assert!(decides(&limiter), "{round}: the next one");
+        }
+    });
+}
+
+/// What wakes a task, and panics. Executors are the application's choice.
+struct FaultyWaker(AtomicUsize);
+
+impl Wake for FaultyWaker {
+    fn wake(self: Arc<Self>) {
+        assert!(self.0.fetch_add(1, Ordering::SeqCst) > 0, "a faulty waker");
+    }
+}
+
+#[test]
+fn a_panic_at_a_deadline_ends_no_queue() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let limiter = connected(&proxy.url());
+    proxy.set(Mode::Hold);
+    let faulty = Arc::new(FaultyWaker(AtomicUsize::new(0)));
+    {
+        let mut check = pin!(limiter.check(&PROBE, "a"));
+        let waker = Waker::from(Arc::clone(&faulty));
+        assert!(check.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert!(within(20 * SECOND, || faulty.0.load(Ordering::SeqCst) > 0), "its deadline passes");
+        assert!(matches!(block_on(check), Err(StoreError::Timeout { .. })));
+    }
+    // Its time is kept as well.
+    let error = block_on(limiter.check(&PROBE, "a")).unwrap_err();
+    assert!(matches!(error, StoreError::Timeout { .. }), "{error:?}");
+    proxy.set(Mode::Pass);
+    assert!(within(20 * SECOND, || decides(&limiter)), "the queue has ended");
+}
