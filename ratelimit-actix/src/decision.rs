@@ -20,7 +20,7 @@ use crate::config::RateLimitConfig;
 use crate::quotas::{AppliedLimit, AppliedLimits, Quotas, all_quotas, note_not_counted, with_quotas};
 use crate::request::RequestDeadline;
 use crate::response::{
-    self, Held, MissingCaller, RateLimited, Rejection, RequestStyle, Unavailable, drain, keep,
+    self, Held, MissingCaller, RateLimited, Rejection, RequestStyle, Unavailable, drain, forbid_storing, keep,
 };
 
 /// The slots of an admitted request, to be held until its response has been sent; or why it is rejected.
@@ -172,6 +172,7 @@ fn render(req: &HttpRequest, rejection: Rejection, config: &RateLimitConfig) -> 
     let retry_after = rejection.retry_after_seconds();
     let mut response = HttpResponse::from_error(handler(rejection, req));
     write_quotas_of(req, config, response.headers_mut());
+    forbid_storing(response.headers_mut());
     if let Some(seconds) = retry_after
         && !response.headers().contains_key(RETRY_AFTER)
     {

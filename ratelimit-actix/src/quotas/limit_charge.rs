@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use actix_web::http::StatusCode;
+use actix_web::http::header::CACHE_CONTROL;
 use actix_web::{HttpResponse, ResponseError};
 use ratelimit_core::__private_0_1::{help, is_first};
 use ratelimit_core::SettleError as LimiterError;
@@ -268,6 +269,6 @@ impl ResponseError for SettleError {
     }
 
     fn error_response(&self) -> HttpResponse {
-        HttpResponse::new(self.status_code())
+        HttpResponse::build(self.status_code()).insert_header((CACHE_CONTROL, "no-store")).finish()
     }
 }
