@@ -190,17 +190,17 @@ pub(crate) fn write_quotas_of(req: &HttpRequest, config: &RateLimitConfig, heade
     }
 }
 
-/// [`write_quotas_of`] for quotas that middleware holds.
-pub(crate) fn write_quotas(quotas: &Quotas, config: &RateLimitConfig, headers: &mut HeaderMap) {
-    quotas.with(|quotas| response::write(config.header_styles(), quotas, headers));
-}
-
-/// [`write_quotas_of`] after a refund: no field of before remains, also if nothing is known any more.
-pub(crate) fn rewrite_quotas_of(req: &HttpRequest, config: &RateLimitConfig, headers: &mut HeaderMap) {
-    for style in config.header_styles() {
-        for name in response::field_names(*style) {
+/// [`write_quotas_of`] for quotas that middleware holds. After a refund no field of before remains, also if nothing is known any more.
+pub(crate) fn write_quotas(
+    quotas: &Quotas,
+    is_refunded: bool,
+    config: &RateLimitConfig,
+    headers: &mut HeaderMap,
+) {
+    if is_refunded {
+        for name in config.header_styles().iter().flat_map(|style| response::field_names(*style)) {
             headers.remove(name);
         }
     }
-    write_quotas_of(req, config, headers);
+    quotas.with(|quotas| response::write(config.header_styles(), quotas, headers));
 }

@@ -148,7 +148,7 @@ pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareServi
 #[cfg(feature = "utoipa")]
 pub use crate::openapi::{RateLimitResponses, UnclearOperationsError};
 pub use crate::overrides::IntoPlan;
-pub use crate::quotas::{LimitCharge, Quota, Quotas, SettleError, SettleOnDrop, UsageCounter};
+pub use crate::quotas::{Count, LimitCharge, Quota, Quotas, SettleError, SettleOnDrop, UsageCounter};
 pub use crate::response::{
     BodyStyle, HeaderStyle, MissingCaller, RateLimited, Rejection, RejectionInfo, Unavailable,
 };

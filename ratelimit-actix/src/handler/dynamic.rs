@@ -20,7 +20,7 @@ use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, applied_limits, rejects_without_value};
 use crate::decision::{Admission, is_counted};
 use crate::overrides::{Plan, has_max};
-use crate::quotas::{AppliedLimit, Count, Partition, PolicyRef};
+use crate::quotas::{AppliedLimit, Condition, Partition, PolicyRef};
 use crate::request::nearest_limiter;
 
 /// A cost that no limit admits.
@@ -179,8 +179,8 @@ impl LimitSource for DynamicLimit {
         self.cost
     }
 
-    fn count(&self) -> &'static Count {
-        &self.limit.count
+    fn count(&self) -> Option<Condition> {
+        self.limit.count
     }
 
     fn applies_to(&self, _: &HttpRequest) -> bool {

@@ -12,9 +12,9 @@ use crate::caller::MissingCallerError;
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, applied_limits};
 use crate::decision::{
-    Admission, decide_by_store, is_counted, reject, rewrite_quotas_of, try_decide, write_quotas_of,
+    Admission, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
 };
-use crate::quotas::{AppliedLimits, Count, Partition, PolicyRef, Quotas, has_uncounted};
+use crate::quotas::{AppliedLimits, Condition, Partition, PolicyRef, Quotas, has_uncounted};
 use crate::request::nearest_limiter;
 use crate::response::{Held, Rejection, hold};
 
@@ -89,8 +89,8 @@ impl LimitSource for &'static HandlerLimit {
         self.cost
     }
 
-    fn count(&self) -> &'static Count {
-        &self.count
+    fn count(&self) -> Option<Condition> {
+        self.count
     }
 
     #[inline]
@@ -148,9 +148,10 @@ impl AdmittedRequest {
     pub async fn finish(self, mut response: HttpResponse) -> HttpResponse {
         if has_uncounted(&self.req, response.status())
             && let Some(quotas) = Quotas::of(&self.req)
-            && quotas.refund(response.status()).await
+            && let Some(last) = quotas.last_group()
+            && quotas.refund(last, response.status()).await
         {
-            rewrite_quotas_of(&self.req, RateLimitConfig::nearest(&self.req), response.headers_mut());
+            write_quotas(&quotas, true, RateLimitConfig::nearest(&self.req), response.headers_mut());
         }
         response
     }

@@ -174,12 +174,14 @@ impl LimitCharge {
         let Some((group, place)) = self.place else { return Ok(None) };
         let mut decided = self.quotas.decided.borrow_mut();
         let limit = || self.name.clone();
-        // Without a group, a refund has made what is left unknown.
+        // Without its quotas, a refund has made what is left unknown.
         let Some(decided) = decided.get_mut(group) else {
             return Err(SettleError::Refunded { limit: limit() });
         };
         let DecidedGroup { limiter, quotas } = decided;
-        let quota = &mut quotas[place];
+        let Some(quota) = quotas.get_mut(place) else {
+            return Err(SettleError::Refunded { limit: limit() });
+        };
         if !quota.is_rate() {
             return Err(LimiterError::ConcurrencyLimit { limit: limit() }.into());
         }
@@ -192,8 +194,9 @@ impl LimitCharge {
 
     fn with_quota(&self, change: impl FnOnce(&mut Quota)) {
         let Some((group, place)) = self.place else { return };
-        if let Some(decided) = self.quotas.decided.borrow_mut().get_mut(group) {
-            change(&mut decided.quotas[place]);
+        let mut decided = self.quotas.decided.borrow_mut();
+        if let Some(quota) = decided.get_mut(group).and_then(|group| group.quotas.get_mut(place)) {
+            change(quota);
         }
     }
 }
