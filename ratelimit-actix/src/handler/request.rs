@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::RateLimiter;
 
 use super::bounds::Answer;
@@ -115,11 +115,8 @@ impl HandlerAdmission {
         let mut admitted = self.await?;
         match T::from_request(&admitted.req, &mut admitted.payload).await {
             Ok(arguments) => Ok((admitted, arguments)),
-            Err(error) => {
-                let response = admitted.hold(admitted.with_quotas(HttpResponse::from_error(error)));
-                // Boxed, because it is rare and its future is large.
-                Err(Box::pin(admitted.finish(response)).await)
-            }
+            // Boxed, because it is rare and its future is large.
+            Err(error) => Err(Box::pin(admitted.fail(error.into())).await),
         }
     }
 }
@@ -140,6 +137,12 @@ impl AdmittedRequest {
     fn with_quotas<B>(&self, mut response: HttpResponse<B>) -> HttpResponse<B> {
         write_quotas_of(&self.req, RateLimitConfig::nearest(&self.req), response.headers_mut());
         response
+    }
+
+    /// The response to a request that was charged and whose extractor failed.
+    pub(super) async fn fail(self, error: Error) -> HttpResponse {
+        let response = self.hold(self.with_quotas(HttpResponse::from_error(error)));
+        self.finish(response).await
     }
 
     /// Refunds the limits that do not count a response with this status, and updates the quotas in it.
