@@ -266,6 +266,22 @@ fn an_operation_with_another_id_is_assigned() {
     assert_eq!(document["paths"]["/renamed"]["get"]["x-ratelimit"][0]["max"], 3);
 }
 
+#[test]
+fn a_limited_handler_that_no_operation_belongs_to_is_told() {
+    let left_out = |responses: RateLimitResponses| -> Vec<String> {
+        let limits = responses.apply(&mut Api::openapi()).unwrap();
+        let handlers = limits.iter().filter(|limit| limit.module().starts_with(module_path!()));
+        handlers.map(|limit| limit.handler().to_owned()).filter(|handler| handler != "translate").collect()
+    };
+    let responses = RateLimitResponses::default();
+    assert_eq!(
+        left_out(responses.clone()),
+        ["orders", "twins", "twins"],
+        "no shadow limit, and no operation without limits"
+    );
+    assert_eq!(left_out(responses.operation("listOrders", "handlers::orders")), ["twins", "twins"]);
+}
+
 #[derive(OpenApi)]
 #[openapi(paths(handlers::twin::twins))]
 struct Twins;
@@ -274,7 +290,7 @@ struct Twins;
 fn functions_of_the_same_name_must_be_told_apart() {
     let apply = |responses: RateLimitResponses| {
         let mut document: Document = Twins::openapi();
-        let result = responses.apply(&mut document).map_err(|error| error.to_string());
+        let result = responses.apply(&mut document).map(drop).map_err(|error| error.to_string());
         (
             result,
             serde_json::to_value(document).unwrap()["paths"]["/twin"]["get"]["x-ratelimit"][0]["max"].clone(),
