@@ -273,6 +273,26 @@ impl RateLimitConfigBuilder {
     }
 
     /// Sets a function that renders the body of a rejection, and the media type of that body.
+    ///
+    /// # Examples
+    ///
+    /// In the data of one resource it is the message of that resource's limits:
+    ///
+    /// ```
+    /// use actix_web::web;
+    /// use ratelimit_actix::RateLimitConfig;
+    ///
+    /// # fn main() -> Result<(), ratelimit_actix::RateLimitConfigError> {
+    /// let config = RateLimitConfig::builder()
+    ///     .body_with("text/html", |info| {
+    ///         let wait = info.retry_after().map(|seconds| format!(" Come back in {seconds} s."));
+    ///         format!("<h1>{}</h1>{}", info.status(), wait.unwrap_or_default())
+    ///     })
+    ///     .build()?;
+    /// let search = web::resource("/search").app_data(config);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn body_with(
         mut self,
         content_type: impl Into<String>,

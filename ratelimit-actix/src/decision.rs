@@ -20,7 +20,7 @@ use crate::config::RateLimitConfig;
 use crate::quotas::{AppliedLimit, AppliedLimits, Quotas, all_quotas, note_not_counted, with_quotas};
 use crate::request::RequestDeadline;
 use crate::response::{
-    self, Held, MissingCaller, RateLimited, Rejection, RequestStyle, Unavailable, drain, keep,
+    self, Held, MissingCaller, RateLimited, Rejection, RequestStyle, Unavailable, drain, forbid_storing, keep,
 };
 
 /// The slots of an admitted request, to be held until its response has been sent; or why it is rejected.
@@ -172,6 +172,7 @@ fn render(req: &HttpRequest, rejection: Rejection, config: &RateLimitConfig) -> 
     let retry_after = rejection.retry_after_seconds();
     let mut response = HttpResponse::from_error(handler(rejection, req));
     write_quotas_of(req, config, response.headers_mut());
+    forbid_storing(response.headers_mut());
     if let Some(seconds) = retry_after
         && !response.headers().contains_key(RETRY_AFTER)
     {
@@ -189,17 +190,17 @@ pub(crate) fn write_quotas_of(req: &HttpRequest, config: &RateLimitConfig, heade
     }
 }
 
-/// [`write_quotas_of`] for quotas that middleware holds.
-pub(crate) fn write_quotas(quotas: &Quotas, config: &RateLimitConfig, headers: &mut HeaderMap) {
-    quotas.with(|quotas| response::write(config.header_styles(), quotas, headers));
-}
-
-/// [`write_quotas_of`] after a refund: no field of before remains, also if nothing is known any more.
-pub(crate) fn rewrite_quotas_of(req: &HttpRequest, config: &RateLimitConfig, headers: &mut HeaderMap) {
-    for style in config.header_styles() {
-        for name in response::field_names(*style) {
+/// [`write_quotas_of`] for quotas that middleware holds. After a refund no field of before remains, also if nothing is known any more.
+pub(crate) fn write_quotas(
+    quotas: &Quotas,
+    is_refunded: bool,
+    config: &RateLimitConfig,
+    headers: &mut HeaderMap,
+) {
+    if is_refunded {
+        for name in config.header_styles().iter().flat_map(|style| response::field_names(*style)) {
             headers.remove(name);
         }
     }
-    write_quotas_of(req, config, headers);
+    quotas.with(|quotas| response::write(config.header_styles(), quotas, headers));
 }

@@ -68,7 +68,8 @@
 //! With several limits, the fields report the tightest. A handler's own fields of these names are replaced.
 //!
 //! The body of a rejected request is not parsed. A body of up to 16 KiB is read and dropped, for at most one second, so that the
-//! connection stays open; after any other body the connection is closed. Actix answers `Expect: 100-continue` before any limit
+//! connection stays open; after any other body the connection is closed, or the stream of HTTP/2 reset. A rejection has
+//! `Cache-Control: no-store`, unless the response of an error handler has another. Actix answers `Expect: 100-continue` before any limit
 //! is checked.
 //!
 //! [`concurrency_limit`](macro@concurrency_limit) limits how many requests of a caller run at a time.
@@ -147,7 +148,7 @@ pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareServi
 #[cfg(feature = "utoipa")]
 pub use crate::openapi::{RateLimitResponses, UnclearOperationsError};
 pub use crate::overrides::IntoPlan;
-pub use crate::quotas::{LimitCharge, Quota, Quotas, SettleError, SettleOnDrop, UsageCounter};
+pub use crate::quotas::{Count, LimitCharge, Quota, Quotas, SettleError, SettleOnDrop, UsageCounter};
 pub use crate::response::{
     BodyStyle, HeaderStyle, MissingCaller, RateLimited, Rejection, RejectionInfo, Unavailable,
 };

@@ -6,13 +6,14 @@ mod limit;
 use std::cell::Cell;
 use std::fmt;
 use std::future::{Future, Ready, ready};
+use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready};
-use actix_web::http::Method;
+use actix_web::http::{Method, StatusCode};
 use actix_web::{Error, HttpRequest};
 use ratelimit_core::MAX_GROUP;
 use smallvec::SmallVec;
@@ -24,7 +25,7 @@ use crate::decision::limit_source::applied_limits;
 use crate::decision::{
     Admission, AdmissionResult, decide_by_store, is_counted, reject, try_decide, write_quotas,
 };
-use crate::quotas::Quotas;
+use crate::quotas::{Quotas, number_of_groups};
 use crate::request::nearest_limiter;
 use crate::response::{Held, hold, keep};
 
@@ -79,9 +80,9 @@ struct Settings {
 
 impl RateLimitMiddleware {
     /// Starts with one limit: a [`Limit`], or a [`Policy`](crate::Policy) for a limit by address.
-    ///
+    #[track_caller]
     pub fn new(limit: impl Into<Limit>) -> Self {
-        let limits = SmallVec::from_iter([limit.into()]);
+        let limits = SmallVec::from_iter([limit.into().at(Location::caller())]);
         Self(Arc::new(Settings { limits, filter: Filter::default() }))
     }
 
@@ -90,9 +91,11 @@ impl RateLimitMiddleware {
     /// # Panics
     ///
     /// If the group has more than [`MAX_GROUP`] limits.
+    #[track_caller]
     pub fn and(self, limit: impl Into<Limit>) -> Self {
+        let limit = limit.into().at(Location::caller());
         self.with(|settings| {
-            settings.limits.push(limit.into());
+            settings.limits.push(limit);
             assert!(settings.limits.len() <= MAX_GROUP, "a group can have at most {MAX_GROUP} limits");
         })
     }
@@ -153,6 +156,11 @@ impl Settings {
             limits: self.limits.iter().map(Limit::clone_for_worker).collect(),
             filter: self.filter.clone(),
         }
+    }
+
+    /// Whether some responses do not count.
+    fn has_conditions(&self) -> bool {
+        self.limits.iter().any(Limit::has_condition)
     }
 
     /// Decides about a request, if it is counted here. The decision keeps no clone of the request: the router needs to be
@@ -217,6 +225,7 @@ where
         Box::pin(async move {
             // Kept beyond the request, for an error of the service.
             let config = RateLimitConfig::nearest(req.request()).clone();
+            let outer_groups = settings.has_conditions().then(|| number_of_groups(req.request()));
             let held = match settings.decide(req.request(), &config).await {
                 Ok(held) => held,
                 Err(rejection) => {
@@ -229,11 +238,19 @@ where
             let Some(quotas) = Quotas::of(req.request()) else {
                 return Ok(service.call(req).await?.map_into_left_body());
             };
+            // What is decided further in comes after it.
+            let own_group = outer_groups.and_then(|outer| quotas.last_group().filter(|last| *last >= outer));
+            let refund = async |status: StatusCode| match own_group {
+                Some(group) => quotas.refund(group, status).await,
+                None => false,
+            };
             match service.call(req).await {
                 Ok(response) => {
                     let (req, mut response) = response.into_parts();
+                    let is_refunded = refund(response.status()).await;
                     // The handler may be nearer to another configuration, by which it has reported its own limits.
-                    write_quotas(&quotas, RateLimitConfig::nearest(&req), response.headers_mut());
+                    let nearest = RateLimitConfig::nearest(&req);
+                    write_quotas(&quotas, is_refunded, nearest, response.headers_mut());
                     let response = ServiceResponse::new(req, response);
                     Ok(if held.is_empty() {
                         response.map_into_left_body()
@@ -243,9 +260,10 @@ where
                 }
                 // The error becomes a response further out, and carries the quotas there.
                 Err(mut error) => {
+                    let is_refunded = refund(error.as_response_error().status_code()).await;
                     let held = Cell::new(held);
                     error.add_response_mapper(move |mut response| {
-                        write_quotas(&quotas, &config, response.headers_mut());
+                        write_quotas(&quotas, is_refunded, &config, response.headers_mut());
                         hold(response, held.take())
                     });
                     Err(error)

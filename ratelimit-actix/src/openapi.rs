@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use ratelimit_core::__private_0_1::help;
+use ratelimit_core::Mode;
 use utoipa::Modify;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
@@ -32,7 +33,8 @@ use crate::handler::registry::{DeclaredLimit, declared_limits};
 ///
 /// An operation belongs to the handler whose function has the name of the `operationId`, which is the default of
 /// `#[utoipa::path]`. [`operation`](Self::operation) assigns other operations, and tells functions of the same name apart. An id
-/// that two operations have is an error if a limited handler has that name.
+/// that two operations have is an error if a limited handler has that name. [`apply`](Self::apply) returns the limits that no
+/// operation has got.
 ///
 /// `#[utoipa::path]` stands above `#[rate_limit]`; in the other order the compiler says so.
 ///
@@ -55,7 +57,8 @@ use crate::handler::registry::{DeclaredLimit, declared_limits};
 /// struct Api;
 ///
 /// let mut document = Api::openapi();
-/// RateLimitResponses::new(&RateLimitConfig::default()).apply(&mut document)?;
+/// let left_out = RateLimitResponses::new(&RateLimitConfig::default()).apply(&mut document)?;
+/// assert!(left_out.is_empty(), "{left_out:?}");
 /// let document = serde_json::to_value(&document)?;
 /// let operation = &document["paths"]["/accounts/{id}"]["get"];
 /// assert_eq!(operation["x-ratelimit"][0]["max"], 10);
@@ -85,27 +88,43 @@ impl RateLimitResponses {
 
     /// Adds all of it. What is there already stays.
     ///
+    /// Returns the enforced limits of the program that no operation has got: their handlers are not in the document, or the
+    /// operation has another id than the function's name and is not [assigned](Self::operation).
+    ///
     /// # Errors
     ///
     /// [`UnclearOperationsError`] if an operation may belong to several handlers, or if [`operation`](Self::operation) names an
     /// operation or handler that does not exist. The other operations are complete then.
-    pub fn apply(&self, document: &mut OpenApi) -> Result<(), UnclearOperationsError> {
-        let Found { operations, unclear } = find(document, &self.operations);
+    pub fn apply(&self, document: &mut OpenApi) -> Result<Vec<DeclaredLimit>, UnclearOperationsError> {
+        let Found { operations, left_out, unclear } = find(document, &self.operations);
         for (operation, limits) in operations {
             responses::add(operation, &limits, &self.config);
         }
-        if unclear.is_empty() { Ok(()) } else { Err(UnclearOperationsError { lines: unclear }) }
+        if unclear.is_empty() { Ok(left_out) } else { Err(UnclearOperationsError { lines: unclear }) }
     }
 }
 
-/// As [`apply`](RateLimitResponses::apply), and logs the error: for `#[openapi(modifiers(..))]`, through a type of your own.
+/// As [`apply`](RateLimitResponses::apply), and logs the error, or the limits that no operation has got: for
+/// `#[openapi(modifiers(..))]`, through a type of your own.
 impl Modify for RateLimitResponses {
     fn modify(&self, document: &mut OpenApi) {
-        if let Err(error) = self.apply(document) {
-            tracing::error!(
-                help = help("incomplete-document"),
-                "the OpenAPI document is incomplete: {error}"
-            );
+        match self.apply(document) {
+            Ok(left_out) if left_out.is_empty() => {}
+            Ok(left_out) => {
+                let handlers: BTreeSet<String> = left_out.iter().map(DeclaredLimit::path).collect();
+                let handlers = Vec::from_iter(handlers).join(", ");
+                tracing::info!(
+                    handlers,
+                    help = help("incomplete-document"),
+                    "no operation of the OpenAPI document is assigned to these handlers, which have limits"
+                );
+            }
+            Err(error) => {
+                tracing::error!(
+                    help = help("incomplete-document"),
+                    "the OpenAPI document is incomplete: {error}"
+                );
+            }
         }
     }
 }
@@ -124,9 +143,10 @@ impl fmt::Debug for UnclearOperationsError {
     }
 }
 
-/// The operations with limits, and what is unclear.
+/// The operations with limits, the limits that belong to no operation, and what is unclear.
 struct Found<'d> {
     operations: Vec<(&'d mut Operation, Vec<DeclaredLimit>)>,
+    left_out: Vec<DeclaredLimit>,
     unclear: Vec<String>,
 }
 
@@ -173,7 +193,12 @@ fn find<'d>(document: &'d mut OpenApi, assigned: &[(String, String)]) -> Found<'
     for (id, _) in assigned.iter().filter(|(id, _)| !seen.contains(id)) {
         unclear.push(format!("the document has no operation with the id `{id}`"));
     }
-    Found { operations, unclear }
+    let found: BTreeSet<String> =
+        operations.iter().flat_map(|(_, limits)| limits).map(DeclaredLimit::path).collect();
+    let is_left_out =
+        |limit: &DeclaredLimit| limit.policy().mode() == Mode::Enforce && !found.contains(&limit.path());
+    let left_out = limits.iter().copied().filter(is_left_out).collect();
+    Found { operations, left_out, unclear }
 }
 
 /// The ids that more than one operation has, which no document should have.

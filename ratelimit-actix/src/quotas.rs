@@ -4,6 +4,7 @@ mod applied_limit;
 mod limit_charge;
 mod quota;
 mod request_extension;
+mod second_charge;
 mod settlement;
 
 use std::cell::RefCell;
@@ -15,12 +16,13 @@ use smallvec::SmallVec;
 pub use self::applied_limit::Count;
 use self::applied_limit::LeftOut;
 pub(crate) use self::applied_limit::{
-    AppliedLimit, AppliedLimits, NamedPolicy, Partition, PolicyRef, note_not_counted, note_skipped,
+    AppliedLimit, AppliedLimits, Condition, NamedPolicy, Partition, Place, PolicyRef, note_not_counted,
+    note_skipped,
 };
 pub use self::limit_charge::{LimitCharge, SettleError};
 pub use self::quota::Quota;
 pub(crate) use self::quota::{tightest, told};
-pub(crate) use self::request_extension::{all_quotas, has_uncounted, with_quotas};
+pub(crate) use self::request_extension::{all_quotas, has_uncounted, number_of_groups, with_quotas};
 pub use self::settlement::{SettleOnDrop, UsageCounter};
 use crate::request::RequestDeadline;
 
@@ -72,13 +74,19 @@ impl Quotas {
         self.decided.borrow_mut().push(decided);
     }
 
-    /// Replaces the outcomes of the last group by `left`, what is left after a refund. Without `left`, that is unknown, and
-    /// the group is removed.
-    fn replace_last(&self, left: Option<&GroupOutcome>) {
+    /// The place of the last group that was decided.
+    pub(crate) fn last_group(&self) -> Option<usize> {
+        self.decided.borrow().len().checked_sub(1)
+    }
+
+    /// Replaces the outcomes of a group by `left`, what is left after a refund. Without `left`, that is unknown, and the group loses
+    /// its quotas.
+    fn replace(&self, group: usize, left: Option<&GroupOutcome>) {
         let mut decided = self.decided.borrow_mut();
-        match (left, decided.last_mut()) {
-            (Some(left), Some(last)) => update(last.quotas.iter_mut(), left, Quota::set_outcome),
-            _ => drop(decided.pop()),
+        let Some(group) = decided.get_mut(group) else { return };
+        match left {
+            Some(left) => update(group.quotas.iter_mut(), left, Quota::set_outcome),
+            None => group.quotas.clear(),
         }
     }
 
@@ -111,9 +119,8 @@ impl Quotas {
     /// that is a denial of one unit: under a limit with a [block](crate::PolicyBuilder::block) it begins the block. Shadow limits
     /// are charged if the units fit, and do not lower their number.
     ///
-    /// A response that does not [count](crate::rate_limit) under a limit of the handler gives back what was charged here as well,
-    /// unless the limit is settled. The refund takes one round trip for each call of `charge`. Limits of middleware count every
-    /// response.
+    /// A response that does not [count](crate::rate_limit) under a limit gives back what was charged here as well, unless the limit is
+    /// settled. The refund takes one round trip for each call of `charge`.
     ///
     /// To correct what one limit was charged, select it by [`limit`](Self::limit).
     ///

@@ -11,4 +11,4 @@ pub use self::headers::HeaderStyle;
 pub(crate) use self::headers::{field_names, number, write};
 pub(crate) use self::kept_body::{Held, drain, hold, keep};
 pub use self::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
-pub(crate) use self::rejection::{RequestStyle, StyleSettings};
+pub(crate) use self::rejection::{RequestStyle, StyleSettings, forbid_storing};

@@ -80,7 +80,7 @@ use proc_macro::TokenStream;
 /// | `principal_or_ip` | the account that authentication has verified, or else the address; `by = principal` for accounts only |
 /// | `caller` | the value of a `fn(&HttpRequest) -> K`; one whose name is a word of this table is `self::principal` |
 /// | `\|req: &HttpRequest\| ..` | the value of a closure, which may borrow from the request |
-/// | `\|user: ReqData<User>\| ..` | the value of a closure over extractors that do not read the body. If an extractor fails, its error is the response, and nothing is counted |
+/// | `\|user: ReqData<User>\| ..` | the value of a closure over extractors that do not read the body, [which may fail](#extractors-that-fail) |
 /// | `(caller, path("id"), ip)` | the combination of several parts. If one part is missing, the caller is missing |
 ///
 /// `K` is a `String`, `&str`, integer, `IpAddr`, `Uuid` (with the feature `uuid`), `Caller`, or a tuple or `Option` of these.
@@ -125,6 +125,18 @@ use proc_macro::TokenStream;
 ///   the 31st for a day 32, 29 February for the 30th. Such a limit has no `lease`.
 /// - A cost of 0 is checked and charges nothing. A cost above the limit is always denied. A cost above 10^12 also logs an
 ///   error.
+///
+/// # Extractors that fail
+///
+/// If an extractor of a closure or function fails, its limit is left out, and its error is the response. The other limits of the handler
+/// are judged and charged first, as a group of their own: if they deny, the response is theirs. So guesses of a token are limited:
+///
+/// ```text
+/// #[rate_limit(max = 100, by = |claims: Claims| claims.0)]    401 for a wrong token
+/// #[rate_limit(max = 3, by = ip)]                             the fourth wrong token of an address gets 429
+/// ```
+///
+/// A limit without a caller is left out then, too. The error counts as any other response for `count`.
 ///
 /// # Limits with one count
 ///

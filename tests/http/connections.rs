@@ -1,5 +1,6 @@
 //! Limits and what lies between a client and a handler: connections, HTTP/2, CORS and compression.
 
+use std::future::poll_fn;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -254,6 +255,50 @@ fn a_denied_stream_of_http2_ends_alone() {
         let (free, _) = client.send_request(request("GET", "/free"), true).unwrap();
         assert_eq!(free.await.unwrap().status(), 200, "the connection is of use to the others");
     });
+}
+
+/// Sends a POST of `length` bytes over HTTP/2, its second half with a delay or once it is answered: status, whether it was answered
+/// without that half, and whether the stream was reset.
+async fn post_over_http2(
+    address: SocketAddr,
+    path: &str,
+    length: usize,
+    declared: bool,
+) -> (u16, bool, bool) {
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let mut client = client.ready().await.unwrap();
+    let mut request = http::Request::post(format!("http://{address}{path}"));
+    if declared {
+        request = request.header("content-length", length);
+    }
+    let (mut response, mut body) = client.send_request(request.body(()).unwrap(), false).unwrap();
+    let (first, rest) = (vec![b'x'; length / 2], vec![b'x'; length.div_ceil(2)]);
+    body.send_data(first.into(), false).unwrap();
+    let delay = if length > 16 * 1024 { PATIENCE } else { Duration::from_millis(100) };
+    if let Ok(early) = tokio::time::timeout(delay, &mut response).await {
+        let reset = tokio::time::timeout(PATIENCE, poll_fn(|context| body.poll_reset(context))).await;
+        return (early.unwrap().status().as_u16(), true, reset.is_ok());
+    }
+    let is_sent = body.send_data(rest.into(), true).is_ok();
+    (response.await.unwrap().status().as_u16(), false, !is_sent)
+}
+
+#[test]
+fn a_denied_stream_of_http2_with_a_small_body_is_answered_at_its_end_and_not_reset() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for path in ["/", "/scope"] {
+        let service = service();
+        drop(exhausted(&service, path));
+        for (length, declared) in [(1000, true), (10_000, true), (16 * 1024, true), (1000, false)] {
+            let seen = runtime.block_on(post_over_http2(service.address, path, length, declared));
+            assert_eq!(seen, (429, false, false), "{path}, {length} bytes, declared: {declared}");
+        }
+        // One byte more is not awaited.
+        let seen = runtime.block_on(post_over_http2(service.address, path, 16 * 1024 + 1, true));
+        assert_eq!(seen, (429, true, true), "{path}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod counting;
 mod exempt;
 mod headers;
 mod identity;
+mod layers;
 mod limiters;
 mod middleware;
 mod overrides;

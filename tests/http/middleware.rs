@@ -1,6 +1,7 @@
 //! The `RateLimitMiddleware`, around apps, scopes and resources, with and without limits of the handlers in it.
 
 mod callers;
+mod counts;
 
 use std::time::Duration;
 

@@ -5,9 +5,14 @@ use std::time::Duration;
 
 use actix_web::dev::Service as _;
 use actix_web::http::StatusCode;
-use actix_web::web::Path;
-use actix_web::{HttpRequest, HttpResponse, ResponseError, get};
-use ratelimit_actix::{RateLimited, rate_limit};
+use actix_web::http::header::CACHE_CONTROL;
+use actix_web::middleware::DefaultHeaders;
+use actix_web::web::{self, Data, Path};
+use actix_web::{App, HttpRequest, HttpResponse, ResponseError, error, get, test};
+use ratelimit_actix::{
+    Limit, OnError, Policy, Quotas, RateLimitConfig, RateLimitConfigBuilder, RateLimitMiddleware,
+    RateLimited, rate_limit,
+};
 use tests::answer::{get, statuses};
 use tests::store::{SECRET, START, clocked, fresh, watched};
 use tests::{send, service};
@@ -165,4 +170,78 @@ async fn responses_contain_nothing_that_the_client_sent() {
         seen.push(answer.status);
     }
     assert_eq!(seen, [200, 429, 400, 503]);
+}
+
+static CACHED: Policy = Policy::builder("cached").max(1).on_error(OnError::Deny).build();
+
+#[rate_limit(policy = CACHED, by = header("x-name"))]
+#[get("/attribute")]
+async fn cached() -> &'static str {
+    "ok"
+}
+
+#[rate_limit(max = 10, name = "late", on_error = "deny")]
+#[get("/settled")]
+async fn settled(quotas: Quotas) -> Result<&'static str, ratelimit_actix::SettleError> {
+    quotas.limit("misspelled")?.settle(1).await?;
+    Ok("ok")
+}
+
+const PUBLIC: &str = "public, max-age=3600";
+
+/// A limited app of which each response may be stored unless it says otherwise, and what its rejections say instead.
+async fn assert_rejections_say(
+    said: &str,
+    configure: impl Fn(RateLimitConfigBuilder) -> RateLimitConfigBuilder,
+) {
+    let config = configure(RateLimitConfig::builder()).build().unwrap();
+    for path in ["/attribute", "/middleware"] {
+        let (limiter, watch) = watched();
+        let by = |req: &HttpRequest| Some(req.headers().get("x-name")?.to_str().ok()?.to_owned());
+        let scope = web::scope("/middleware").wrap(RateLimitMiddleware::new(Limit::new(&CACHED).by(by)));
+        let app = App::new()
+            .wrap(DefaultHeaders::new().add((CACHE_CONTROL, PUBLIC)))
+            .app_data(Data::new(limiter.clone()))
+            .app_data(config.clone())
+            .service(cached)
+            .service(scope.route("", web::to(async || "ok")));
+        let app = test::init_service(app).await;
+        for (name, fails, status) in
+            [(Some("a"), false, 200), (Some("a"), false, 429), (None, false, 400), (Some("a"), true, 503)]
+        {
+            watch.fail(fails);
+            let request =
+                name.into_iter().fold(get(path), |request, name| request.insert_header(("x-name", name)));
+            let answer = send(&app, request).await;
+            let said = if status == 200 { PUBLIC } else { said };
+            assert_eq!((answer.status, answer.header("cache-control")), (status, Some(said)), "{path}");
+        }
+    }
+}
+
+#[actix_web::test]
+async fn no_cache_stores_a_rejection_unless_the_application_says_so() {
+    assert_rejections_say("no-store", |config| config).await;
+    assert_rejections_say("no-store", |config| config.body_with("text/plain", |_| "slow down".into())).await;
+    let with = |fields: &'static [(&str, &str)]| {
+        move |config: RateLimitConfigBuilder| {
+            config.error_handler(move |rejection, _| {
+                let status = actix_web::Error::from(rejection).as_response_error().status_code();
+                let mut response = HttpResponse::build(status);
+                for &field in fields {
+                    response.insert_header(field);
+                }
+                error::InternalError::from_response("slow down", response.finish()).into()
+            })
+        }
+    };
+    assert_rejections_say("no-store", with(&[])).await;
+    assert_rejections_say("private, max-age=1", with(&[("cache-control", "private, max-age=1")])).await;
+
+    let app = App::new()
+        .wrap(DefaultHeaders::new().add((CACHE_CONTROL, PUBLIC)))
+        .app_data(Data::new(fresh()))
+        .service(settled);
+    let answer = send(&test::init_service(app).await, get("/settled")).await;
+    assert_eq!((answer.status, answer.header("cache-control")), (500, Some("no-store")), "not settled");
 }

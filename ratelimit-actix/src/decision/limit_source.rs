@@ -7,7 +7,7 @@ use super::{deny_all, missing_caller};
 use crate::caller::MissingCallerError;
 use crate::config::RateLimitConfig;
 use crate::overrides::Plan;
-use crate::quotas::{AppliedLimit, AppliedLimits, Count, Partition, PolicyRef, note_skipped};
+use crate::quotas::{AppliedLimit, AppliedLimits, Condition, Partition, PolicyRef, note_skipped};
 use crate::response::Rejection;
 
 /// A limit as it is written, with the values that are computed for one request.
@@ -18,8 +18,8 @@ pub(crate) trait LimitSource {
     /// What a request costs.
     fn cost(&self) -> u64;
 
-    /// Which responses count.
-    fn count(&self) -> &'static Count;
+    /// Which responses count: all without a condition.
+    fn count(&self) -> Option<Condition>;
 
     /// Whether nothing leaves the limit out for this request, such as `skip`.
     fn applies_to(&self, _: &HttpRequest) -> bool {

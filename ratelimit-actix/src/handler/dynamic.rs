@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix_web::dev::Payload;
 use actix_web::http::Method;
-use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::__private_0_1::help;
 #[cfg(feature = "calendar")]
 use ratelimit_core::policy::Calendar;
@@ -20,7 +20,7 @@ use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, applied_limits, rejects_without_value};
 use crate::decision::{Admission, is_counted};
 use crate::overrides::{Plan, has_max};
-use crate::quotas::{AppliedLimit, Count, Partition, PolicyRef};
+use crate::quotas::{AppliedLimit, Condition, Partition, PolicyRef};
 use crate::request::nearest_limiter;
 
 /// A cost that no limit admits.
@@ -35,6 +35,8 @@ pub struct DynamicLimits {
     req: HttpRequest,
     payload: Payload,
     limits: SmallVec<[DynamicLimit; 2]>,
+    /// Why a value of an enforced limit cannot be computed, of the first one.
+    failed: Option<Box<Error>>,
 }
 
 struct DynamicLimit {
@@ -67,7 +69,7 @@ impl DynamicLimits {
             plan: Plan::default(),
         };
         let limits = limits.iter().map(dynamic).collect();
-        Self { limits, req, payload: payload.into_inner() }
+        Self { limits, req, payload: payload.into_inner(), failed: None }
     }
 
     /// Whether the limit at this position is not skipped.
@@ -84,26 +86,29 @@ impl DynamicLimits {
     ///
     /// # Errors
     ///
-    /// The response of the extractor that failed.
-    pub async fn extract<A: FromRequest>(&self) -> Result<A, HttpResponse> {
-        bounds::extract(&self.req).await.map_err(HttpResponse::from_error)
+    /// That of the extractor that failed.
+    pub async fn extract<A: FromRequest>(&self) -> Result<A, Error> {
+        bounds::extract(&self.req).await
     }
 
     /// Calls a function.
     ///
     /// # Errors
     ///
-    /// The response of its extractor that failed.
-    pub async fn call<T, K, F: RequestFn<T, K>>(&self, function: F) -> Result<T, HttpResponse> {
-        function.call(&self.req).await.map_err(HttpResponse::from_error)
+    /// That of its extractor that failed.
+    pub async fn call<T, K, F: RequestFn<T, K>>(&self, function: F) -> Result<T, Error> {
+        function.call(&self.req).await
     }
 
-    /// What becomes of a request for which a value of the limit at this position cannot be computed: `response`, unless it is a
-    /// shadow limit, which is skipped then.
-    pub fn fail(&mut self, position: usize, response: HttpResponse) -> Option<HttpResponse> {
+    /// Leaves out the limit at this position, of which a value cannot be computed. Unless it is a shadow limit, the request is rejected
+    /// with the first `error`, or by a limit that needs no such value.
+    #[cold]
+    pub fn fail(&mut self, position: usize, error: Error) {
         let DynamicLimit { limit, skipped, .. } = &mut self.limits[position];
-        *skipped = !rejects_without_value(nearest_limiter(&self.req), limit.policy());
-        (!*skipped).then_some(response)
+        *skipped = true;
+        if self.failed.is_none() && rejects_without_value(nearest_limiter(&self.req), limit.policy()) {
+            self.failed = Some(Box::new(error));
+        }
     }
 
     /// The part of a caller that needs no extractor.
@@ -164,9 +169,35 @@ impl DynamicLimits {
 
     /// Checks all limits that apply, at once. The future returns the response to a rejected request as its error.
     pub fn admit(self) -> Admission<'static, Result<AdmittedRequest, HttpResponse>> {
-        let Self { req, payload, limits } = self;
-        admit_by(req, payload, |req, config, limiter| applied_limits(req, config, limiter, limits))
+        let Self { req, payload, limits, failed } = self;
+        match failed {
+            None => {
+                admit_by(req, payload, |req, config, limiter| applied_limits(req, config, limiter, limits))
+            }
+            Some(error) => Admission::Pending(Box::pin(reject_failed(req, payload, limits, error))),
+        }
     }
+}
+
+/// Rejects a request for which an extractor of a limit failed. The limits that do not need it are judged and charged as a group of
+/// their own, so that guesses of a token are limited.
+async fn reject_failed(
+    req: HttpRequest,
+    payload: Payload,
+    mut limits: SmallVec<[DynamicLimit; 2]>,
+    error: Box<Error>,
+) -> Result<AdmittedRequest, HttpResponse> {
+    let config = RateLimitConfig::nearest(&req);
+    for DynamicLimit { limit, caller, skipped, .. } in &mut limits {
+        // A limit without a caller is left out as well. Otherwise a request without one would be charged to no limit.
+        *skipped = *skipped || HandlerLimit::caller(limit, caller.clone(), &req, config).is_err();
+    }
+    let admission =
+        admit_by(req, payload, |req, config, limiter| applied_limits(req, config, limiter, limits));
+    Err(match admission.await {
+        Ok(admitted) => admitted.fail(*error).await,
+        Err(denied) => denied,
+    })
 }
 
 impl LimitSource for DynamicLimit {
@@ -179,8 +210,8 @@ impl LimitSource for DynamicLimit {
         self.cost
     }
 
-    fn count(&self) -> &'static Count {
-        &self.limit.count
+    fn count(&self) -> Option<Condition> {
+        self.limit.count
     }
 
     fn applies_to(&self, _: &HttpRequest) -> bool {

@@ -10,7 +10,7 @@ use ratelimit_core::{Policy, PolicyBuilder, RateLimiter};
 use super::sole_limiter::SoleLimiter;
 use crate::caller::{self, Caller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
-use crate::quotas::{Count, NamedPolicy, Partition};
+use crate::quotas::{Condition, Count, NamedPolicy, Partition};
 
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
 #[derive(Debug)]
@@ -24,7 +24,8 @@ pub struct HandlerLimit {
     /// What a request costs, unless that is computed.
     pub(super) cost: u64,
     on_missing: OnMissing,
-    pub(super) count: Count,
+    /// Which responses count: all without a condition.
+    pub(super) count: Option<Condition>,
     /// What operators see beyond the policy.
     pub(super) text: SourceText,
     /// Which limiters decided about the handler; of its first limit only.
@@ -33,6 +34,7 @@ pub struct HandlerLimit {
 
 impl HandlerLimit {
     /// A limit by address with a cost of 1, under which every response counts.
+    #[track_caller]
     pub const fn new(policy: Policy) -> Self {
         Self::of(Cow::Owned(policy))
     }
@@ -42,6 +44,7 @@ impl HandlerLimit {
     /// # Panics
     ///
     /// If it is that of a concurrency limit. In the attribute's `static` this is a compile error.
+    #[track_caller]
     pub const fn shared(policy: &'static Policy) -> Self {
         assert!(
             !policy.is_concurrency(),
@@ -55,6 +58,7 @@ impl HandlerLimit {
     /// # Panics
     ///
     /// If it is that of a rate. In the attribute's `static` this is a compile error.
+    #[track_caller]
     pub const fn shared_concurrency(policy: &'static Policy) -> Self {
         assert!(
             policy.is_concurrency(),
@@ -63,6 +67,7 @@ impl HandlerLimit {
         Self::of(Cow::Borrowed(policy))
     }
 
+    #[track_caller]
     const fn of(policy: Cow<'static, Policy>) -> Self {
         Self {
             policy: NamedPolicy::new(policy),
@@ -71,13 +76,14 @@ impl HandlerLimit {
             by: By::Ip,
             cost: 1,
             on_missing: OnMissing::Reject,
-            count: Count::All,
+            count: None,
             text: SourceText::DEFAULT,
             limiter: SoleLimiter::new(),
         }
     }
 
     /// A limit of which some numbers are computed for each request.
+    #[track_caller]
     pub const fn with_computed(template: PolicyBuilder, computed: Computed) -> Self {
         // Units of a lease are charged under one `max`, and end with one window.
         let template = template.without_lease();
@@ -121,7 +127,7 @@ impl HandlerLimit {
     /// Sets which responses count.
     #[must_use]
     pub const fn count(mut self, count: Count) -> Self {
-        self.count = count;
+        self.count = count.condition();
         self
     }
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::RateLimiter;
 
 use super::bounds::Answer;
@@ -12,9 +12,9 @@ use crate::caller::MissingCallerError;
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, applied_limits};
 use crate::decision::{
-    Admission, decide_by_store, is_counted, reject, rewrite_quotas_of, try_decide, write_quotas_of,
+    Admission, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
 };
-use crate::quotas::{AppliedLimits, Count, Partition, PolicyRef, Quotas, has_uncounted};
+use crate::quotas::{AppliedLimits, Condition, Partition, PolicyRef, Quotas, has_uncounted};
 use crate::request::nearest_limiter;
 use crate::response::{Held, Rejection, hold};
 
@@ -89,8 +89,8 @@ impl LimitSource for &'static HandlerLimit {
         self.cost
     }
 
-    fn count(&self) -> &'static Count {
-        &self.count
+    fn count(&self) -> Option<Condition> {
+        self.count
     }
 
     #[inline]
@@ -115,11 +115,8 @@ impl HandlerAdmission {
         let mut admitted = self.await?;
         match T::from_request(&admitted.req, &mut admitted.payload).await {
             Ok(arguments) => Ok((admitted, arguments)),
-            Err(error) => {
-                let response = admitted.hold(admitted.with_quotas(HttpResponse::from_error(error)));
-                // Boxed, because it is rare and its future is large.
-                Err(Box::pin(admitted.finish(response)).await)
-            }
+            // Boxed, because it is rare and its future is large.
+            Err(error) => Err(Box::pin(admitted.fail(error.into())).await),
         }
     }
 }
@@ -142,15 +139,22 @@ impl AdmittedRequest {
         response
     }
 
+    /// The response to a request that was charged and whose extractor failed.
+    pub(super) async fn fail(self, error: Error) -> HttpResponse {
+        let response = self.hold(self.with_quotas(HttpResponse::from_error(error)));
+        self.finish(response).await
+    }
+
     /// Refunds the limits that do not count a response with this status, and updates the quotas in it.
     ///
     /// Expansions of handlers with `count` call it with the response of [`respond`](Self::respond).
     pub async fn finish(self, mut response: HttpResponse) -> HttpResponse {
         if has_uncounted(&self.req, response.status())
             && let Some(quotas) = Quotas::of(&self.req)
-            && quotas.refund(response.status()).await
+            && let Some(last) = quotas.last_group()
+            && quotas.refund(last, response.status()).await
         {
-            rewrite_quotas_of(&self.req, RateLimitConfig::nearest(&self.req), response.headers_mut());
+            write_quotas(&quotas, true, RateLimitConfig::nearest(&self.req), response.headers_mut());
         }
         response
     }

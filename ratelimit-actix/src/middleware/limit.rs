@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use actix_web::HttpRequest;
@@ -11,7 +12,7 @@ use crate::caller::{self, Caller, IntoCaller, MissingCallerError, OnMissing};
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::LimitSource;
 use crate::overrides::{IntoPlan, Plan};
-use crate::quotas::{AppliedLimit, Count, Partition, PolicyRef};
+use crate::quotas::{AppliedLimit, Condition, Count, Partition, Place, PolicyRef};
 use ratelimit_core::__private_0_1::{help, is_first};
 
 type CallerFn = dyn Fn(&HttpRequest) -> Caller + Send + Sync;
@@ -45,6 +46,10 @@ pub struct Limit {
     cost: u64,
     on_missing: OnMissing,
     skip: Option<Arc<SkipFn>>,
+    /// Which responses count: all without a condition.
+    count: Option<Condition>,
+    /// Where the middleware got it.
+    place: Place,
 }
 
 impl Limit {
@@ -53,6 +58,7 @@ impl Limit {
     /// # Panics
     ///
     /// If the policy has a calendar window in a time zone that does not exist.
+    #[track_caller]
     pub fn new(policy: impl Borrow<Policy>) -> Self {
         let policy: &Policy = policy.borrow();
         #[cfg(feature = "calendar")]
@@ -66,6 +72,8 @@ impl Limit {
             cost: 1,
             on_missing: OnMissing::Reject,
             skip: None,
+            count: None,
+            place: Location::caller(),
         }
     }
 
@@ -127,6 +135,51 @@ impl Limit {
         self
     }
 
+    /// Sets which responses count. The default is [`Count::All`].
+    ///
+    /// As with `count` of the attribute, a request is charged before it runs, and a response that does not count gives the charge back.
+    /// With Redis a refund takes two round trips. An error of an inner service counts by its
+    /// [`status_code`](actix_web::ResponseError::status_code).
+    ///
+    /// # Panics
+    ///
+    /// For a concurrency limit, whose slot is free when the response has been sent, whatever it was.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use actix_web::http::StatusCode;
+    /// use actix_web::web;
+    /// use ratelimit_actix::{Count, Limit, Policy, RateLimitMiddleware};
+    ///
+    /// static GUESSES: Policy = Policy::new("guesses", 20, Duration::from_secs(60));
+    ///
+    /// // Twenty wrong tokens per address and minute. `Count::Failures` counts every status of 400 or more.
+    /// let wrong = Count::When(|status| status == StatusCode::UNAUTHORIZED);
+    /// let api = web::scope("/api").wrap(RateLimitMiddleware::new(Limit::new(&GUESSES).count(wrong)));
+    /// ```
+    pub fn count(mut self, count: Count) -> Self {
+        self.count = count.condition();
+        assert!(
+            self.count.is_none() || !self.policy.is_concurrency(),
+            "a concurrency limit counts what runs, whatever the response; remove the count"
+        );
+        self
+    }
+
+    /// The limit as it was given to middleware at this place.
+    pub(super) const fn at(mut self, place: Place) -> Self {
+        self.place = place;
+        self
+    }
+
+    /// Whether some responses do not count.
+    pub(super) const fn has_condition(&self) -> bool {
+        self.count.is_some()
+    }
+
     /// A copy whose policy has a reference count of its own: the workers' threads do not meet on it.
     pub(super) fn clone_for_worker(&self) -> Self {
         Self { policy: Arc::new(Policy::clone(&self.policy)), ..self.clone() }
@@ -135,16 +188,15 @@ impl Limit {
 
 impl LimitSource for &Limit {
     fn policy(&self) -> PolicyRef {
-        PolicyRef::Shared(Arc::clone(&self.policy))
+        PolicyRef::Shared(Arc::clone(&self.policy), self.place)
     }
 
     fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// Every response counts.
-    fn count(&self) -> &'static Count {
-        &Count::All
+    fn count(&self) -> Option<Condition> {
+        self.count
     }
 
     fn applies_to(&self, req: &HttpRequest) -> bool {
@@ -251,6 +303,12 @@ mod tests {
     #[should_panic(expected = "a request holds one slot of a concurrency limit")]
     fn a_cost_of_a_concurrency_limit_panics() {
         let _ = Limit::new(Policy::concurrency("streams", 3)).cost(2);
+    }
+
+    #[test]
+    #[should_panic(expected = "a concurrency limit counts what runs")]
+    fn a_count_of_a_concurrency_limit_panics() {
+        let _ = Limit::new(Policy::concurrency("streams", 3)).count(Count::Failures);
     }
 
     #[test]

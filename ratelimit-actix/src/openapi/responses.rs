@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use actix_web::http::header::{HeaderName, RETRY_AFTER};
+use actix_web::http::header::{CACHE_CONTROL, HeaderName, RETRY_AFTER};
 use ratelimit_core::{Mode, OnError};
 use serde_json::{Number, Value, json};
 use utoipa::openapi::content::ContentBuilder;
@@ -82,7 +82,9 @@ fn too_many_requests(style: &StyleSettings, kinds: Kinds) -> Response {
 
 /// A response with the bodies of the configuration.
 fn rejection(style: &StyleSettings, description: &str) -> Response {
-    let response = ResponseBuilder::new().description(description);
+    let text = ObjectBuilder::new().schema_type(SchemaType::from(Type::String)).build();
+    let not_stored = HeaderBuilder::new().schema(Some(text)).description(Some("`no-store`.")).build();
+    let response = ResponseBuilder::new().description(description).header(CACHE_CONTROL.as_str(), not_stored);
     if let Some(custom) = &style.custom_body {
         return response.content(&custom.content_type, ContentBuilder::new().build()).build();
     }

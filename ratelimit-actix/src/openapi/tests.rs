@@ -211,7 +211,7 @@ fn fields_and_bodies_are_those_of_the_configuration() {
     let quota =
         ["ratelimit", "ratelimit-policy", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
     assert_eq!(names("200"), quota);
-    assert_eq!(names("429"), [&quota[..2], &["retry-after"], &quota[2..]].concat());
+    assert_eq!(names("429"), [&["cache-control"], &quota[..2], &["retry-after"], &quota[2..]].concat());
     let bodies: Vec<_> = responses["429"]["content"].as_object().unwrap().keys().collect();
     assert_eq!(bodies.len(), 3, "{bodies:?}");
     assert!(
@@ -222,7 +222,8 @@ fn fields_and_bodies_are_those_of_the_configuration() {
         RateLimitConfig::builder().headers([]).body_with("text/html", |_| String::new()).build().unwrap();
     let document = applied(&RateLimitResponses::new(&none));
     let denied = &document["paths"]["/plain"]["get"]["responses"]["429"];
-    assert_eq!(denied["headers"].as_object().unwrap().len(), 1, "Retry-After alone: {denied}");
+    let names: Vec<_> = denied["headers"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["cache-control", "retry-after"], "no quota: {denied}");
     assert_eq!(denied["content"], json!({"text/html": {}}));
 }
 
@@ -239,8 +240,8 @@ fn a_concurrency_limit_has_no_window_and_no_wait() {
     let names = |operation: &Value| -> Vec<String> {
         operation["responses"]["429"]["headers"].as_object().unwrap().keys().cloned().collect()
     };
-    assert_eq!(names(&alone), ["ratelimit", "ratelimit-policy"]);
-    assert_eq!(names(&beside).len(), 6);
+    assert_eq!(names(&alone), ["cache-control", "ratelimit", "ratelimit-policy"]);
+    assert_eq!(names(&beside).len(), 7);
     let wait = beside["responses"]["429"]["headers"]["retry-after"]["description"].as_str().unwrap();
     assert!(wait.ends_with("or if it only waits until another request of the caller has ended."), "{wait}");
     let plain = &operation("/plain")["responses"]["429"]["headers"]["retry-after"]["description"];
@@ -265,6 +266,22 @@ fn an_operation_with_another_id_is_assigned() {
     assert_eq!(document["paths"]["/renamed"]["get"]["x-ratelimit"][0]["max"], 3);
 }
 
+#[test]
+fn a_limited_handler_that_no_operation_belongs_to_is_told() {
+    let left_out = |responses: RateLimitResponses| -> Vec<String> {
+        let limits = responses.apply(&mut Api::openapi()).unwrap();
+        let handlers = limits.iter().filter(|limit| limit.module().starts_with(module_path!()));
+        handlers.map(|limit| limit.handler().to_owned()).filter(|handler| handler != "translate").collect()
+    };
+    let responses = RateLimitResponses::default();
+    assert_eq!(
+        left_out(responses.clone()),
+        ["orders", "twins", "twins"],
+        "no shadow limit, and no operation without limits"
+    );
+    assert_eq!(left_out(responses.operation("listOrders", "handlers::orders")), ["twins", "twins"]);
+}
+
 #[derive(OpenApi)]
 #[openapi(paths(handlers::twin::twins))]
 struct Twins;
@@ -273,7 +290,7 @@ struct Twins;
 fn functions_of_the_same_name_must_be_told_apart() {
     let apply = |responses: RateLimitResponses| {
         let mut document: Document = Twins::openapi();
-        let result = responses.apply(&mut document).map_err(|error| error.to_string());
+        let result = responses.apply(&mut document).map(drop).map_err(|error| error.to_string());
         (
             result,
             serde_json::to_value(document).unwrap()["paths"]["/twin"]["get"]["x-ratelimit"][0]["max"].clone(),

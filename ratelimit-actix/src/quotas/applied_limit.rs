@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
+use std::panic::Location;
 use std::sync::Arc;
 
 use actix_web::dev::Extensions;
@@ -18,7 +19,8 @@ pub(crate) struct AppliedLimit {
     pub(crate) policy: PolicyRef,
     pub(crate) caller: Partition,
     pub(crate) cost: u64,
-    pub(crate) count: &'static Count,
+    /// Which responses count: all without a condition.
+    pub(crate) count: Option<Condition>,
 }
 
 /// The limits that are checked together, in the order of the source.
@@ -27,12 +29,13 @@ pub(crate) type AppliedLimits = SmallVec<[AppliedLimit; 2]>;
 impl AppliedLimit {
     /// A limit that a check describes, under which every response counts.
     #[cfg(any(test, feature = "test-util"))]
+    #[track_caller]
     pub(crate) fn of(check: &Check<'_>) -> Self {
         Self {
-            policy: PolicyRef::Shared(check.policy().clone().into()),
+            policy: PolicyRef::Shared(check.policy().clone().into(), Location::caller()),
             caller: Partition(check.partition().into()),
             cost: check.cost(),
-            count: &Count::All,
+            count: None,
         }
     }
 
@@ -65,33 +68,44 @@ impl fmt::Debug for Partition {
     }
 }
 
-/// Which responses count. Requests with any other response get a refund.
-#[derive(Clone, Copy, Debug)]
+/// Which responses count: what `count` of the attribute says, for a [`Limit`](crate::Limit) of middleware.
+///
+/// Each request is charged before its response is known. If the response does not count, the charge is refunded.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub enum Count {
     /// Every response.
+    #[default]
     All,
     /// Responses with a status of 400 or more.
     Failures,
     /// Responses with a status below 400.
     Successes,
-    /// Responses for whose status the function returns true.
+    /// Responses for whose status the function returns true; a closure that captures nothing is one.
     When(fn(StatusCode) -> bool),
 }
 
 impl Count {
-    /// Whether a response with this status counts.
-    pub(crate) fn includes(self, status: StatusCode) -> bool {
+    /// The condition on the status. `None` if every response counts.
+    pub(crate) const fn condition(self) -> Option<Condition> {
         match self {
-            Self::All => true,
-            Self::Failures => is_failure(status),
-            Self::Successes => !is_failure(status),
-            Self::When(includes) => includes(status),
+            Self::All => None,
+            Self::Failures => Some(is_failure),
+            Self::Successes => Some(is_success),
+            Self::When(condition) => Some(condition),
         }
     }
 }
 
+/// Whether a response with this status counts.
+pub(crate) type Condition = fn(StatusCode) -> bool;
+
 fn is_failure(status: StatusCode) -> bool {
     status.as_u16() >= 400
+}
+
+fn is_success(status: StatusCode) -> bool {
+    !is_failure(status)
 }
 
 /// The policy of an attribute.
@@ -101,12 +115,17 @@ pub(crate) struct NamedPolicy {
     policy: Cow<'static, Policy>,
     /// The name that clients see, if it is not the policy's.
     pub(crate) public_name: Option<&'static str>,
+    place: Place,
 }
 
+/// Where in the source a limit stands.
+pub(crate) type Place = &'static Location<'static>;
+
 impl NamedPolicy {
-    /// A policy under its own name.
+    /// A policy under its own name. Its place is that of the attribute.
+    #[track_caller]
     pub(crate) const fn new(policy: Cow<'static, Policy>) -> Self {
-        Self { policy, public_name: None }
+        Self { policy, public_name: None, place: Location::caller() }
     }
 
     pub(crate) const fn policy(&self) -> &Policy {
@@ -129,14 +148,14 @@ pub(crate) enum PolicyRef {
     /// In a `static`, but with the numbers of this request: a computed `max`, or overrides.
     Dynamic(&'static NamedPolicy, Arc<Policy>),
     /// In middleware.
-    Shared(Arc<Policy>),
+    Shared(Arc<Policy>, Place),
 }
 
 impl PolicyRef {
     pub(crate) fn policy(&self) -> &Policy {
         match self {
             Self::Static(named) => named.policy(),
-            Self::Dynamic(_, policy) | Self::Shared(policy) => policy,
+            Self::Dynamic(_, policy) | Self::Shared(policy, _) => policy,
         }
     }
 
@@ -144,15 +163,28 @@ impl PolicyRef {
     pub(crate) fn replace(&mut self, policy: Arc<Policy>) {
         *self = match self {
             Self::Static(named) | Self::Dynamic(named, _) => Self::Dynamic(named, policy),
-            Self::Shared(_) => Self::Shared(policy),
+            Self::Shared(_, place) => Self::Shared(policy, place),
         };
+    }
+
+    /// Where the limit stands.
+    pub(crate) const fn place(&self) -> Place {
+        match self {
+            Self::Static(named) | Self::Dynamic(named, _) => named.place,
+            Self::Shared(_, place) => place,
+        }
+    }
+
+    /// Whether it is a limit of middleware.
+    pub(super) const fn is_of_middleware(&self) -> bool {
+        matches!(self, Self::Shared(..))
     }
 
     /// The name in header fields and response bodies.
     pub(crate) fn public_name(&self) -> &str {
         match self {
             Self::Static(named) | Self::Dynamic(named, _) => named.public_name(),
-            Self::Shared(policy) => policy.name(),
+            Self::Shared(policy, _) => policy.name(),
         }
     }
 

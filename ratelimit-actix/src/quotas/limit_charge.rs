@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use actix_web::http::StatusCode;
+use actix_web::http::header::CACHE_CONTROL;
 use actix_web::{HttpResponse, ResponseError};
 use ratelimit_core::__private_0_1::{help, is_first};
 use ratelimit_core::SettleError as LimiterError;
@@ -175,12 +176,14 @@ impl LimitCharge {
         let Some((group, place)) = self.place else { return Ok(None) };
         let mut decided = self.quotas.decided.borrow_mut();
         let limit = || self.name.clone();
-        // Without a group, a refund has made what is left unknown.
+        // Without its quotas, a refund has made what is left unknown.
         let Some(decided) = decided.get_mut(group) else {
             return Err(SettleError::Refunded { limit: limit() });
         };
         let DecidedGroup { limiter, quotas } = decided;
-        let quota = &mut quotas[place];
+        let Some(quota) = quotas.get_mut(place) else {
+            return Err(SettleError::Refunded { limit: limit() });
+        };
         if !quota.is_rate() {
             return Err(LimiterError::ConcurrencyLimit { limit: limit() }.into());
         }
@@ -193,8 +196,9 @@ impl LimitCharge {
 
     fn with_quota(&self, change: impl FnOnce(&mut Quota)) {
         let Some((group, place)) = self.place else { return };
-        if let Some(decided) = self.quotas.decided.borrow_mut().get_mut(group) {
-            change(&mut decided.quotas[place]);
+        let mut decided = self.quotas.decided.borrow_mut();
+        if let Some(quota) = decided.get_mut(group).and_then(|group| group.quotas.get_mut(place)) {
+            change(quota);
         }
     }
 }
@@ -270,6 +274,6 @@ impl ResponseError for SettleError {
     }
 
     fn error_response(&self) -> HttpResponse {
-        HttpResponse::new(self.status_code())
+        HttpResponse::build(self.status_code()).insert_header((CACHE_CONTROL, "no-store")).finish()
     }
 }

@@ -4,10 +4,11 @@ use std::iter;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
+use ratelimit_core::__private_0_1::state_id;
 use ratelimit_core::{Check, Decision, Outcome, Policy, Timestamp};
 use smallvec::SmallVec;
 
-use super::applied_limit::AppliedLimit;
+use super::applied_limit::{AppliedLimit, Place};
 
 /// What one limit decided about the request.
 #[derive(Clone, Debug)]
@@ -92,7 +93,7 @@ impl Quota {
 
     /// Whether a response with this status counts under the limit.
     pub(super) fn counts(&self, status: StatusCode) -> bool {
-        self.limit.count.includes(status)
+        self.limit.count.is_none_or(|counts| counts(status))
     }
 
     /// The outcome of each charge, in their order.
@@ -125,6 +126,25 @@ impl Quota {
         }
         self.closed = Some(reason);
         Ok(())
+    }
+
+    /// Whether the limit is one of middleware, and not of the handler.
+    pub(super) const fn is_of_middleware(&self) -> bool {
+        self.limit.policy.is_of_middleware()
+    }
+
+    /// Whether both charge one count of one caller.
+    pub(super) fn shares_count_with(&self, other: &Self) -> bool {
+        let [one, two] = [&self.limit, &other.limit];
+        state_id(self.policy()) == state_id(other.policy())
+            && *one.caller == *two.caller
+            && one.cost > 0
+            && two.cost > 0
+    }
+
+    /// Where in the source the limit stands.
+    pub(super) const fn place(&self) -> Place {
+        self.limit.policy.place()
     }
 
     /// A check of the same limit for the same caller.

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::applied_limit::{AppliedLimits, LeftOut};
 use super::quota::{Closed, Quota, told};
-use super::{DecidedGroup, QuotaGroup, Quotas};
+use super::{DecidedGroup, QuotaGroup, Quotas, second_charge};
 use crate::request::RequestDeadline;
 use crate::request::nearest_limiter;
 
@@ -41,7 +41,13 @@ impl Quotas {
         let quotas = group(limits, outcome);
         let mut extensions = req.extensions_mut();
         match shared(req, &mut extensions) {
-            Some(shared) => shared.push(decided(req, quotas)),
+            Some(shared) => {
+                let decided = decided(req, quotas);
+                if outcome.is_allowed() {
+                    second_charge::note(&shared.decided.borrow(), &decided);
+                }
+                shared.push(decided);
+            }
             None => drop(extensions.insert(StoredQuotas::Unshared(quotas))),
         }
     }
@@ -58,15 +64,26 @@ pub(crate) fn with_quotas<R>(req: &HttpRequest, read: impl FnOnce(&[&Quota]) -> 
     }
 }
 
-/// Whether a limit of the last decision does not count a response with this status. Does not share the quotas.
+/// Whether a limit of the handler does not count a response with this status. Does not share the quotas.
 pub(crate) fn has_uncounted(req: &HttpRequest, status: StatusCode) -> bool {
-    let any = |quotas: &[Quota]| quotas.iter().any(|quota| !quota.counts(status));
+    // If no limit of the handler applied, the last decision is that of middleware, which sees to it.
+    let any =
+        |quotas: &[Quota]| quotas.iter().any(|quota| !quota.is_of_middleware() && !quota.counts(status));
     match req.extensions().get::<StoredQuotas>() {
         Some(StoredQuotas::Unshared(group)) => any(group),
         Some(StoredQuotas::Shared(quotas)) => {
             quotas.decided.borrow().last().is_some_and(|last| any(&last.quotas))
         }
         None => false,
+    }
+}
+
+/// How many groups of limits were decided about a request so far. Does not share the quotas.
+pub(crate) fn number_of_groups(req: &HttpRequest) -> usize {
+    match req.extensions().get::<StoredQuotas>() {
+        Some(StoredQuotas::Unshared(_)) => 1,
+        Some(StoredQuotas::Shared(quotas)) => quotas.decided.borrow().len(),
+        None => 0,
     }
 }
 
@@ -119,14 +136,17 @@ impl FromRequest for Quotas {
 }
 
 impl Quotas {
-    /// Refunds the limits of the last group that do not count a response with this status. Returns whether the client sees other
+    /// Refunds the limits of a group that do not count a response with this status. Returns whether the client sees other
     /// quotas then: it does not see those of shadow limits.
     ///
     /// Makes one attempt, within the deadline of the request. A refund that misses the deadline goes on without the request,
     /// and the client sees its quota as charged.
-    pub(crate) async fn refund(&self, status: StatusCode) -> bool {
-        let closed =
-            self.decided.borrow_mut().last_mut().map(|last| (last.close_uncounted(status), last.clone()));
+    pub(crate) async fn refund(&self, place: usize, status: StatusCode) -> bool {
+        let mut decided = self.decided.borrow_mut();
+        let uncounted =
+            decided.get_mut(place).filter(|group| group.quotas.iter().any(|quota| !quota.counts(status)));
+        let closed = uncounted.map(|group| (group.close_uncounted(status), group.clone()));
+        drop(decided);
         let Some((refunded, group)) = closed else { return false };
         let reservations = reservations(&group.quotas, &refunded);
         if reservations.is_empty() {
@@ -147,7 +167,7 @@ impl Quotas {
         // What the local fallback counts says nothing about what the store holds.
         let was_degraded = group.quotas.iter().any(Quota::was_degraded);
         let is_same_store = |left: &GroupOutcome| left.is_degraded() == was_degraded;
-        self.replace_last(left.ok().filter(is_same_store).as_ref());
+        self.replace(place, left.ok().filter(is_same_store).as_ref());
         !told(&group.quotas).is_empty()
     }
 }

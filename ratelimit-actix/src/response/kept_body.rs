@@ -50,22 +50,20 @@ const MAX_DRAIN_BYTES: usize = 16 * 1024;
 /// Longest time to read it.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Reads a small body to its end and drops it, so that the connection can carry the next request.
+/// Reads a small body to its end and drops it, so that the connection can carry the next request, and so that no stream of HTTP/2 is
+/// reset behind its response, which some clients then take for lost.
 ///
-/// Actix closes a connection with an unread body. That is right for a large body, which may never end. A small body has usually
-/// arrived, and a new connection would cost both sides more. A declared length above the maximum is not read. HTTP/2 can end a
-/// stream without closing the connection.
+/// Actix closes a connection with an unread body, and resets a stream. That is right for a large body, which may never end. A small
+/// body has usually arrived, and a new connection would cost both sides more. A declared length above the maximum is not read.
 ///
 /// Returns the payload of a chunked body that was not read to its end. If it is dropped, Actix reads and drops chunks as long as the
 /// client sends them. [Kept](keep) until the response is written, it closes the connection after the response.
 pub(crate) async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<Payload> {
-    if req.version() > Version::HTTP_11 {
-        return None;
-    }
     let is_chunked = req.headers().contains_key(TRANSFER_ENCODING);
-    let length =
-        req.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if !is_chunked && !length.is_some_and(|length| (1..=MAX_DRAIN_BYTES).contains(&length)) {
+    let length = req.headers().get(CONTENT_LENGTH);
+    let is_undeclared = is_chunked || length.is_none() && req.version() == Version::HTTP_2;
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if !is_undeclared && !length.is_some_and(|length| (1..=MAX_DRAIN_BYTES).contains(&length)) {
         return None;
     }
     let read =

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS};
+use actix_web::http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, VARY,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use actix_web::{HttpRequest, HttpResponse, ResponseError};
 #[cfg(feature = "test-util")]
 use ratelimit_core::Check;
@@ -251,6 +254,17 @@ impl Default for StyleSettings {
     }
 }
 
+/// A cache must not store a rejection (RFC 6585): it would reject other clients, and the same one after its wait.
+const NOT_STORED: (HeaderName, HeaderValue) = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
+
+/// Keeps a response out of caches, unless it says itself what they may do.
+pub(crate) fn forbid_storing(headers: &mut HeaderMap) {
+    let (name, value) = NOT_STORED;
+    if !headers.contains_key(&name) {
+        headers.insert(name, value);
+    }
+}
+
 /// How the response to one request looks.
 #[cfg_attr(any(test, feature = "test-util"), derive(Default))]
 #[derive(Clone)]
@@ -277,6 +291,7 @@ impl RequestStyle {
         };
         let mut response = HttpResponse::build(info.status);
         response.insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"));
+        response.insert_header(NOT_STORED);
         // The configuration accepts valid content types only.
         if let Ok(content_type) = content_type {
             response.insert_header((CONTENT_TYPE, content_type));
@@ -300,7 +315,7 @@ impl fmt::Debug for RequestStyle {
 #[cfg(test)]
 mod tests {
     use actix_web::body::{BodySize, MessageBody as _};
-    use actix_web::http::header::{CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+    use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
     use ratelimit_core::{Decision, Timestamp};
 
     use super::*;
@@ -317,6 +332,7 @@ mod tests {
         let response = error.error_response();
         assert_eq!(response.headers().get(CONTENT_TYPE).unwrap(), "application/json");
         assert_eq!(response.headers().get(X_CONTENT_TYPE_OPTIONS).unwrap(), "nosniff");
+        assert_eq!(response.headers().get(CACHE_CONTROL).unwrap(), "no-store");
         assert_eq!(response.status(), error.status_code());
         let retry_after = response.headers().get(RETRY_AFTER);
         let retry_after = retry_after.map(|value| value.to_str().unwrap().to_owned());

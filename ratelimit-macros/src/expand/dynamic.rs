@@ -70,7 +70,7 @@ fn per_request_values(facade: Facade<'_>, position: usize, limit: &Args) -> Vec<
     values
 }
 
-/// Computes a value and passes it on. A value that fails under a shadow limit leaves the block instead.
+/// Computes a value and passes it on. A value that fails leaves the block instead.
 fn assignment(position: usize, setter: &str, can_fail: bool, value: &TokenStream) -> TokenStream {
     let site = Span::mixed_site();
     let position = Literal::usize_unsuffixed(position);
@@ -89,15 +89,13 @@ fn assignment(position: usize, setter: &str, can_fail: bool, value: &TokenStream
     }
 }
 
-/// The arm for a value that cannot be computed: the response is sent, unless it is about a shadow limit.
+/// The arm for a value that cannot be computed: its limit is left out, and the error is the response in the end.
 fn failed(position: usize, span: Span) -> TokenStream {
     let position = Literal::usize_unsuffixed(position);
     quote_spanned! {span=>
-        ::core::result::Result::Err(__rate_limit_response) => {
-            match __rate_limit_group.fail(#position, __rate_limit_response) {
-                ::core::option::Option::Some(__rate_limit_response) => return __rate_limit_response,
-                ::core::option::Option::None => break '__rate_limit_value,
-            }
+        ::core::result::Result::Err(__rate_limit_error) => {
+            __rate_limit_group.fail(#position, __rate_limit_error);
+            break '__rate_limit_value
         }
     }
 }

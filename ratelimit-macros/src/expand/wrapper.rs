@@ -33,8 +33,10 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     let declaration = declaration::expand(spec);
     let steps = steps(spec);
     let used = spec.other_kind.as_ref().map(used);
+    // The wrapper holds the request, which is not `Send`, where the user's function may hold nothing.
     quote_spanned! {site=>
         #beside
+        #[allow(clippy::future_not_send)]
         #(#wrapper_attributes)*
         #visibility async fn #name #generics (
             __rate_limit_request: #private::HttpRequest,

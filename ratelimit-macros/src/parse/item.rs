@@ -131,9 +131,9 @@ impl Item {
         self.partition(belongs_to_wrapper, |attribute| !belongs_to_wrapper(attribute))
     }
 
-    /// Attributes of the wrapper, and of the user's function beside it. Lint levels and conditions of the wrapper do not
-    /// apply to that function, so they are copied.
-    pub(crate) fn attributes_beside(&self, documented: bool) -> (Vec<TokenStream>, Vec<TokenStream>) {
+    /// Attributes of the wrapper, and of the user's function beside it. Lint levels, conditions and documentation of the wrapper do
+    /// not apply to that function, so they are copied.
+    pub(crate) fn attributes_beside(&self) -> (Vec<TokenStream>, Vec<TokenStream>) {
         let is_plain = |attribute: &Attribute, names: &[&str]| {
             attribute.path().get_ident().is_some_and(|name| names.iter().any(|other| name == other))
         };
@@ -143,8 +143,7 @@ impl Item {
             |attribute| {
                 !belongs_to_wrapper(attribute)
                     || is_plain(attribute, &LINT_LEVELS)
-                    || is_plain(attribute, &["cfg"])
-                    || (documented && is_plain(attribute, &["doc"]))
+                    || is_plain(attribute, &["cfg", "doc"])
             },
         )
     }

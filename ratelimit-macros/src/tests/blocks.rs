@@ -91,7 +91,7 @@ fn nested_blocks_inherit_limits() {
 fn an_impl_block_limits_every_async_function_without_self() {
     let item = "impl<T: A> Api<T> where T: B {
         const N: u8 = 1;
-        pub async fn list(id: Path<Self>) -> Self { Self::new() }
+        #[doc = \"l\"] pub async fn list(id: Path<Self>) -> Self { Self::new() }
         fn new() -> Self { Self }
         async fn method(&self) {}
         #[no_rate_limit] async fn open() {}
@@ -104,9 +104,9 @@ fn an_impl_block_limits_every_async_function_without_self() {
     );
     let expanded = expand("max = 5", item).to_string().replace(' ', "");
     for part in [
-        "asyncfn__rate_limited_list(id:Path<Self>)->Self{Self::new()}pubasyncfnlist(",
+        "#[doc=\"l\"]asyncfn__rate_limited_list(id:Path<Self>)->Self{Self::new()}#[allow(clippy::future_not_send)]#[doc=\"l\"]pubasyncfnlist(",
         "let__rate_limit_function=Self::__rate_limited_list;",
-        "#[allow(a)]#[expect(b)]#[cfg(c)]#[doc=\"d\"]pubasyncfnown_body(){}#[allow(a)]#[cfg(c)]#[doc=\"d\"]pubasyncfnown(",
+        "#[allow(a)]#[expect(b)]#[cfg(c)]#[doc=\"d\"]pubasyncfnown_body(){}#[allow(clippy::future_not_send)]#[allow(a)]#[cfg(c)]#[doc=\"d\"]pubasyncfnown(",
         "#[no_rate_limit]",
     ] {
         assert_eq!(expanded.contains(part), part != "#[no_rate_limit]", "{part} in {expanded}");
@@ -166,7 +166,7 @@ fn inner_puts_the_function_beside_its_handler() {
     .replace(' ', "");
     assert!(
         expanded.starts_with(
-            "#[doc=\"d\"]#[inline]pub(crate)asyncfnuser_body<T>(a:A<T>)->B{c}#[get(\"/\")]#[doc=\"d\"]pub(crate)asyncfnuser<T>("
+            "#[doc=\"d\"]#[inline]pub(crate)asyncfnuser_body<T>(a:A<T>)->B{c}#[allow(clippy::future_not_send)]#[get(\"/\")]#[doc=\"d\"]pub(crate)asyncfnuser<T>("
         ),
         "{expanded}"
     );

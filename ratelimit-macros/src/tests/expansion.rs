@@ -271,7 +271,7 @@ fn stacked_attributes_are_one_group_in_the_order_of_the_source() {
     ]) {
         assert!(limit.contains(&format!("{}){setters}", default_key(key))), "{limit}");
     }
-    assert_eq!(attributes(&expansion.wrapper), ["#[get(\"/user\")]"]);
+    assert_eq!(attributes(&expansion.wrapper), ["#[allow(clippy::future_not_send)]", "#[get(\"/user\")]"]);
     assert!(expansion.function.attrs.is_empty());
 }
 
@@ -285,6 +285,7 @@ fn attributes_are_split_between_wrapper_and_function() {
     assert_eq!(
         attributes(&wrapper),
         [
+            "#[allow(clippy::future_not_send)]",
             "#[doc=\"A user.\"]".replace(' ', "").as_str(),
             "#[actix_web::get(\"/\")]",
             "#[cfg(a)]",

@@ -9,7 +9,7 @@ use syn::{Generics, Signature, Visibility};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::item::Item;
 use crate::parse::item_kind::expect_function;
-use crate::parse::tokens::find_self;
+use crate::parse::tokens::{find_self, has_word};
 use crate::validate::extractors::{self, Extractor};
 
 /// An `async fn` that can be limited.
@@ -106,7 +106,7 @@ impl Handler {
         sound?;
         let (wrapper_attributes, function_attributes) = match &form {
             Form::Nested => item.attributes_nested(),
-            Form::Beside { is_named, .. } => item.attributes_beside(*is_named),
+            Form::Beside { .. } => item.attributes_beside(),
         };
         Ok(Self {
             wrapper_attributes,
@@ -167,9 +167,15 @@ fn check_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) -> Res
         }
     }
     if signature.asyncness.is_none() {
+        // Such macros return the future themselves.
+        let help = if has_word(signature.output.to_token_stream(), &["Future"]) {
+            " (a macro above may have taken `async` away; limit the resource by `RateLimitMiddleware`)"
+        } else {
+            ""
+        };
         sound = Err(diagnostics.error(
             signature.fn_token,
-            format!("a rate-limited handler must be async: write `async fn {name}`"),
+            format!("a rate-limited handler must be async: write `async fn {name}`{help}"),
         ));
     }
     if let Some(variadic) = &signature.variadic {

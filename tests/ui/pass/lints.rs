@@ -2,7 +2,7 @@
 
 #![deny(missing_docs, warnings)]
 #![deny(clippy::all, clippy::pedantic, clippy::nursery)]
-#![allow(clippy::future_not_send)] // no handler of Actix-web is `Send`
+#![deny(clippy::missing_docs_in_private_items)]
 #![deny(unused_qualifications, unreachable_pub, rust_2018_idioms, single_use_lifetimes, unused_lifetimes)]
 
 use actix_web::{App, HttpResponse, Responder, get, post, web};
@@ -57,12 +57,32 @@ pub mod api {
     }
 }
 
+/// Handlers of a type.
+pub struct Reports;
+
+#[rate_limit(max = 10)]
+impl Reports {
+    /// All reports.
+    pub async fn list() -> &'static str {
+        "ok"
+    }
+
+    /// One report.
+    #[rate_limit(max = 3, by = |id: web::Path<u64>| *id)]
+    async fn one(id: web::Path<u64>) -> String {
+        id.to_string()
+    }
+}
+
+/// Starts nothing.
 fn main() {
     let app = App::new()
         .service(api::user)
         .service(api::user_below)
         .service(api::create)
         .service(api::expected)
+        .route("/reports", web::get().to(Reports::list))
+        .route("/reports/{id}", web::get().to(Reports::one))
         .route("/plain", web::get().to(api::plain));
     drop(app);
     #[expect(deprecated, reason = "the attribute has to be on what callers see")]

@@ -14,7 +14,8 @@ async fn session(form: web::Form<Credentials>, limiter: web::Data<RateLimiter>) 
     let checked = limiter.check(&WRONG, &form.name).await.map_err(ErrorServiceUnavailable)?;
     if let Decision::Denied { retry_after } = checked.decision() {
         let wait = retry_after.unwrap_or_default().as_secs_f64().ceil().to_string();
-        return Ok(HttpResponse::TooManyRequests().insert_header(("retry-after", wait)).finish());
+        let [wait, store] = [("retry-after", &*wait), ("cache-control", "no-store")];
+        return Ok(HttpResponse::TooManyRequests().insert_header(wait).insert_header(store).finish());
     } else if form.password != "correct horse" {
         return Ok(HttpResponse::Unauthorized().body("wrong name or password"));
     }
@@ -56,6 +57,7 @@ async fn ten_wrong_passwords_in_a_form_block_the_account() {
         }
         let denied = attempt("alice", "correct+horse").await;
         assert_eq!((denied.status, denied.header("retry-after")), (429, Some("600")));
+        assert_eq!(denied.header("cache-control"), Some("no-store"));
         assert_eq!(attempt("bob", "correct+horse").await.status, 200);
     })
     .await;
