@@ -1,27 +1,31 @@
 //! Topologies: a single server, a master that Sentinel names, or a cluster; from a URL to a connection.
 
-mod client;
 mod cluster;
+mod connector;
 mod hosts;
 mod nodes;
 mod sentinel;
 mod server;
+#[cfg_attr(not(feature = "redis-tls-no-provider"), path = "topology/tls/absent.rs")]
+mod tls;
 
 use std::sync::Arc;
 
-use redis::cluster::{ClusterClient, ClusterClientBuilder};
-use redis::{Client, Cmd, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult, Value};
+use redis::{Cmd, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 
-pub(super) use self::client::{TlsRoots, is_tls};
-use self::client::{connection_config, install_crypto_provider, node_client, open_client, tcp_settings};
-use self::cluster::RedirectingCluster;
+use self::cluster::ClusterConnection;
+use self::connector::Connector;
+pub(super) use self::connector::is_tls;
 use self::hosts::Hosts;
 pub(super) use self::nodes::{
     Nodes, SLOT_RANGES, hash_slot_of_key, hash_slot_of_tag, key_in_each_range, range_of_slot,
 };
-use self::sentinel::{Watcher, master};
+use self::sentinel::Sentinels;
 pub(super) use self::server::{Connection, ConnectionId, NodeId, ServerConnection};
+use self::tls::Tls;
+pub(super) use self::tls::TlsSettings;
+use super::credentials::CredentialsSource;
 use super::error::RedisConfigError;
 use super::timeouts::Timeouts;
 
@@ -29,16 +33,24 @@ use super::timeouts::Timeouts;
 #[derive(Clone)]
 pub(super) enum RedisConnection {
     Single(ServerConnection),
-    Cluster(RedirectingCluster),
+    Cluster(ClusterConnection),
 }
 
 impl RedisConnection {
-    /// Sends one command. Errors of the server, which the client crate returns as values, become errors.
-    pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
+    /// Sends one command for a key. Errors of the server, which the client crate returns as values, become errors.
+    pub(super) async fn send(&self, key: &str, command: &Cmd) -> RedisResult<Value> {
         match self {
             Self::Single(connection) => connection.send(command).await,
             // In a box: it may connect to another node, and the largest of all cases makes the size of every call.
-            Self::Cluster(connection) => Box::pin(connection.send(command)).await,
+            Self::Cluster(connection) => Box::pin(connection.send(hash_slot_of_key(key), command)).await,
+        }
+    }
+
+    /// The replies of all servers that reply.
+    pub(super) async fn send_to_all(&self, command: &Cmd) -> Vec<Value> {
+        match self {
+            Self::Single(connection) => connection.send(command).await.into_iter().collect(),
+            Self::Cluster(connection) => connection.send_to_all(command).await,
         }
     }
 }
@@ -46,31 +58,30 @@ impl RedisConnection {
 /// How to reach the servers.
 pub(super) struct Topology {
     servers: Servers,
-    is_tls: bool,
+    connector: Connector,
     /// Known hosts, which every attempt to connect resolves.
     hosts: Hosts,
 }
 
+/// Settings of servers by which they are connected to. A node that is not named has those of the first.
 enum Servers {
-    Single(Box<Client>),
-    /// The master that Sentinel names, looked up again at every attempt to connect. One client per sentinel, because one
-    /// client for all would wait at every attempt for the first sentinel that hangs.
-    Sentinel(Vec<Watcher>),
-    Cluster {
-        client: Box<ClusterClient>,
-        /// Connection settings of one node, from which those of any other node follow.
-        pattern: Box<ConnectionInfo>,
-        tls_roots: TlsRoots,
-    },
+    Single(Box<ConnectionInfo>),
+    /// The master that Sentinel names, looked up again at every attempt to connect.
+    Sentinel(Sentinels),
+    /// Some nodes of a cluster.
+    Cluster(Vec<ConnectionInfo>),
+}
+
+/// How to connect, besides the URL.
+pub(super) struct ConnectSettings {
+    pub(super) timeouts: Timeouts,
+    pub(super) tls: TlsSettings,
+    pub(super) credentials: Option<CredentialsSource>,
 }
 
 impl Topology {
     /// Parses a URL. Resolves no host, so that no caller waits for DNS.
-    pub(super) fn parse(
-        url: &str,
-        timeouts: Timeouts,
-        tls_roots: &TlsRoots,
-    ) -> Result<Self, RedisConfigError> {
+    pub(super) fn parse(url: &str, settings: ConnectSettings) -> Result<Self, RedisConfigError> {
         let (scheme, rest) =
             url.split_once("://").ok_or_else(|| invalid("there is no `://` behind a scheme"))?;
         // The client crate reads options from it, such as one that skips the check of certificates.
@@ -79,91 +90,57 @@ impl Topology {
                 "a fragment (`#..`) has no meaning here; write a `#` in a password as `%23`",
             ));
         }
-        let tls = is_tls(url);
+        let is_tls = is_tls(url);
         let plain = scheme.replacen("rediss", "redis", 1).replacen("valkeys", "valkey", 1);
-        if tls {
-            install_crypto_provider()?;
-        }
-        match plain.as_str() {
+        // First, as the client crate does not say which feature is missing.
+        let tls = if is_tls { Some(Tls::new(&settings.tls)?) } else { None };
+        let (servers, hosts) = match plain.as_str() {
             "redis" | "valkey" | "unix" | "redis+unix" | "valkey+unix" => {
-                let info = connection_info(url)?;
-                let hosts = Hosts::of([&info]);
-                let servers = Servers::Single(Box::new(client(info, tls_roots)?));
-                Ok(Self { servers, is_tls: tls, hosts })
+                let server = connection_info(url)?;
+                let hosts = Hosts::of([&server]);
+                (Servers::Single(Box::new(server)), hosts)
             }
-            "redis-sentinel" => Self::sentinel(rest, tls, tls_roots),
-            "redis-cluster" => Self::cluster(rest, tls, timeouts, tls_roots),
-            _ => Err(invalid("unknown scheme")),
-        }
-    }
-
-    fn sentinel(rest: &str, tls: bool, tls_roots: &TlsRoots) -> Result<Self, RedisConfigError> {
-        let (hosts, path) =
-            rest.split_once('/').ok_or_else(|| invalid("there is no service name behind the hosts"))?;
-        let (service, db) = path.split_once('/').unwrap_or((path, ""));
-        if service.is_empty() {
-            return Err(invalid("there is no service name behind the hosts"));
-        }
-        let nodes = parse_nodes(hosts, db, tls)?;
-        let watchers = nodes.iter().map(|node| Watcher::new(node, service, tls, tls_roots));
-        let watchers = watchers.collect::<RedisResult<_>>().map_err(invalid_settings)?;
-        Ok(Self { servers: Servers::Sentinel(watchers), is_tls: tls, hosts: Hosts::of(&nodes) })
-    }
-
-    fn cluster(
-        rest: &str,
-        tls: bool,
-        timeouts: Timeouts,
-        tls_roots: &TlsRoots,
-    ) -> Result<Self, RedisConfigError> {
-        let hosts = rest.split('/').next().unwrap_or_default();
-        let nodes = parse_nodes(hosts, "", tls)?;
-        let (pattern, hosts) = (Box::new(nodes[0].clone()), Hosts::of(&nodes));
-        // The client's own defaults wait without end for a node that does not reply. No retries: a request that it would
-        // send again might have been charged.
-        let builder = ClusterClientBuilder::new(nodes)
-            .connection_timeout(timeouts.connect)
-            .response_timeout(timeouts.deadline)
-            .overall_response_timeout(Some(timeouts.deadline))
-            .retries(0)
-            .tcp_settings(tcp_settings());
-        #[cfg(feature = "redis-tls")]
-        let builder = match tls_roots.certificates() {
-            Some(certificates) if tls => builder.certs(certificates),
-            _ => builder,
+            "redis-sentinel" => {
+                let (nodes, service) = sentinels(rest, is_tls)?;
+                let hosts = Hosts::of(&nodes);
+                (Servers::Sentinel(Sentinels { nodes, service }), hosts)
+            }
+            "redis-cluster" => {
+                let nodes = parse_nodes(rest.split('/').next().unwrap_or_default(), "", is_tls)?;
+                let hosts = Hosts::of(&nodes);
+                (Servers::Cluster(nodes), hosts)
+            }
+            _ => return Err(invalid("unknown scheme")),
         };
-        let client = Box::new(builder.build().map_err(invalid_settings)?);
-        let servers = Servers::Cluster { client, pattern, tls_roots: tls_roots.clone() };
-        Ok(Self { servers, is_tls: tls, hosts })
+        let credentials = settings.credentials.map(Arc::new);
+        Ok(Self { servers, connector: Connector { timeouts: settings.timeouts, tls, credentials }, hosts })
     }
 
     pub(super) const fn is_cluster(&self) -> bool {
-        matches!(self.servers, Servers::Cluster { .. })
+        matches!(self.servers, Servers::Cluster(_))
     }
 
     /// Whether calls go over plain sockets.
     pub(super) fn is_plain(&self) -> bool {
-        cfg!(unix) && !self.is_tls
+        cfg!(unix) && self.connector.tls.is_none()
     }
 
     /// The masters of a cluster, without connections yet. `renew` is called when a connection to one is made or gone.
     pub(super) fn nodes(
         &self,
-        timeouts: Timeouts,
         renew: impl Fn(NodeId) + Send + Sync + 'static,
         runtime: &Handle,
     ) -> Option<Arc<Nodes>> {
-        let Servers::Cluster { pattern, tls_roots, .. } = &self.servers else { return None };
-        let (pattern, tls_roots) = (pattern.clone(), tls_roots.clone());
-        let connect_to = move |host: &str, port| node_client(&pattern, host, port, &tls_roots);
-        Some(Arc::new(Nodes::new(Box::new(connect_to), timeouts, Box::new(renew), runtime.clone())))
+        let Servers::Cluster(nodes) = &self.servers else { return None };
+        let pattern = nodes.first()?.clone();
+        Some(Arc::new(Nodes::new(pattern, self.connector.clone(), Box::new(renew), runtime.clone())))
     }
 
     /// Connects once.
-    pub(super) async fn connect(&mut self, timeouts: Timeouts) -> RedisResult<RedisConnection> {
+    pub(super) async fn connect(&mut self) -> RedisResult<RedisConnection> {
         // At the same time, so that the reason is known when the attempt fails.
         let lookup = self.hosts.lookup();
-        match self.servers.connect(timeouts).await {
+        match self.servers.connect(&self.connector).await {
             // A server replied, so its host resolves.
             Err(error) if error.code().is_none() => Err(lookup.unresolved().await.unwrap_or(error)),
             result => result,
@@ -172,27 +149,28 @@ impl Topology {
 }
 
 impl Servers {
-    async fn connect(&mut self, timeouts: Timeouts) -> RedisResult<RedisConnection> {
-        let client = match self {
-            Self::Cluster { client, pattern, tls_roots } => {
-                let cluster = client.get_async_connection().await?;
-                let (pattern, tls_roots) = (pattern.clone(), tls_roots.clone());
-                let connect_to = move |host: &str, port| node_client(&pattern, host, port, &tls_roots);
-                return Ok(RedisConnection::Cluster(RedirectingCluster::new(
-                    cluster,
-                    Box::new(connect_to),
-                    connection_config(timeouts),
-                )));
+    async fn connect(&mut self, connector: &Connector) -> RedisResult<RedisConnection> {
+        Ok(match self {
+            Self::Single(server) => RedisConnection::Single(ServerConnection::open(server, connector).await?),
+            Self::Sentinel(sentinels) => {
+                RedisConnection::Single(sentinels.connect_to_master(connector).await?)
             }
-            Self::Sentinel(sentinels) => &master(sentinels, timeouts.connect).await?,
-            Self::Single(client) => &**client,
-        };
-        Ok(RedisConnection::Single(ServerConnection::open(client, timeouts).await?))
+            Self::Cluster(nodes) => {
+                RedisConnection::Cluster(ClusterConnection::open(nodes, connector).await?)
+            }
+        })
     }
 }
 
-fn client(info: ConnectionInfo, tls_roots: &TlsRoots) -> Result<Client, RedisConfigError> {
-    open_client(info, tls_roots).map_err(invalid_settings)
+/// Parses `[user:password@]host:port,host:port/service[/db]` into the settings of each sentinel, and the service.
+fn sentinels(rest: &str, is_tls: bool) -> Result<(Vec<ConnectionInfo>, String), RedisConfigError> {
+    let no_service = || invalid("there is no service name behind the hosts");
+    let (hosts, path) = rest.split_once('/').ok_or_else(no_service)?;
+    let (service, db) = path.split_once('/').unwrap_or((path, ""));
+    if service.is_empty() {
+        return Err(no_service());
+    }
+    Ok((parse_nodes(hosts, db, is_tls)?, service.to_owned()))
 }
 
 /// The error of an invalid URL.

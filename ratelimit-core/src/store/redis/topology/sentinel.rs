@@ -1,110 +1,66 @@
 //! Sentinel: finding the master.
 
-use std::time::Duration;
+use redis::{ConnectionInfo, ErrorKind, RedisConnectionInfo, RedisError, RedisResult, Value};
 
-use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
-use redis::{Client, ConnectionInfo, ErrorKind, RedisConnectionInfo, RedisError, RedisResult, TlsMode};
-use tokio::time::timeout;
+use super::connector::{Connector, server_at};
+use super::server::ServerConnection;
 
-use super::client::{TlsRoots, node_client, open_client, tcp_settings};
-
-/// A sentinel, and how to reach the servers that it names.
-pub(super) struct Watcher {
-    client: SentinelClient,
-    /// The sentinel itself.
-    sentinel: Client,
-    service: String,
-    /// Settings of the servers.
-    pattern: ConnectionInfo,
-    tls_roots: TlsRoots,
+/// The sentinels of a service.
+pub(super) struct Sentinels {
+    /// One after the other is asked, the one that answered last first. A URL with credentials has those of the servers.
+    pub(super) nodes: Vec<ConnectionInfo>,
+    pub(super) service: String,
 }
 
-impl Watcher {
-    pub(super) fn new(
-        node: &ConnectionInfo,
-        service: &str,
-        tls: bool,
-        tls_roots: &TlsRoots,
-    ) -> RedisResult<Self> {
-        let sentinel = node.clone().set_redis_settings(RedisConnectionInfo::default());
-        Ok(Self {
-            client: sentinel_client(node, service, tls, tls_roots)?,
-            sentinel: open_client(sentinel, tls_roots)?,
-            service: service.to_owned(),
-            pattern: node.clone(),
-            tls_roots: tls_roots.clone(),
-        })
+impl Sentinels {
+    /// A connection to the master. Sentinels are asked until one names a server that says itself that it is a master: it may have been
+    /// demoted, or not been promoted yet. Whether the sentinel takes it for down does not matter: after a pause of its process a sentinel
+    /// judges nothing for 30 s (TILT), and takes for down what it took for down before.
+    pub(super) async fn connect_to_master(&mut self, connector: &Connector) -> RedisResult<ServerConnection> {
+        let mut failure = RedisError::from((ErrorKind::EmptySentinelList, "there is no sentinel"));
+        let mut tried: Vec<(String, u16)> = Vec::new();
+        for _ in 0..self.nodes.len() {
+            match self.named_by_first(connector).await {
+                Ok(named) if tried.contains(&named) => {}
+                Ok(named) => {
+                    let master = server_at(&self.nodes[0], &named.0, named.1);
+                    match connect_to_master(&master, connector).await {
+                        Ok(connection) => return Ok(connection),
+                        Err(error) => failure = error,
+                    }
+                    tried.push(named);
+                }
+                // What a server says tells more.
+                Err(error) if failure.code().is_none() => failure = error,
+                Err(_) => {}
+            }
+            self.nodes.rotate_left(1);
+        }
+        Err(failure)
     }
 
-    /// The master that the sentinel names in its TILT mode; `None` in any other. In that mode, which follows a pause of its process and
-    /// lasts 30 s, the sentinel takes for down what it took for down before, and the client crate skips such a master.
-    async fn named_in_tilt(&self) -> RedisResult<Option<Client>> {
-        let mut connection = self.sentinel.get_multiplexed_async_connection().await?;
-        let state: String = redis::cmd("INFO").arg("sentinel").query_async(&mut connection).await?;
-        if !state.contains("sentinel_tilt:1") {
-            return Ok(None);
-        }
+    /// Host and port of the master that the first sentinel names.
+    async fn named_by_first(&self, connector: &Connector) -> RedisResult<(String, u16)> {
+        // A sentinel usually has no users.
+        let sentinel = self.nodes[0].clone().set_redis_settings(RedisConnectionInfo::default());
+        let connection = ServerConnection::open(&sentinel, &connector.without_credentials()).await?;
         let mut ask = redis::cmd("SENTINEL");
         ask.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
-        let address: Option<(String, u16)> = ask.query_async(&mut connection).await?;
-        let client = address.map(|(host, port)| node_client(&self.pattern, &host, port, &self.tls_roots));
-        client.transpose()
+        let named: Option<(String, u16)> = redis::from_redis_value(connection.send(&ask).await?)?;
+        named.ok_or_else(|| {
+            RedisError::from((
+                ErrorKind::MasterNameNotFoundBySentinel,
+                "the sentinel knows no service of this name",
+                self.service.clone(),
+            ))
+        })
     }
 }
 
-/// The master, from the first sentinel that names one. That sentinel moves to the front for the next attempt.
-pub(super) async fn master(sentinels: &mut [Watcher], limit: Duration) -> RedisResult<Client> {
-    let mut failure = RedisError::from((ErrorKind::EmptySentinelList, "there is no sentinel"));
-    let mut named_in_tilt = None;
-    for _ in 0..sentinels.len() {
-        match timeout(limit, sentinels[0].client.async_get_client()).await {
-            Ok(Ok(master)) => return Ok(master),
-            Ok(Err(error)) => {
-                if named_in_tilt.is_none() && error.kind() == ErrorKind::MasterNameNotFoundBySentinel {
-                    let named = timeout(limit, sentinels[0].named_in_tilt()).await;
-                    named_in_tilt = named.ok().and_then(RedisResult::ok).flatten();
-                }
-                failure = error;
-            }
-            Err(_) => failure = RedisError::from((ErrorKind::Io, "a sentinel does not answer in time")),
-        }
-        sentinels.rotate_left(1);
+async fn connect_to_master(server: &ConnectionInfo, connector: &Connector) -> RedisResult<ServerConnection> {
+    let connection = ServerConnection::open(server, connector).await?;
+    match connection.send(&redis::cmd("ROLE")).await? {
+        Value::Array(role) if role.first() == Some(&Value::BulkString(b"master".to_vec())) => Ok(connection),
+        _ => Err(RedisError::from((ErrorKind::Client, "the server that the sentinel names is no master"))),
     }
-    named_in_tilt.ok_or(failure)
-}
-
-/// A client that asks one sentinel for the master of a service.
-fn sentinel_client(
-    sentinel: &ConnectionInfo,
-    service: &str,
-    tls: bool,
-    tls_roots: &TlsRoots,
-) -> RedisResult<SentinelClient> {
-    // Credentials in the URL are those of the servers; a sentinel usually has none.
-    let settings = sentinel.redis_settings();
-    let mut builder =
-        SentinelClientBuilder::new([sentinel.addr().clone()], service, SentinelServerType::Master)?
-            .set_client_to_redis_tcp_settings(tcp_settings())
-            .set_client_to_sentinel_tcp_settings(tcp_settings())
-            .set_client_to_redis_db(settings.db());
-    if let Some(username) = settings.username() {
-        builder = builder.set_client_to_redis_username(username);
-    }
-    if let Some(password) = settings.password() {
-        builder = builder.set_client_to_redis_password(password);
-    }
-    if tls {
-        builder = builder
-            .set_client_to_redis_tls_mode(TlsMode::Secure)
-            .set_client_to_sentinel_tls_mode(TlsMode::Secure);
-    }
-    #[cfg(feature = "redis-tls")]
-    if tls && let Some(certificates) = tls_roots.certificates() {
-        builder = builder
-            .set_client_to_redis_certificates(certificates.clone())
-            .set_client_to_sentinel_certificates(certificates);
-    }
-    #[cfg(not(feature = "redis-tls"))]
-    let _ = tls_roots;
-    builder.build()
 }
