@@ -83,7 +83,8 @@
 //! |---|---|---|
 //! | `redis` | yes | `RateLimiter::redis`: limits shared through Redis |
 //! | `uuid` | no | `uuid::Uuid` as a caller |
-//! | `redis-tls` | no | Redis over TLS: `rediss://` and its variants |
+//! | `redis-tls` | no | Redis over TLS: `rediss://` and its variants, by rustls with aws-lc-rs. No provider is installed for the process |
+//! | `redis-tls-no-provider` | no | the same with the provider that the process has installed before: for a program whose rustls has another, such as ring, since rustls cannot choose between two |
 //! | `metrics` | no | `core::metrics`: counters and histograms for the `metrics` facade |
 //! | `admin` | no | `admin`: a scope for operators with a page and JSON about every limit, and `core::stats` |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`] and [`OnError`] |
@@ -125,7 +126,7 @@ pub use ratelimit_core::{
     Timestamp, WaitError,
 };
 #[cfg(feature = "redis")]
-pub use ratelimit_core::{Breaker, RedisConfigError, RedisStore, RedisStoreBuilder};
+pub use ratelimit_core::{Breaker, RedisConfigError, RedisCredentials, RedisStore, RedisStoreBuilder};
 #[cfg(feature = "overrides")]
 pub use ratelimit_core::{InForce, Overrides, OverridesError};
 #[doc = include_str!("concurrency.md")]

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Fixture;
 use ratelimit_core::{Algorithm, Check, OnError, Outcome, Policy, RateLimiter, RedisStore, StoreError};
+use tests::client;
 use tests::cluster::{Cluster, cluster, cluster_behind_proxies};
+use tests::demo::Demo;
 use tests::noise::Noise;
 use tests::outage::{LONGEST, SLACK};
 use tests::proxy::Mode;
@@ -386,6 +388,61 @@ async fn a_lost_node_affects_only_its_own_callers() {
     cluster.nodes[2].restart();
     let (slowest, back) = until_all_decide(&limiter, ELECTED).await;
     println!("lost node is back: slowest answer {slowest:?}, all decided after {back:?}");
+}
+
+/// Calls of `CLUSTER SLOTS` that a node has seen.
+fn slots_asked(node: &Server) -> u32 {
+    let mut console = node.console();
+    let size = console.query("INFO commandstats");
+    let (mut left, mut calls) = (size[1..].trim().parse::<usize>().unwrap(), 0);
+    while left > 0 {
+        let line = console.read();
+        left = left.saturating_sub(line.len() + 2);
+        if let Some(rest) = line.strip_prefix("cmdstat_cluster|slots:calls=") {
+            calls = rest.split(',').next().unwrap().parse().unwrap();
+        }
+    }
+    calls
+}
+
+/// By the filter `info` of a service, whichever crate writes: one line of an outage, without an address, and no flood of questions.
+#[tokio::test]
+async fn a_lost_node_is_one_line_in_the_log_and_few_questions_to_the_others() {
+    const SECONDS: u32 = 10;
+    let Some(mut cluster) = cluster(false).await else { return };
+    for node in &cluster.nodes {
+        node.must("CONFIG SET cluster-require-full-coverage no");
+    }
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let variables =
+        [("REDIS_URL", cluster.url()), ("RUST_LOG", "info,actix_web=off,actix_server=off".to_owned())];
+    let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let demo = Demo::start_logging_to(log.reopen().unwrap(), env!("CARGO_BIN_EXE_demo"), &variables);
+    let ask_for_all_callers = || {
+        for caller in callers() {
+            client::get(demo.address, "/api/protected", &[("x-api-key", &caller)]);
+        }
+    };
+    let lines =
+        || std::fs::read_to_string(log.path()).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
+    assert!(tests::within(ELECTED, || lines().iter().any(|line| line.contains("connected to Redis"))));
+    ask_for_all_callers();
+    let (before, asked) = (lines().len(), [0, 1].map(|node: usize| slots_asked(&cluster.nodes[node])));
+    cluster.nodes[2].kill();
+    let end = Instant::now() + Duration::from_secs(SECONDS.into());
+    while Instant::now() < end {
+        ask_for_all_callers();
+    }
+    let written = lines().split_off(before);
+    let asked = [0, 1].map(|node: usize| slots_asked(&cluster.nodes[node]) - asked[node]);
+    println!("in {SECONDS} s: {} lines, CLUSTER SLOTS {asked:?} times", written.len());
+    let text = written.join("\n");
+    assert!(text.contains("the rate limiter's store cannot answer"), "{text}");
+    assert!(!text.contains("127.0.0.1"), "{text}");
+    // More than one outage only if the breaker let no request fail for a second.
+    assert!(written.len() <= 4, "{text}");
+    // The supervisor tries twice a second or so, and one refresh follows each attempt to connect to the lost node.
+    assert!(asked.iter().sum::<u32>() <= 8 * SECONDS, "{asked:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

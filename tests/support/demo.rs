@@ -38,7 +38,16 @@ pub struct Demo {
 impl Demo {
     /// Starts `binary` on a free port, and returns when it listens.
     pub fn start(binary: &str, variables: &[(&str, &str)]) -> Self {
-        let mut process = command(binary, variables).env("PORT", "0").stdout(Stdio::piped()).spawn().unwrap();
+        Self::start_command(&mut command(binary, variables))
+    }
+
+    /// The same, with its log in a file.
+    pub fn start_logging_to(log: std::fs::File, binary: &str, variables: &[(&str, &str)]) -> Self {
+        Self::start_command(command(binary, variables).stderr(log))
+    }
+
+    fn start_command(command: &mut Command) -> Self {
+        let mut process = command.env("PORT", "0").stdout(Stdio::piped()).spawn().unwrap();
         // The server prints where it listens once it does; if it cannot, it ends, and with it this pipe.
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let introduction = lines.next().expect("the demo ended before it listened").unwrap();

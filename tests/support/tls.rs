@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 
-use crate::redis::{Server, binary, comes_up, free_port, is_installed, skip};
+use crate::redis::{Server, ask, binary, comes_up, free_port, is_installed, skip};
 use crate::sentinel::SERVICE;
 
 /// A server with a TLS port, and certificates that it can be given.
@@ -15,6 +15,8 @@ pub struct Secured {
     pub tls_port: u16,
     /// The authority that signed all certificates but the stranger's, in PEM.
     pub authority: String,
+    /// The key of all certificates, in PEM.
+    pub key: String,
 }
 
 /// A certificate.
@@ -38,16 +40,24 @@ impl Certificate {
 
 /// Starts a server with a certificate, or says that this test is skipped.
 pub fn secured_server(certificate: Certificate) -> Option<Secured> {
+    secured_server_with(certificate, &[])
+}
+
+/// Starts such a server with more options.
+pub fn secured_server_with(certificate: Certificate, more: &[&str]) -> Option<Secured> {
     if !is_installed() {
         return None;
     }
     let folder = tempfile::TempDir::new().unwrap().keep();
-    let authority = make_certificates(&folder);
+    let (authority, key) = make_certificates(&folder);
     for _ in 0..5 {
         let tls_port = free_port();
-        if let Some(mut server) = Server::try_start(&options(tls_port, certificate, &folder)) {
+        if let Some(mut server) = Server::try_start(
+            &[options(tls_port, certificate, &folder), more.iter().map(ToString::to_string).collect()]
+                .concat(),
+        ) {
             server.owns(folder);
-            return Some(Secured { server, tls_port, authority });
+            return Some(Secured { server, tls_port, authority, key });
         }
     }
     let _ = std::fs::remove_dir_all(folder);
@@ -124,6 +134,26 @@ impl Secured {
         format!("rediss://localhost:{}/", self.tls_port)
     }
 
+    /// A certificate in PEM, for a client to present.
+    pub fn certificate(&self, certificate: Certificate) -> String {
+        std::fs::read_to_string(certificate.path(self.server.owned().unwrap())).unwrap()
+    }
+
+    /// Has the server, or not, ask clients for a certificate of its authority, as a server does by default.
+    pub fn ask_clients(&self, asks: bool) {
+        self.server.must(&format!("CONFIG SET tls-auth-clients {}", if asks { "yes" } else { "no" }));
+    }
+
+    /// Makes a cluster of this one server, whose clients and bus speak TLS.
+    pub fn make_cluster(&self) {
+        self.server.must("CLUSTER ADDSLOTSRANGE 0 16383");
+        let is_formed = || {
+            ask(self.server.port(), "CLUSTER INFO", 2)
+                .is_some_and(|lines| lines[1].contains("cluster_state:ok"))
+        };
+        assert!(crate::within(std::time::Duration::from_secs(30), is_formed), "the cluster does not form");
+    }
+
     /// Gives the running server another certificate.
     pub fn present(&self, certificate: Certificate) {
         let path = certificate.path(self.server.owned().unwrap());
@@ -131,8 +161,8 @@ impl Secured {
     }
 }
 
-/// Writes all certificates, for one key, and gives the authority.
-fn make_certificates(folder: &Path) -> String {
+/// Writes all certificates, for one key, and gives the authority and that key.
+fn make_certificates(folder: &Path) -> (String, String) {
     let authority = || {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -158,5 +188,5 @@ fn make_certificates(folder: &Path) -> String {
         let signed = params.signed_by(&key, issuer).unwrap();
         std::fs::write(certificate.path(folder), signed.pem()).unwrap();
     }
-    pem
+    (pem, key.serialize_pem())
 }

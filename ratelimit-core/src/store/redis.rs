@@ -4,6 +4,7 @@ mod breaker;
 mod builder;
 mod client;
 mod command;
+mod credentials;
 mod denial_cache;
 mod error;
 mod group_client;
@@ -34,6 +35,7 @@ pub use self::builder::{
     DEFAULT_BACKOFF, DEFAULT_BREAKER, DEFAULT_CONNECT_TIMEOUT, DEFAULT_DEADLINE, DEFAULT_DENIAL_CACHE_TTL,
     DEFAULT_PING_INTERVAL, RedisStoreBuilder,
 };
+pub use self::credentials::RedisCredentials;
 pub use self::error::RedisConfigError;
 use self::group_client::{GroupClient, unknown_outcome};
 use super::{Deadline, Store};

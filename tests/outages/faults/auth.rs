@@ -1,9 +1,14 @@
 //! Passwords, users and permissions that change while a limiter runs.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{Algorithm, Check, OnError, Policy};
-use tests::redis::server;
+use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisCredentials, RedisStore};
+use tests::cluster::cluster;
+use tests::outage::PROBE;
+use tests::redis::{Server, query, server};
+use tests::sentinel::{SERVICE, sentinels};
 
 use super::{SECOND, fail_and_recover, patient};
 
@@ -94,4 +99,106 @@ async fn every_documented_permission_is_needed_and_named_when_missing() {
             assert!(reason.contains(missing), "{missing}: {reason}");
         }
     }
+}
+
+/// A limiter whose function for credentials gives what is in the mutex, and a count of its calls.
+fn with_changing_password(url: &str, password: &Arc<Mutex<String>>) -> RateLimiter {
+    let password = Arc::clone(password);
+    let store = RedisStore::builder(url)
+        .credentials(move || Ok(RedisCredentials::password(password.lock().unwrap().clone())));
+    RateLimiter::new(store.deadline(SECOND).build().unwrap())
+}
+
+async fn until_decided(limiter: &RateLimiter, what: &str) {
+    let end = Instant::now() + 30 * SECOND;
+    while let Err(error) = limiter.check(&PROBE, "a").await {
+        assert!(Instant::now() < end, "{what}: {error:?}");
+        tokio::time::sleep(SECOND / 50).await;
+    }
+}
+
+/// Changes the password of all servers, and cuts their connections.
+fn rotate(servers: &[&Server], old: &str, new: &str) {
+    for server in servers {
+        let mut console = server.console();
+        if !old.is_empty() {
+            console.must(&format!("AUTH {old}"));
+        }
+        console.must(&format!("CONFIG SET requirepass {new}"));
+        console.must("CLIENT KILL TYPE normal SKIPME yes");
+    }
+}
+
+#[tokio::test]
+async fn a_password_that_changes_needs_no_restart() {
+    let Some(server) = server() else { return };
+    let password = Arc::new(Mutex::new("one".to_owned()));
+    rotate(&[&server], "", "one");
+    let limiter = with_changing_password(&server.url(), &password);
+    until_decided(&limiter, "the first password").await;
+    rotate(&[&server], "one", "two");
+    let end = Instant::now() + 30 * SECOND;
+    while limiter.check(&PROBE, "a").await.is_ok() {
+        assert!(Instant::now() < end, "the old password still serves");
+    }
+    *password.lock().unwrap() = "two".to_owned();
+    until_decided(&limiter, "the second password").await;
+}
+
+#[tokio::test]
+async fn a_password_of_a_cluster_that_changes_needs_no_restart() {
+    let Some(cluster) = cluster(false).await else { return };
+    let nodes: Vec<&Server> = cluster.nodes.iter().collect();
+    let password = Arc::new(Mutex::new("one".to_owned()));
+    rotate(&nodes, "", "one");
+    let limiter = with_changing_password(&cluster.url(), &password);
+    until_decided(&limiter, "the first password").await;
+    *password.lock().unwrap() = "two".to_owned();
+    rotate(&nodes, "one", "two");
+    until_decided(&limiter, "the second password").await;
+}
+
+#[tokio::test]
+async fn a_password_of_servers_behind_sentinels_that_changes_needs_no_restart() {
+    let Some(set_up) = sentinels().await else { return };
+    // The sentinels have no password, and must not take the master for down because of that.
+    for sentinel in 0..3 {
+        let url = format!("redis://127.0.0.1:{}/", set_up.watcher(sentinel));
+        let answer = query(&url, &format!("SENTINEL SET {SERVICE} down-after-milliseconds 3600000"));
+        assert_eq!(answer, "+OK");
+    }
+    let password = Arc::new(Mutex::new("one".to_owned()));
+    rotate(&[&set_up.master], "", "one");
+    let limiter = with_changing_password(&set_up.url(), &password);
+    until_decided(&limiter, "the first password").await;
+    *password.lock().unwrap() = "two".to_owned();
+    rotate(&[&set_up.master], "one", "two");
+    until_decided(&limiter, "the second password").await;
+}
+
+#[tokio::test]
+async fn a_function_for_credentials_may_fail_panic_and_block_and_is_asked_again() {
+    let Some(server) = server() else { return };
+    rotate(&[&server], "", "one");
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let store = RedisStore::builder(&server.url())
+        .connect_timeout(SECOND / 5)
+        .credentials(move || match counted.fetch_add(1, Ordering::SeqCst) {
+            0 => Err("the vault is closed".into()),
+            1 => panic!("a faulty function"),
+            2 => {
+                // Longer than an attempt to connect: the next attempt takes the result.
+                std::thread::sleep(SECOND / 2);
+                Ok(RedisCredentials::new("default", "one"))
+            }
+            call => panic!("call {call}, although the third had the password"),
+        })
+        .build()
+        .unwrap();
+    let limiter = RateLimiter::new(store);
+    let failed = limiter.check(&PROBE, "a").await.unwrap_err();
+    println!("{failed:?}");
+    until_decided(&limiter, "after the third call").await;
+    assert_eq!(calls.load(Ordering::SeqCst), 3);
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{RateLimiter, RedisStore};
+use ratelimit_core::{RateLimiter, RedisStore, RedisStoreBuilder};
 use tests::outage::{Outage, PROBE};
 use tests::proxy::{Mode, Proxy};
 use tests::sentinel::SERVICE;
-use tests::tls::{Certificate, secured_server};
+use tests::tls::{Certificate, Secured, secured_server, secured_server_with};
 
 use super::{SECOND, patient};
 
@@ -83,15 +83,7 @@ async fn a_sentinel_with_tls_names_a_master_with_tls() {
     let builder = RedisStore::builder(&url).root_certificate_pem(secured.authority.clone());
     let builder = builder.deadline(20 * SECOND).connect_timeout(20 * SECOND);
     let limiter = RateLimiter::new(builder.build().unwrap());
-    let end = Instant::now() + 60 * SECOND;
-    let outcome = loop {
-        match limiter.check(&PROBE, "a").await {
-            Ok(outcome) => break outcome,
-            // The sentinel has not seen the master yet.
-            Err(error) => assert!(Instant::now() < end, "{error:?}"),
-        }
-        tokio::time::sleep(SECOND / 20).await;
-    };
+    let outcome = first_outcome(&limiter).await;
     assert_eq!(outcome.remaining(), PROBE.max() - 1);
     let plain = patient(&secured.server.url());
     assert_eq!(plain.peek(&PROBE, "a").await.unwrap().remaining(), PROBE.max() - 1);
@@ -107,4 +99,96 @@ async fn a_sentinel_whose_certificate_is_of_a_stranger_names_no_master() {
     outage.until_noticed().await;
     outage.policies_apply().await;
     assert_eq!(secured.server.query("DBSIZE"), ":0");
+}
+
+/// The first decision by the store; a sentinel has not seen the master at once.
+async fn first_outcome(limiter: &RateLimiter) -> ratelimit_core::Outcome {
+    let end = Instant::now() + 60 * SECOND;
+    loop {
+        match limiter.check(&PROBE, "a").await {
+            Ok(outcome) => return outcome,
+            Err(error) => assert!(Instant::now() < end, "{error:?}"),
+        }
+        tokio::time::sleep(SECOND / 20).await;
+    }
+}
+
+/// A store at this URL that presents a good certificate.
+fn with_certificate(secured: &Secured, url: &str) -> RedisStoreBuilder {
+    RedisStore::builder(url)
+        .root_certificate_pem(secured.authority.clone())
+        .client_certificate_pem(secured.certificate(Certificate::Good), secured.key.clone())
+        .deadline(20 * SECOND)
+        .connect_timeout(20 * SECOND)
+}
+
+#[tokio::test]
+async fn a_server_that_asks_clients_for_a_certificate_is_shown_it() {
+    let Some(secured) = secured_server(Certificate::Good) else { return };
+    secured.ask_clients(true);
+    let limiter = RateLimiter::new(with_certificate(&secured, &secured.url()).build().unwrap());
+    assert_eq!(first_outcome(&limiter).await.remaining(), PROBE.max() - 1);
+}
+
+#[tokio::test]
+async fn a_server_that_asks_clients_for_a_certificate_is_out_without_it() {
+    let Some(secured) = secured_server(Certificate::Good) else { return };
+    secured.ask_clients(true);
+    let builder = RedisStore::builder(&secured.url()).root_certificate_pem(secured.authority.clone());
+    let mut outage = Outage::with("no client certificate", builder).with_slack(TLS_SLACK);
+    outage.until_noticed().await;
+    outage.policies_apply().await;
+    secured.ask_clients(false);
+    outage.ends_within(2 * SECOND).await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_asks_clients_for_a_certificate_is_shown_it() {
+    let options = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--tls-cluster", "yes"];
+    let Some(secured) = secured_server_with(Certificate::Good, &options) else { return };
+    secured.make_cluster();
+    secured.ask_clients(true);
+    let url = format!("rediss-cluster://localhost:{}", secured.tls_port);
+    let limiter = RateLimiter::new(with_certificate(&secured, &url).build().unwrap());
+    assert_eq!(first_outcome(&limiter).await.remaining(), PROBE.max() - 1);
+}
+
+#[tokio::test]
+async fn a_sentinel_and_its_master_that_ask_clients_for_a_certificate_are_shown_it() {
+    let Some(secured) = secured_server(Certificate::Good) else { return };
+    let sentinel = secured.sentinel(Certificate::Good);
+    secured.ask_clients(true);
+    let url = format!("rediss-sentinel://localhost:{}/{SERVICE}", sentinel.tls_port);
+    let limiter = RateLimiter::new(with_certificate(&secured, &url).build().unwrap());
+    assert_eq!(first_outcome(&limiter).await.remaining(), PROBE.max() - 1);
+}
+
+#[test]
+fn a_certificate_that_cannot_be_used_is_an_error_that_repeats_nothing_of_it() {
+    let Some(secured) = secured_server(Certificate::Good) else { return };
+    let other = secured_server(Certificate::Good).unwrap();
+    let (good, key) = (secured.certificate(Certificate::Good), secured.key.clone());
+    let refusal = |chain: &str, key: &str| {
+        let builder = RedisStore::builder("rediss://localhost/").client_certificate_pem(chain, key);
+        builder.build().unwrap_err().to_string()
+    };
+    let truncated = good.replace("-----END CERTIFICATE-----", "");
+    for (chain, key, problem) in [
+        ("", key.as_str(), "first the certificates"),
+        (&truncated, &key, "first the certificates"),
+        (&key, &key, "first the certificates"),
+        (&good, "s3cret", "second the private key"),
+        (&good, &good, "second the private key"),
+        (&good, &other.key, "the private key of the first certificate"),
+    ] {
+        let error = refusal(chain, key);
+        assert!(
+            error.starts_with("`client_certificate_pem` must be given ") && error.contains(problem),
+            "{error}"
+        );
+        assert!(!error.contains("s3cret") && !error.contains('\n'), "{error}");
+    }
+    let rootless = RedisStore::builder("rediss://localhost/").root_certificate_pem("s3cret").build();
+    let error = rootless.unwrap_err().to_string();
+    assert_eq!(error, "`root_certificate_pem` must be certificates in PEM: `-----BEGIN CERTIFICATE-----`");
 }

@@ -1,5 +1,6 @@
 //! Settings of a Redis store: defaults, setters and checks.
 
+use std::error::Error;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use super::RedisStore;
 use super::breaker::Breaker;
 use super::client::Client;
+use super::credentials::{CredentialsSource, RedisCredentials};
 use super::denial_cache::DenialCache;
 use super::error::RedisConfigError;
 use super::group_client::GroupClient;
@@ -15,7 +17,7 @@ use super::key::KeyFormat;
 use super::protocol::Encoder;
 use super::riders::Riders;
 use super::timeouts::Timeouts;
-use super::topology::{self, TlsRoots, Topology};
+use super::topology::{self, ConnectSettings, TlsSettings, Topology};
 use crate::clock::{Clock, SuspendClock, SystemClock};
 use crate::policy::lease_micros;
 
@@ -81,7 +83,8 @@ impl RedisStore {
             secret: String::new(),
             denial_cache_ttl: DEFAULT_DENIAL_CACHE_TTL,
             default_lease: None,
-            tls_roots: TlsRoots::default(),
+            tls: TlsSettings::default(),
+            credentials: None,
             #[cfg(feature = "test-util")]
             clock: None,
         }
@@ -98,7 +101,8 @@ pub struct RedisStoreBuilder {
     secret: String,
     denial_cache_ttl: Duration,
     default_lease: Option<Duration>,
-    tls_roots: TlsRoots,
+    tls: TlsSettings,
+    credentials: Option<CredentialsSource>,
     #[cfg(feature = "test-util")]
     clock: Option<crate::clock::FakeClock>,
 }
@@ -181,11 +185,54 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// Function that gives user and password of each connection, instead of the URL: for passwords that change, and tokens
+    /// that expire.
+    ///
+    /// It is called for each attempt to connect to a server, not to a sentinel; in a cluster for each node. A connection that is
+    /// open goes on with the credentials that it began with. An error fails the attempt, is logged with its text, and the next
+    /// attempt calls again; so does a panic.
+    ///
+    /// It may block: it runs on a thread of its own, one call at a time, and no request waits for it. While a call takes longer
+    /// than the [connect timeout](Self::connect_timeout), attempts fail, and the next one waits for the same call. Keep a
+    /// token that takes long to fetch.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use ratelimit_core::{RedisCredentials, RedisStore};
+    ///
+    /// # fn main() -> Result<(), ratelimit_core::RedisConfigError> {
+    /// let store = RedisStore::builder("redis://redis.internal/")
+    ///     .credentials(|| {
+    ///         let password = std::fs::read_to_string("/run/secrets/redis")?;
+    ///         Ok(RedisCredentials::new("limiter", password.trim_end()))
+    ///     })
+    ///     .build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn credentials(
+        mut self,
+        function: impl Fn() -> Result<RedisCredentials, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
+    ) -> Self {
+        self.credentials = Some(CredentialsSource::new(function));
+        self
+    }
+
     /// Root certificates, in PEM, to trust for `rediss` URLs instead of those that the system trusts: for an authority of
     /// your own.
-    #[cfg(feature = "redis-tls")]
+    #[cfg(feature = "redis-tls-no-provider")]
     pub fn root_certificate_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.tls_roots.root = Some(pem.into());
+        self.tls.root = Some(pem.into());
+        self
+    }
+
+    /// Certificate that a server may ask for (`tls-auth-clients`, on by default), for `rediss` URLs: the chain in PEM, that of
+    /// the client first, and the private key of that one in PEM, without a passphrase. Both may be in one text. Sentinels
+    /// and the nodes of a cluster are shown the same.
+    #[cfg(feature = "redis-tls-no-provider")]
+    pub fn client_certificate_pem(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        self.tls.client = Some((chain.into(), key.into()));
         self
     }
 
@@ -204,12 +251,16 @@ impl RedisStoreBuilder {
     /// # Errors
     ///
     /// [`RedisConfigError::Url`] if the URL is invalid, [`RedisConfigError::Prefix`] or [`RedisConfigError::Setting`] if a
-    /// setting is out of bounds, and [`RedisConfigError::Thread`] if the thread does not start.
+    /// setting is out of bounds or no certificate or key in PEM, and [`RedisConfigError::Thread`] if the thread does not start.
+    /// With `redis-tls-no-provider` and without `redis-tls`, `RedisConfigError::NoCryptoProvider` if a URL with TLS finds no
+    /// provider that the process has installed.
     pub fn build(self) -> Result<RedisStore, RedisConfigError> {
         let key_format = KeyFormat::new(&self.prefix, &self.secret).ok_or(RedisConfigError::Prefix)?;
         self.timeouts.validate()?;
         self.breaker.validate()?;
-        let topology = Topology::parse(&self.url, self.timeouts, &self.tls_roots)?;
+        let settings =
+            ConnectSettings { timeouts: self.timeouts, tls: self.tls, credentials: self.credentials };
+        let topology = Topology::parse(&self.url, settings)?;
         let default_lease_us = match self.default_lease {
             None => 0,
             Some(lease) => lease_micros(lease).ok_or(RedisConfigError::Setting {

@@ -36,7 +36,7 @@ impl Client {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(RedisConfigError::Thread)?;
         let probe_key = |number| encoder.key_format.probe_key(number);
         let renewing = riders.clone();
-        let nodes = topology.nodes(timeouts, move |node| renewing.renew(node), runtime.handle());
+        let nodes = topology.nodes(move |node| renewing.renew(node), runtime.handle());
         let probe_keys = if nodes.is_some() { key_in_each_range(probe_key) } else { vec![probe_key(0)] };
         let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys));
         let (stop, stopped) = oneshot::channel();

@@ -77,10 +77,11 @@ impl Command {
     }
 
     /// Sends the command once, and a script that the server does not know a second time, as text.
-    pub(super) async fn send(&self, connection: &mut RedisConnection) -> RedisResult<Value> {
-        match (self, connection.send(&self.to_cmd()).await) {
+    pub(super) async fn send(&self, connection: &RedisConnection) -> RedisResult<Value> {
+        let key = self.keys().first().map_or("", String::as_str);
+        match (self, connection.send(key, &self.to_cmd()).await) {
             (Self::Run(call), Err(error)) if error.code() == Some("NOSCRIPT") => {
-                connection.send(&call.to_cmd("EVAL", &call.script.text)).await
+                connection.send(key, &call.to_cmd("EVAL", &call.script.text)).await
             }
             (_, reply) => reply,
         }

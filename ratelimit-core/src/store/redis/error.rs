@@ -39,6 +39,14 @@ pub enum RedisConfigError {
         expected: &'static str,
     },
 
+    /// The URL is one with TLS, and there is no cryptography for it.
+    #[cfg(feature = "redis-tls-no-provider")]
+    #[error(
+        "TLS needs a provider of cryptography: call `rustls::crypto::CryptoProvider::install_default` before the store is \
+         built, or turn on the feature `redis-tls`"
+    )]
+    NoCryptoProvider,
+
     /// The thread of the Redis connection could not be started.
     #[error("cannot start the thread for the Redis connection")]
     Thread(#[source] std::io::Error),

@@ -156,9 +156,9 @@ impl Link {
         if let Some(error) = self.fast_fail(range) {
             return Err(error);
         }
-        let (mut connection, generation) = self.connection().await?;
+        let (connection, generation) = self.connection().await?;
         progress.send_now(generation);
-        let reply = self.send_with_redirects(command, &mut connection).await;
+        let reply = self.send_with_redirects(command, &connection).await;
         let value = reply.map_err(|error| self.record_error(error, generation, range))?;
         self.record_reply(range);
         Ok(value)
@@ -185,7 +185,7 @@ impl Link {
     async fn send_with_redirects(
         &self,
         command: &Command,
-        connection: &mut RedisConnection,
+        connection: &RedisConnection,
     ) -> RedisResult<Value> {
         let end = now() + self.timeouts.deadline / 2;
         let mut pause = Duration::from_millis(1);
@@ -264,7 +264,7 @@ impl Link {
     /// Records what an error means for the connection. Returns the error of the call.
     pub(super) fn record_error(&self, error: RedisError, generation: u64, range: usize) -> CallError {
         let weight = match ConnectionImpact::from_error(&error) {
-            // A cluster's client reconnects by itself.
+            // The other masters of a cluster serve on.
             ConnectionImpact::Lost if self.is_cluster() => self.breaker.error_weight(),
             ConnectionImpact::Lost => {
                 self.mark_lost(generation);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use redis::{FromRedisValue, Value};
+use redis::FromRedisValue;
 
 use super::topology::RedisConnection;
 use crate::observe::log::help;
@@ -18,9 +18,9 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 /// Warns of a server that is too old, that may drop counts, or whose clock is off. A user may lack the permission to look,
 /// which decisions do not need, so errors are ignored.
-pub(super) async fn warn_about_server(mut connection: RedisConnection, durability: &Durability) {
+pub(super) async fn warn_about_server(connection: RedisConnection, durability: &Durability) {
     // Without the name of a section, as old servers know few of them.
-    let infos: Vec<String> = query_nodes(&mut connection, &redis::cmd("INFO")).await;
+    let infos: Vec<String> = query_nodes(&connection, &redis::cmd("INFO")).await;
     if let Some(version) = infos.iter().find_map(|info| old_version(info)) {
         tracing::warn!(
             version,
@@ -47,12 +47,12 @@ pub(super) async fn warn_about_server(mut connection: RedisConnection, durabilit
     if infos.iter().any(|info| has_no_copy(info)) {
         // Of a server that does not permit to look it is not known.
         let saves: Vec<Vec<String>> =
-            query_nodes(&mut connection, redis::cmd("CONFIG").arg("GET").arg("save")).await;
+            query_nodes(&connection, redis::cmd("CONFIG").arg("GET").arg("save")).await;
         durability.set_volatile(saves.iter().any(|save| save.get(1).is_some_and(String::is_empty)));
     }
-    // All nodes of a cluster report their time in INFO; TIME asks one of them, in case INFO is not permitted.
+    // Both, in case INFO is not permitted, or not told the time.
     let here = now();
-    let times: Vec<(u64, u64)> = query_nodes(&mut connection, &redis::cmd("TIME")).await;
+    let times: Vec<(u64, u64)> = query_nodes(&connection, &redis::cmd("TIME")).await;
     let times =
         times.into_iter().filter_map(|(seconds, micros)| seconds.checked_mul(1_000_000)?.checked_add(micros));
     let reported = infos.iter().filter_map(|info| field(info, "server_time_usec")?.parse().ok());
@@ -68,12 +68,8 @@ pub(super) async fn warn_about_server(mut connection: RedisConnection, durabilit
 }
 
 /// The replies of all nodes that reply.
-async fn query_nodes<T: FromRedisValue>(connection: &mut RedisConnection, command: &redis::Cmd) -> Vec<T> {
-    let replies = match connection.send(command).await {
-        Ok(Value::Map(nodes)) => nodes.into_iter().map(|(_, reply)| reply).collect(),
-        Ok(reply) => vec![reply],
-        Err(_) => Vec::new(),
-    };
+async fn query_nodes<T: FromRedisValue>(connection: &RedisConnection, command: &redis::Cmd) -> Vec<T> {
+    let replies = connection.send_to_all(command).await;
     replies.into_iter().filter_map(|reply| T::from_redis_value(reply).ok()).collect()
 }
 

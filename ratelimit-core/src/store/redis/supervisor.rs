@@ -82,7 +82,7 @@ impl Shared {
             metrics::open_ranges(self.link.open_ranges());
             self.link.is_down.store(false, Ordering::Relaxed);
             if let (Some(nodes), RedisConnection::Cluster(cluster)) = (&self.link.nodes, &connection) {
-                nodes.start_over(cluster.client_connection());
+                nodes.start_over(cluster.clone());
             }
             self.riders.note_connected();
             metrics::connected();
@@ -108,8 +108,8 @@ impl Shared {
         }
     }
 
-    /// Pings the connection, so that a loss or a hang is noticed without requests. In a cluster it pings the connections
-    /// to masters, whose loss it notices; the client crate watches its own connections.
+    /// Pings the connection, so that a loss or a hang is noticed without requests; in a cluster those to masters, whose loss it
+    /// notices.
     async fn ping(&self, connection: &RedisConnection, generation: u64) {
         if let Some(nodes) = &self.link.nodes {
             nodes.ping(generation);
@@ -193,21 +193,21 @@ impl Shared {
     /// In a cluster of which parts are out, at least one of them must work: otherwise the new connection is no better, and
     /// asking a hanging node for its hash slots would delay calls to the others.
     async fn connect_and_verify(&self, topology: &mut Topology) -> RedisResult<VerifiedConnection> {
-        let connection = topology.connect(self.link.timeouts).await?;
+        let connection = topology.connect().await?;
         let mut ranges: Vec<usize> = self.link.open_ranges().take(self.link.probe_keys.len()).collect();
         if ranges.is_empty() {
             ranges.extend((0..self.link.probe_keys.len()).step_by(SLOT_RANGES / 4));
         }
         let mut probes = JoinSet::new();
         for range in ranges {
-            let (mut connection, deadline) = (connection.clone(), self.link.timeouts.deadline);
+            let (connection, deadline) = (connection.clone(), self.link.timeouts.deadline);
             let keys = Keys::from_iter([self.link.probe_keys[range].clone()]);
             let probe =
                 Command::Run(ScriptCall { script: script::probe(), keys, arguments: SmallVec::new() });
             probes.spawn(async move {
                 // A server that takes longer than a decision may is of no use.
                 let late = |_| RedisError::from((ErrorKind::Io, "the server answers too late"));
-                (range, reply_within(deadline, probe.send(&mut connection)).await.map_err(late).flatten())
+                (range, reply_within(deadline, probe.send(&connection)).await.map_err(late).flatten())
             });
         }
         let mut ranges = Vec::new();

@@ -11,7 +11,7 @@ use super::*;
 use crate::store::redis::error::is_lost;
 use crate::store::redis::error::tests::error;
 use crate::store::redis::timeouts::tests::TIMEOUTS;
-use crate::store::redis::topology::{TlsRoots, Topology};
+use crate::store::redis::topology::{ConnectSettings, TlsSettings, Topology};
 
 /// Accepts one connection, and answers each call with `reply`, and the client crate with `OK`. Sends the keys of each call.
 fn serve(listener: &TcpListener, reply: &str, calls: &Sender<Vec<String>>) -> io::Result<()> {
@@ -52,8 +52,9 @@ pub(in crate::store::redis) async fn connect(
     let url = format!("redis://{}/", listener.local_addr().unwrap());
     thread::spawn(move || serve(&listener, reply, &calls));
     let timeouts = Timeouts { connect: Duration::from_secs(30), ..TIMEOUTS };
-    let mut topology = Topology::parse(&url, timeouts, &TlsRoots::default()).unwrap();
-    let connection = topology.connect(timeouts).await.unwrap();
+    let settings = ConnectSettings { timeouts, tls: TlsSettings::default(), credentials: None };
+    let mut topology = Topology::parse(&url, settings).unwrap();
+    let connection = topology.connect().await.unwrap();
     assert!(matches!(connection, RedisConnection::Single(_)));
     link.generation.store(generation, Ordering::Relaxed);
     link.state.send_replace(ConnectionState::Up { connection, generation, suspect: false });

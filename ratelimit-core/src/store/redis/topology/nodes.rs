@@ -1,25 +1,22 @@
 //! The hash slots of a cluster, in ranges that fail independently, and the masters that own them: a connection to each.
 //!
-//! The client crate's cluster connection takes 6 to 8 µs of processor time per command. So calls go to a known master over a
-//! connection of its own. Everything unusual is left to the cluster connection: redirects, unknown owners, and masters to
-//! which there is no connection at the moment.
+//! Calls go at once to the master that is known as the owner, as to a single server. Everything unusual is left to the cluster
+//! connection: redirects, unknown owners, and masters to which there is no connection at the moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
-use redis::aio::ConnectionLike;
-use redis::cluster_async::ClusterConnection;
-use redis::{Client, FromRedisValue, RedisResult, Value};
+use redis::ConnectionInfo;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-use super::cluster::ConnectTo;
+use super::cluster::{Address, ClusterConnection, OwnedSlots, RETRY_INTERVAL};
+use super::connector::{Connector, server_at};
 use super::server::{Connection, ConnectionId, NodeId, ServerConnection};
 use crate::store::deadline::now;
 use crate::store::redis::error::is_lost;
-use crate::store::redis::timeouts::Timeouts;
 
 /// Number of ranges into which the hash slots of a cluster are divided, so that a hanging node does not affect the others. A single
 /// server is one range.
@@ -27,9 +24,6 @@ pub(in crate::store::redis) const SLOT_RANGES: usize = 64;
 
 /// Number of hash slots in a cluster.
 const HASH_SLOTS: u16 = 16_384;
-
-/// Minimum time between two attempts to connect to one master, or to read the owners of the hash slots.
-const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Stands for a hash slot whose owner is not known.
 const UNKNOWN: u16 = u16::MAX;
@@ -80,8 +74,9 @@ pub(in crate::store::redis) struct Nodes {
     /// Reads the owners of the hash slots; that of the present connection.
     cluster: Mutex<Option<ClusterConnection>>,
     is_refreshing: AtomicBool,
-    connect_to: Box<ConnectTo>,
-    timeouts: Timeouts,
+    /// Settings of one node, from which those of any other node follow.
+    pattern: ConnectionInfo,
+    connector: Connector,
     /// Called when a connection to a master is made or gone.
     renew: Box<dyn Fn(NodeId) + Send + Sync>,
     /// Callers of this are on other threads.
@@ -89,8 +84,7 @@ pub(in crate::store::redis) struct Nodes {
 }
 
 struct Master {
-    host: String,
-    port: u16,
+    address: Address,
     connection: Option<ServerConnection>,
     /// Number of the last attempt to connect; `connection` came from it.
     number: u64,
@@ -100,8 +94,8 @@ struct Master {
 
 impl Nodes {
     pub(super) fn new(
-        connect_to: Box<ConnectTo>,
-        timeouts: Timeouts,
+        pattern: ConnectionInfo,
+        connector: Connector,
         renew: Box<dyn Fn(NodeId) + Send + Sync>,
         runtime: Handle,
     ) -> Self {
@@ -110,8 +104,8 @@ impl Nodes {
             masters: Mutex::default(),
             cluster: Mutex::default(),
             is_refreshing: AtomicBool::new(false),
-            connect_to,
-            timeouts,
+            pattern,
+            connector,
             renew,
             runtime,
         }
@@ -123,13 +117,21 @@ impl Nodes {
         (owner != UNKNOWN).then_some(NodeId(owner))
     }
 
-    /// Starts over with a new cluster connection: all masters are connected to anew.
+    /// Starts over with a new cluster connection, and with its connections to the masters.
     pub(in crate::store::redis) fn start_over(self: &Arc<Self>, cluster: ClusterConnection) {
-        *self.cluster.lock() = Some(cluster);
         for master in &mut *self.masters.lock() {
             (master.connection, master.tried) = (None, None);
         }
-        self.refresh();
+        self.note_owners(&cluster.owners());
+        for (address, connection) in cluster.connected() {
+            let node = self.id_of(&address);
+            if let Some(master) = self.masters.lock().get_mut(node.index()) {
+                // An attempt that still runs came too late.
+                (master.connection, master.number) = (Some(connection), master.number + 1);
+            }
+            (self.renew)(node);
+        }
+        *self.cluster.lock() = Some(cluster);
     }
 
     /// The connection to a master. Without one it returns `None`, and connects in the background.
@@ -145,20 +147,17 @@ impl Nodes {
             return Some(Connection { id, server: server.clone() });
         }
         if master.tried.is_none_or(|tried| {
-            now().saturating_duration_since(tried) > self.timeouts.connect.max(RETRY_INTERVAL)
+            now().saturating_duration_since(tried) > self.connector.timeouts.connect.max(RETRY_INTERVAL)
         }) {
             (master.tried, master.number) = (Some(now()), master.number + 1);
-            let (number, client) = (master.number, (self.connect_to)(&master.host, master.port));
-            self.runtime.spawn(Arc::clone(self).connect(node, number, client));
+            let server = server_at(&self.pattern, &master.address.host, master.address.port);
+            self.runtime.spawn(Arc::clone(self).connect(node, master.number, server));
         }
         None
     }
 
-    async fn connect(self: Arc<Self>, node: NodeId, number: u64, client: RedisResult<Client>) {
-        let connected = match client {
-            Ok(client) => ServerConnection::open(&client, self.timeouts).await,
-            Err(error) => Err(error),
-        };
+    async fn connect(self: Arc<Self>, node: NodeId, number: u64, server: ConnectionInfo) {
+        let connected = ServerConnection::open(&server, &self.connector).await;
         let mut masters = self.masters.lock();
         let Some(master) = masters.get_mut(node.index()).filter(|master| master.number == number) else {
             return;
@@ -181,6 +180,9 @@ impl Nodes {
         {
             (master.connection, master.tried) = (None, None);
             (self.renew)(lost.node);
+            if let Some(cluster) = &*self.cluster.lock() {
+                cluster.forget(&master.address);
+            }
         }
         drop(masters);
         self.refresh();
@@ -192,7 +194,7 @@ impl Nodes {
         for node in (0..count).map(NodeId) {
             let is_open = self.masters.lock()[node.index()].connection.is_some();
             if is_open && let Some(Connection { id, server }) = self.connection(node, generation) {
-                let (nodes, limit) = (Arc::clone(self), self.timeouts.deadline);
+                let (nodes, limit) = (Arc::clone(self), self.connector.timeouts.deadline);
                 self.runtime.spawn(async move {
                     // A master that hangs is noticed by the requests that wait for it.
                     let reply = timeout(limit, server.ping()).await;
@@ -212,24 +214,22 @@ impl Nodes {
         let nodes = Arc::clone(self);
         self.runtime.spawn(async move {
             // Without owners requests go over the cluster connection, and each of their batches asks for another attempt.
-            let _ = timeout(nodes.timeouts.connect, nodes.read_owners()).await;
+            let cluster = nodes.cluster.lock().clone();
+            if let Some(cluster) = cluster
+                && let Ok(Ok(slots)) = timeout(nodes.connector.timeouts.connect, cluster.read_owners()).await
+            {
+                nodes.note_owners(&slots);
+            }
             sleep(RETRY_INTERVAL).await;
             nodes.is_refreshing.store(false, Ordering::Relaxed);
         });
     }
 
-    async fn read_owners(&self) -> RedisResult<()> {
-        let cluster = self.cluster.lock().clone();
-        let Some(mut cluster) = cluster else { return Ok(()) };
-        let mut command = redis::cmd("CLUSTER");
-        command.arg("SLOTS");
-        let reply = cluster.req_packed_command(&command).await?.extract_error()?;
-        let entries = Vec::<Value>::from_redis_value(reply)?;
+    fn note_owners(&self, slots: &[OwnedSlots]) {
         let mut owners = vec![UNKNOWN; usize::from(HASH_SLOTS)];
-        for entry in entries.into_iter().filter_map(parse_entry) {
-            let (first, last, host, port) = entry;
-            if let Some(range) = owners.get_mut(usize::from(first)..=usize::from(last)) {
-                range.fill(self.id_of(host, port).0);
+        for OwnedSlots { first, last, owner } in slots {
+            if let Some(range) = owners.get_mut(usize::from(*first)..=usize::from(*last)) {
+                range.fill(self.id_of(owner).0);
             }
         }
         for (known, &owner) in self.owners.iter().zip(&owners) {
@@ -241,33 +241,18 @@ impl Nodes {
                 master.connection = None;
             }
         }
-        Ok(())
     }
 
     /// The id of the master at an address.
-    fn id_of(&self, host: String, port: u16) -> NodeId {
+    fn id_of(&self, address: &Address) -> NodeId {
         let mut masters = self.masters.lock();
-        let known = masters.iter().position(|master| master.host == host && master.port == port);
+        let known = masters.iter().position(|master| master.address == *address);
         let index = known.unwrap_or_else(|| {
-            masters.push(Master { host, port, connection: None, number: 0, tried: None });
+            masters.push(Master { address: address.clone(), connection: None, number: 0, tried: None });
             masters.len() - 1
         });
         NodeId(u16::try_from(index).unwrap_or(UNKNOWN))
     }
-}
-
-/// First hash slot, last hash slot, and the master's host and port. `None` for a master that does not say its host.
-fn parse_entry(entry: Value) -> Option<(u16, u16, String, u16)> {
-    let mut parts = Vec::<Value>::from_redis_value(entry).ok()?.into_iter();
-    // Read as i64, because the client crate cuts a number that does not fit.
-    let number = |value| u16::try_from(i64::from_redis_value(value).ok()?).ok();
-    let first = number(parts.next()?)?;
-    let last = number(parts.next()?)?;
-    let mut master = Vec::<Value>::from_redis_value(parts.next()?).ok()?.into_iter();
-    let host = String::from_redis_value(master.next()?).ok()?;
-    let port = number(master.next()?)?;
-    let is_known = !host.is_empty() && host != "?";
-    (is_known && first <= last).then_some((first, last, host, port))
 }
 
 #[cfg(test)]
@@ -280,29 +265,6 @@ mod tests {
         assert_eq!(keys.len(), SLOT_RANGES);
         for (range, key) in keys.iter().enumerate() {
             assert_eq!(range_of_slot(hash_slot_of_key(key)), range, "{key}");
-        }
-    }
-
-    fn entry(first: i64, last: i64, host: Value, port: i64) -> Value {
-        let master = Value::Array(vec![host, Value::Int(port), Value::BulkString(b"id".to_vec())]);
-        Value::Array(vec![Value::Int(first), Value::Int(last), master])
-    }
-
-    #[test]
-    fn an_entry_without_a_host_or_with_odd_numbers_is_ignored() {
-        let host = || Value::BulkString(b"10.0.0.1".to_vec());
-        assert_eq!(parse_entry(entry(0, 99, host(), 7000)), Some((0, 99, "10.0.0.1".to_owned(), 7000)));
-        for odd in [
-            entry(0, 99, Value::BulkString(Vec::new()), 7000),
-            entry(0, 99, Value::BulkString(b"?".to_vec()), 7000),
-            entry(0, 99, Value::Nil, 7000),
-            entry(9, 3, host(), 7000),
-            entry(0, 99, host(), 70_000),
-            entry(-1, 99, host(), 7000),
-            Value::Array(vec![Value::Int(0)]),
-            Value::Okay,
-        ] {
-            assert_eq!(parse_entry(odd.clone()), None, "{odd:?}");
         }
     }
 }

@@ -6,19 +6,24 @@ use std::io;
 use std::sync::Arc;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{Client, Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
+use redis::io::tcp::socket2::SockRef;
+use redis::{
+    Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, Pipeline, RedisConnectionInfo, RedisError, RedisResult,
+    Value,
+};
 use smallvec::SmallVec;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::client::connection_config;
+use super::connector::{Connector, connection_config, tcp_settings};
 use crate::store::redis::error::is_lost;
 use crate::store::redis::reply_sink::{CallId, ReplySink, hand_over};
 #[cfg(unix)]
 use crate::store::redis::socket::ClientStream;
 use crate::store::redis::socket::Socket;
-use crate::store::redis::timeouts::Timeouts;
 
 /// A server: the single one, or a master of a cluster by its place in the list of all that were ever seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,32 +80,69 @@ struct Connected {
 
 impl ServerConnection {
     /// Connects; the client crate greets the server.
-    pub(super) async fn open(client: &Client, timeouts: Timeouts) -> RedisResult<Self> {
+    pub(super) async fn open(server: &ConnectionInfo, connector: &Connector) -> RedisResult<Self> {
         let late = |_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
-        timeout(timeouts.connect, Self::connect(client, timeouts)).await.map_err(late).flatten()
+        timeout(connector.timeouts.connect, Self::connect(server, connector)).await.map_err(late).flatten()
     }
 
-    async fn connect(client: &Client, timeouts: Timeouts) -> RedisResult<Self> {
-        let config = connection_config(timeouts);
-        #[cfg(unix)]
-        if let Some(fd) = plain::connect(client.get_connection_info()).await? {
-            let socket = Socket::start(fd, Handle::current())?;
-            let stream = ClientStream::new(Arc::clone(&socket));
-            let settings = client.get_connection_info().redis_settings();
-            let greeted = MultiplexedConnection::new_with_config(settings, stream, config).await;
-            let (client, moves) = greeted.map_err(|error| explained(error, Some(&socket)))?;
-            let mut driver = JoinSet::new();
-            driver.spawn(moves);
-            return Ok(Self(Arc::new(Connected { client, socket: Some(socket), _driver: driver })));
+    async fn connect(server: &ConnectionInfo, connector: &Connector) -> RedisResult<Self> {
+        let settings = connector.settings(server).await?;
+        match (server.addr(), &connector.tls) {
+            (ConnectionAddr::Tcp(host, port), _) => {
+                Self::over_plain(&settings, connect_tcp(host, *port).await?).await
+            }
+            (ConnectionAddr::TcpTls { host, port, .. }, Some(tls)) => {
+                let stream = tls.connect(host, connect_tcp(host, *port).await?).await?;
+                Self::over(&settings, stream, None).await
+            }
+            #[cfg(unix)]
+            (ConnectionAddr::Unix(path), _) => {
+                Self::over_plain(&settings, tokio::net::UnixStream::connect(path).await?).await
+            }
+            _ => Err(RedisError::from((
+                ErrorKind::InvalidClientConfig,
+                "no way to connect to such an address",
+            ))),
         }
-        let client = client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(Self(Arc::new(Connected { client, socket: None, _driver: JoinSet::new() })))
+    }
+
+    /// Lets the client crate's connection and calls share a plain stream.
+    #[cfg(unix)]
+    async fn over_plain(settings: &RedisConnectionInfo, stream: impl plain::IntoFd) -> RedisResult<Self> {
+        let socket = Socket::start(stream.into_fd()?, Handle::current())?;
+        Self::over(settings, ClientStream::new(Arc::clone(&socket)), Some(socket)).await
+    }
+
+    #[cfg(not(unix))]
+    async fn over_plain(settings: &RedisConnectionInfo, stream: TcpStream) -> RedisResult<Self> {
+        Self::over(settings, stream, None).await
+    }
+
+    async fn over(
+        settings: &RedisConnectionInfo,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        socket: Option<Arc<Socket>>,
+    ) -> RedisResult<Self> {
+        let config = connection_config();
+        let greeted = MultiplexedConnection::new_with_config(settings, stream, config).await;
+        let (client, moves) = greeted.map_err(|error| explained(error, socket.as_deref()))?;
+        let mut driver = JoinSet::new();
+        driver.spawn(moves);
+        Ok(Self(Arc::new(Connected { client, socket, _driver: driver })))
     }
 
     /// Sends one command by the client crate. Errors of the server, which it returns as values, become errors.
     pub(super) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
         let reply = self.0.client.clone().req_packed_command(command).await.and_then(Value::extract_error);
         reply.map_err(|error| explained(error, self.0.socket.as_deref()))
+    }
+
+    /// Sends commands that no other command comes between, and gives the last reply.
+    pub(super) async fn send_together(&self, commands: &[&Cmd]) -> RedisResult<Value> {
+        let mut pipeline = Pipeline::with_capacity(commands.len());
+        commands.iter().for_each(|&command| _ = pipeline.add_command(command.clone()));
+        let replies = self.0.client.clone().req_packed_commands(&pipeline, 0, commands.len()).await?;
+        replies.into_iter().last().unwrap_or(Value::Nil).extract_error()
     }
 
     /// Whether the connection answers a ping. Gives it up if the reply is not that of a ping: then other replies are not those of their
@@ -154,57 +196,61 @@ fn explained(error: RedisError, socket: Option<&Socket>) -> RedisError {
     }
 }
 
+/// Connects to whichever address of a host accepts first.
+async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut attempts = JoinSet::new();
+    for address in lookup_host((host, port)).await? {
+        attempts.spawn(TcpStream::connect(address));
+    }
+    let mut failure = io::Error::from(io::ErrorKind::NotFound);
+    while let Some(attempt) = attempts.join_next().await {
+        match attempt {
+            Ok(Ok(stream)) => return with_settings(stream),
+            Ok(Err(error)) => failure = error,
+            Err(_) => {}
+        }
+    }
+    Err(failure)
+}
+
+fn with_settings(stream: TcpStream) -> io::Result<TcpStream> {
+    let settings = tcp_settings();
+    stream.set_nodelay(settings.nodelay())?;
+    let socket = SockRef::from(&stream);
+    if let Some(keepalive) = settings.keepalive() {
+        socket.set_tcp_keepalive(keepalive)?;
+    }
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    socket.set_tcp_user_timeout(settings.user_timeout())?;
+    Ok(stream)
+}
+
 #[cfg(unix)]
 mod plain {
-    //! Sockets without TLS.
+    //! Streams that become sockets which block.
 
+    use std::io;
     use std::os::fd::OwnedFd;
 
-    use redis::io::tcp::socket2::SockRef;
-    use redis::{ConnectionAddr, ConnectionInfo};
-    use tokio::net::{TcpStream, UnixStream, lookup_host};
+    use tokio::net::{TcpStream, UnixStream};
 
-    use super::{JoinSet, io};
-
-    /// Connects to a server; `None` for one with TLS. The socket blocks.
-    pub(super) async fn connect(info: &ConnectionInfo) -> io::Result<Option<OwnedFd>> {
-        let settings = info.tcp_settings();
-        Ok(Some(match info.addr() {
-            ConnectionAddr::Tcp(host, port) => {
-                let stream = connect_tcp(host, *port).await?.into_std()?;
-                stream.set_nodelay(settings.nodelay())?;
-                let socket = SockRef::from(&stream);
-                if let Some(keepalive) = settings.keepalive() {
-                    socket.set_tcp_keepalive(keepalive)?;
-                }
-                #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-                socket.set_tcp_user_timeout(settings.user_timeout())?;
-                stream.set_nonblocking(false)?;
-                stream.into()
-            }
-            ConnectionAddr::Unix(path) => {
-                let stream = UnixStream::connect(path).await?.into_std()?;
-                stream.set_nonblocking(false)?;
-                stream.into()
-            }
-            _ => return Ok(None),
-        }))
+    pub(super) trait IntoFd {
+        fn into_fd(self) -> io::Result<OwnedFd>;
     }
 
-    /// Connects to whichever address of a host accepts first.
-    async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-        let mut attempts = JoinSet::new();
-        for address in lookup_host((host, port)).await? {
-            attempts.spawn(TcpStream::connect(address));
+    impl IntoFd for TcpStream {
+        fn into_fd(self) -> io::Result<OwnedFd> {
+            let stream = self.into_std()?;
+            stream.set_nonblocking(false)?;
+            Ok(stream.into())
         }
-        let mut failure = io::Error::from(io::ErrorKind::NotFound);
-        while let Some(attempt) = attempts.join_next().await {
-            match attempt {
-                Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) => failure = error,
-                Err(_) => {}
-            }
+    }
+
+    impl IntoFd for UnixStream {
+        fn into_fd(self) -> io::Result<OwnedFd> {
+            let stream = self.into_std()?;
+            stream.set_nonblocking(false)?;
+            Ok(stream.into())
         }
-        Err(failure)
     }
 }

@@ -3,12 +3,11 @@
 use percent_encoding::percent_decode_str;
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 
-use super::client::is_tls;
+use super::connector::is_tls;
 use crate::store::redis::error::RedisConfigError;
 
 /// A URL, taken apart.
 pub(super) struct Url {
-    pub(super) is_tls: bool,
     pub(super) servers: Servers,
 }
 
@@ -55,7 +54,7 @@ impl Url {
             "redis-cluster" => cluster(address, is_tls)?,
             _ => return Err(invalid("unknown scheme")),
         };
-        Ok(Self { is_tls, servers })
+        Ok(Self { servers })
     }
 }
 
@@ -118,7 +117,7 @@ fn nodes(hosts: &str, db: &str, is_tls: bool) -> Result<Vec<ConnectionInfo>, Red
         .collect()
 }
 
-pub(super) fn connection_info(url: &str) -> Result<ConnectionInfo, RedisConfigError> {
+fn connection_info(url: &str) -> Result<ConnectionInfo, RedisConfigError> {
     // The client crate only reports that a URL is invalid; this reports why.
     url::Url::parse(url).map_err(|error| invalid(&error.to_string()))?;
     url.into_connection_info().map_err(invalid_settings)
@@ -131,7 +130,7 @@ fn invalid(problem: &str) -> RedisConfigError {
 
 /// Wraps an error of the client crate, whose text does not repeat the URL.
 #[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
-pub(super) fn invalid_settings(error: RedisError) -> RedisConfigError {
+fn invalid_settings(error: RedisError) -> RedisConfigError {
     RedisConfigError::Url { problem: error.to_string() }
 }
 
