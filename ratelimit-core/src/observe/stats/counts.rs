@@ -132,7 +132,7 @@ pub const BARS: usize = 120;
 pub const BAR_SECONDS: u64 = 5;
 
 /// Number of bars of the last minute.
-pub(super) const BARS_PER_MINUTE: usize = 60 / BAR_SECONDS as usize;
+pub(super) const BARS_PER_MINUTE: usize = BARS / 10;
 
 /// Counts of requests under one limit, by this process. Each is the sum of a metric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
