@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 use redis::{Cmd, RedisResult, Value};
@@ -37,9 +37,9 @@ use crate::store::redis::reply_sink::{CallId, ReplySink};
 use crate::store::redis::timeouts::{grace, reply_within};
 use crate::store::redis::topology::{Connection, NodeId};
 
-/// How often in a row an alarm that was missed is put off: a machine may be so busy that none is noticed in
-/// time.
-const MOST_GRACES: u32 = 3;
+/// Longest time for which alarms in a row that were missed are put off: a machine may be so busy that none is
+/// noticed in time.
+const MOST_GRACE: Duration = Duration::from_millis(500);
 
 /// A queue.
 pub(super) struct Queue {
@@ -59,8 +59,8 @@ struct State {
     /// When the task that keeps the time wakes next. It is moved later only if it was missed: a wake too many
     /// is cheaper than a timer for each call.
     alarm: Option<Instant>,
-    /// How often in a row it was missed and put off.
-    graces: u32,
+    /// For how long it was put off in a row.
+    grace: Duration,
     /// Whether requests had to wait since the last alarm. Then others probably will.
     had_to_wait: bool,
 }
@@ -99,7 +99,7 @@ impl Queue {
                 is_sending: false,
                 stage: Stage::Sends,
                 alarm: None,
-                graces: 0,
+                grace: Duration::ZERO,
                 had_to_wait: false,
             }),
             wake_up: Notify::new(),
@@ -436,8 +436,10 @@ impl Queue {
     /// sent. Returns whether it was missed.
     fn put_off_if_missed(&self, state: &mut State, now: Instant) -> bool {
         let late = state.alarm.map(|alarm| now.saturating_duration_since(alarm)).unwrap_or_default();
-        let Some(grace) = grace(late).filter(|_| state.graces < MOST_GRACES) else { return false };
-        state.graces += 1;
+        let Some(grace) = grace(late).filter(|grace| state.grace + *grace <= MOST_GRACE) else {
+            return false;
+        };
+        state.grace += grace;
         state.waiting.put_off(late);
         state.alarm = None;
         self.set_alarm(state, Some(now + grace));
@@ -452,7 +454,7 @@ impl Queue {
         if self.put_off_if_missed(&mut state, now) || state.alarm.is_some_and(|alarm| alarm > now) {
             return self.advance(state);
         }
-        (state.alarm, state.graces) = (None, 0);
+        (state.alarm, state.grace) = (None, Duration::ZERO);
         let late = state.waiting.expired(now);
         let due = state.in_flight.due(now, link);
         let next = state.in_flight.next_due();
