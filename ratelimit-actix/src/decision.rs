@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use actix_web::dev::Payload;
 use actix_web::http::header::{HeaderMap, RETRY_AFTER};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse};
-use ratelimit_core::clock::{Clock, SystemClock};
+use ratelimit_core::__private_0_1::wall_clock;
 use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter};
 use smallvec::SmallVec;
 
@@ -137,7 +137,7 @@ fn missing_caller(req: &HttpRequest, config: &RateLimitConfig) -> Box<Rejection>
 #[cold]
 fn deny_all(req: &HttpRequest, config: &RateLimitConfig, limit: AppliedLimit) -> Box<Rejection> {
     let outcome = Outcome::new(0, Decision::Denied { retry_after: None }).with_cost(limit.cost);
-    let outcome = GroupOutcome::new(SystemClock::new().now(), iter::once(outcome));
+    let outcome = GroupOutcome::new(wall_clock(), iter::once(outcome));
     Quotas::add(req, &mut AppliedLimits::from_iter([limit]), &outcome);
     denied(req, config, outcome)
 }

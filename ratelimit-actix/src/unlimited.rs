@@ -1,6 +1,6 @@
 //! A store that admits every request, for tests and tools of an application that are not about its limits.
 
-use ratelimit_core::clock::{Clock, SystemClock};
+use ratelimit_core::__private_0_1::wall_clock;
 use ratelimit_core::store::toolkit::Operation;
 use ratelimit_core::store::{Deadline, Store};
 use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Reservation, StoreError};
@@ -25,7 +25,7 @@ impl Unlimited {
             let limit = check.policy().capacity();
             Outcome::new(limit, Decision::Allowed).with_cost(check.cost()).with_remaining(limit)
         };
-        GroupOutcome::new(SystemClock::new().now(), group.iter().map(outcome))
+        GroupOutcome::new(wall_clock(), group.iter().map(outcome))
     }
 }
 

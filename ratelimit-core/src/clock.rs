@@ -1,10 +1,12 @@
 //! Time: the clock by which stores in this process decide.
 
+use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use futures_timer::Delay;
+use crate::timer::Delay;
 
 /// An instant, in whole microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,22 +46,22 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
 /// Future of [`Clock::sleep`].
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The monotonic clock of the process, set once by the wall clock.
+/// The clock of the process, set once by the wall clock. It also goes on while the machine is suspended, where the system tells it:
+/// on Linux, macOS and Windows.
 ///
-/// The wall clock is needed because fixed windows start at multiples of the window since the epoch. The monotonic clock is
-/// needed because a wall clock that is set while the process runs must not change a decision.
+/// The wall clock is needed because fixed windows start at multiples of the window since the epoch. A wall clock that is set
+/// while the process runs must not change a decision. So all these clocks of a process agree, and follow no later change.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
-    started: Instant,
-    epoch_us: u64,
+    /// The wall clock less the clock since boot, in microseconds, when the process first asked. They wrap around.
+    ahead_us: u64,
 }
 
 impl SystemClock {
-    /// Creates a clock that agrees with the wall clock now.
-    #[allow(clippy::disallowed_methods, reason = "this is the place")]
+    /// Creates a clock that agrees with those before.
     pub fn new() -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { started: Instant::now(), epoch_us: micros(since_epoch) }
+        static AHEAD_US: LazyLock<u64> = LazyLock::new(|| wall_clock().0.wrapping_sub(since_boot_us()));
+        Self { ahead_us: *AHEAD_US }
     }
 }
 
@@ -71,54 +73,54 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.epoch_us + micros(self.started.elapsed()))
+        Timestamp(self.ahead_us.wrapping_add(since_boot_us()))
     }
 }
 
-/// The monotonic clock that also counts while the machine is suspended, in microseconds since some instant before the
-/// process began.
-///
-/// The standard library's monotonic clock stands still meanwhile on Linux and macOS. On other systems it is the nearest
-/// there is; on Windows it counts.
-#[cfg(feature = "redis")]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SuspendClock(());
-
-#[cfg(all(feature = "redis", any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-impl SuspendClock {
-    pub(crate) fn new() -> Self {
-        Self(())
-    }
-
-    fn micros() -> u64 {
-        #[cfg(target_vendor = "apple")]
-        let clock = rustix::time::ClockId::Monotonic;
-        #[cfg(not(target_vendor = "apple"))]
-        let clock = rustix::time::ClockId::Boottime;
-        let time = rustix::time::clock_gettime(clock);
-        let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
-        seconds.unwrap_or_default() * 1_000_000 + nanos.unwrap_or_default() / 1_000
-    }
+/// What the wall clock shows now.
+#[allow(clippy::disallowed_methods, reason = "this is the place")]
+pub(crate) fn wall_clock() -> Timestamp {
+    Timestamp(micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
 }
 
-#[cfg(all(feature = "redis", not(any(target_os = "linux", target_os = "android", target_vendor = "apple"))))]
-impl SuspendClock {
-    pub(crate) fn new() -> Self {
-        Self(())
-    }
+/// Age of what is known of the wall clock, in microseconds, from which it is read again.
+const WALL_CLOCK_AGE_US: u64 = 500_000;
 
-    #[allow(clippy::disallowed_methods, reason = "this is the place")]
-    fn micros() -> u64 {
-        static STARTED: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
-        micros(STARTED.elapsed())
+/// What the wall clock, as it is set now, shows at an instant of a [`SystemClock`] that follows a decision `at`. Notices half a
+/// second after it was set, by the decisions.
+pub(crate) fn on_wall_clock(instant: Timestamp, at: Timestamp) -> Timestamp {
+    thread_local! {
+        // When it was read, and how far ahead it was; they wrap around.
+        static READ: Cell<Option<(u64, u64)>> = const { Cell::new(None) };
     }
+    let is_recent = |&(read_at, _): &(u64, u64)| at.0 < read_at.saturating_add(WALL_CLOCK_AGE_US);
+    let (_, ahead) = READ.get().filter(is_recent).unwrap_or_else(|| {
+        let now = SystemClock::new().now().0;
+        let read = (now, wall_clock().0.wrapping_sub(now));
+        READ.set(Some(read));
+        read
+    });
+    Timestamp(instant.0.wrapping_add(ahead))
 }
 
-#[cfg(feature = "redis")]
-impl Clock for SuspendClock {
-    fn now(&self) -> Timestamp {
-        Timestamp(Self::micros())
-    }
+/// Microseconds since some instant before the process began, also while the machine is suspended. The standard library's clock
+/// stands still meanwhile on Linux and macOS.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn since_boot_us() -> u64 {
+    #[cfg(target_vendor = "apple")]
+    let clock = rustix::time::ClockId::Monotonic;
+    #[cfg(not(target_vendor = "apple"))]
+    let clock = rustix::time::ClockId::Boottime;
+    let time = rustix::time::clock_gettime(clock);
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+    seconds.unwrap_or_default() * 1_000_000 + nanos.unwrap_or_default() / 1_000
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+#[allow(clippy::disallowed_methods, reason = "this is the place")]
+fn since_boot_us() -> u64 {
+    static STARTED: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+    micros(STARTED.elapsed())
 }
 
 /// Whole microseconds; saturates after 584,000 years.
@@ -192,19 +194,16 @@ mod tests {
 
     #[test]
     fn the_system_clock_starts_with_the_wall_clock_and_never_goes_back() {
-        #[allow(clippy::disallowed_methods, reason = "the clock to compare with")]
-        let wall = || Timestamp(micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap()));
-        let before = wall();
         let clock = SystemClock::new();
         let mut last = clock.now();
-        assert!(before <= last);
         for _ in 0..10_000 {
             let now = clock.now();
             assert!(last <= now);
             last = now;
         }
         // The two clocks may drift apart, but not by a second within this test.
-        assert!(last.as_micros() <= wall().as_micros() + 1_000_000);
+        assert!(last.as_micros().abs_diff(wall_clock().as_micros()) < 1_000_000);
+        assert_eq!(SystemClock::new().ahead_us, clock.ahead_us);
     }
 
     #[test]

@@ -66,9 +66,11 @@ mod observe;
 mod outcome;
 pub mod overrides;
 pub mod policy;
+mod process;
 mod reservation;
 mod slots;
 pub mod store;
+mod timer;
 
 pub use check::{Check, MAX_GROUP};
 pub use clock::Timestamp;

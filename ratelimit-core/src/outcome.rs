@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub use self::group::GroupOutcome;
 use crate::check::Check;
-use crate::clock::{Timestamp, micros};
+use crate::clock::{Timestamp, micros, on_wall_clock};
 
 /// Outcome of a decision about one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,16 +22,18 @@ pub struct Outcome {
     /// [`UNKNOWN_WAIT`](Self::UNKNOWN_WAIT) while something remains, and if the store does not report it.
     next_unit_after_us: u64,
     verdict: Verdict,
-    /// By how much later a reservation says that the charge ends, in microseconds, plus a sum of [`DEGRADED`](Self::DEGRADED),
-    /// [`OVERFLOWED`](Self::OVERFLOWED) and [`SHADOW`](Self::SHADOW): one number, so that an outcome stays small.
+    /// By how much later a reservation says that the charge ends, in microseconds, plus a sum of
+    /// [`BY_SYSTEM_CLOCK`](Self::BY_SYSTEM_CLOCK), [`DEGRADED`](Self::DEGRADED), [`OVERFLOWED`](Self::OVERFLOWED) and
+    /// [`SHADOW`](Self::SHADOW): one number, so that an outcome stays small.
     given_us_and_marks: u64,
 }
 
 impl Outcome {
+    pub(crate) const BY_SYSTEM_CLOCK: u64 = 1 << 60;
     const DEGRADED: u64 = 1 << 61;
     const OVERFLOWED: u64 = 1 << 62;
     const SHADOW: u64 = 1 << 63;
-    const GIVEN_US: u64 = (1 << 61) - 1;
+    const GIVEN_US: u64 = (1 << 60) - 1;
     const UNKNOWN_WAIT: u64 = u64::MAX;
 
     /// Creates the outcome of a request of cost 1 under a limit of `limit` units, of which nothing remains.
@@ -184,6 +186,13 @@ impl Outcome {
         self.with_next_unit_after_us(later.next_unit_after_us.saturating_add(between))
     }
 
+    /// Adds the mark of the clock that decided: [`BY_SYSTEM_CLOCK`](Self::BY_SYSTEM_CLOCK), or 0 for another one.
+    #[inline]
+    pub(crate) const fn with_clock_mark(mut self, mark: u64) -> Self {
+        self.given_us_and_marks |= mark;
+        self
+    }
+
     /// Marks the outcome as charged to an overflow count, which callers share if there is no room.
     pub(crate) const fn overflowed(mut self) -> Self {
         self.mark_if(true, Self::OVERFLOWED);
@@ -206,7 +215,7 @@ impl Outcome {
     #[cfg(feature = "test-util")]
     pub(crate) fn is_shown_as(&self, other: &Self) -> bool {
         let shown = |outcome: &Self| {
-            let marks = outcome.given_us_and_marks & !Self::GIVEN_US;
+            let marks = outcome.given_us_and_marks & !(Self::GIVEN_US | Self::BY_SYSTEM_CLOCK);
             Self { given_us_and_marks: marks, ..outcome.clone() }
         };
         shown(self) == shown(other)
@@ -227,6 +236,14 @@ impl Outcome {
     /// Instant of the decision, by the store's clock.
     pub const fn at(&self) -> Timestamp {
         self.at
+    }
+
+    /// The instant at which more is [available](Self::available_after), for clients: on the wall clock as it is set now, if the
+    /// clock of this process has decided, and otherwise on the store's clock.
+    #[doc(hidden)]
+    pub fn available_at(&self) -> Timestamp {
+        let instant = self.at.saturating_add(self.available_after());
+        if self.has(Self::BY_SYSTEM_CLOCK) { on_wall_clock(instant, self.at) } else { instant }
     }
 
     /// Whether this limit admitted the request, and if not, after which wait it does. A shadow limit admits every request.

@@ -9,11 +9,16 @@ pub use crate::overrides::current::OverridesGuard;
 pub use crate::policy::calendar::DeclaredZones;
 pub use crate::policy::state_kind::{FNV_OFFSET, fnv1a, is_name_byte};
 pub use crate::store::response_time::response_time;
-use crate::{GroupOutcome, Outcome};
+use crate::{GroupOutcome, Outcome, Timestamp};
 
 /// The outcome of a group, as `GroupOutcome::new` makes it, in which every outcome keeps its own instant.
 pub fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> GroupOutcome {
     GroupOutcome::decided_apart(outcomes)
+}
+
+/// What the wall clock shows now.
+pub fn wall_clock() -> Timestamp {
+    crate::clock::wall_clock()
 }
 
 /// An id that two policies share if the requests of one caller count in one state under both.

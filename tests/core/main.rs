@@ -20,6 +20,7 @@ mod concurrency;
 mod conformance;
 mod differential;
 mod failure_policies;
+mod forks;
 mod operating;
 mod oracle;
 mod reservations;

@@ -7,6 +7,7 @@ mod client;
 mod denial_cache;
 mod expiry;
 mod foreign_values;
+mod forks;
 mod leases;
 mod log_bounds;
 mod log_step;
@@ -15,6 +16,7 @@ mod settlements;
 mod slots;
 mod status;
 mod tampered;
+mod valgrind;
 mod waits;
 
 use std::time::{Duration, Instant};

@@ -40,7 +40,7 @@ pub fn shim() -> Option<Shim> {
     };
     let path = folder.path().join("offset");
     let mut offset = File::create(&path).unwrap();
-    offset.write_all(&0i64.to_ne_bytes()).unwrap();
+    offset.write_all(&[0; 16]).unwrap();
     let variables = vec![("LD_PRELOAD".to_owned(), shim), (OFFSET.to_owned(), path.into_os_string())];
     Some(Shim { variables, offset, _folder: folder })
 }
@@ -56,12 +56,22 @@ pub fn clocked_server() -> Option<Clocked> {
 
 /// Sets the wall clock of this process, which was started with a shim, `micros` microseconds ahead of the system's.
 pub fn set_own(micros: i64) {
-    set(&mut File::options().write(true).open(std::env::var_os(OFFSET).unwrap()).unwrap(), micros);
+    set(&mut own(), 0, micros);
 }
 
-fn set(offset: &mut File, micros: i64) {
+/// Lets the machine of this process, which was started with a shim, seem to have been suspended for `micros` microseconds.
+pub fn suspend_own(micros: i64) {
+    set(&mut own(), 0, micros);
+    set(&mut own(), 8, micros);
+}
+
+fn own() -> File {
+    File::options().write(true).open(std::env::var_os(OFFSET).unwrap()).unwrap()
+}
+
+fn set(offset: &mut File, place: u64, micros: i64) {
     // In one write and without truncation: the process reads it all the time.
-    offset.seek(SeekFrom::Start(0)).unwrap();
+    offset.seek(SeekFrom::Start(place)).unwrap();
     offset.write_all(&micros.to_ne_bytes()).unwrap();
 }
 
@@ -79,6 +89,6 @@ fn compile(folder: &Path) -> Option<OsString> {
 impl Clocked {
     /// Sets the server's clock `micros` microseconds ahead of the system's.
     pub fn ahead(&mut self, micros: i64) {
-        set(&mut self.shim.offset, micros);
+        set(&mut self.shim.offset, 0, micros);
     }
 }

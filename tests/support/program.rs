@@ -54,3 +54,11 @@ impl Program {
         assert!(self.child.wait().unwrap().success());
     }
 }
+
+/// What a program prints until it ends, line by line.
+pub fn lines(program: &str, arguments: &[&str]) -> Vec<String> {
+    let output = Command::new(program).args(arguments).stderr(Stdio::inherit()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {} behind:\n{text}", output.status);
+    text.lines().map(str::to_owned).collect()
+}

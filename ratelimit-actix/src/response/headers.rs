@@ -60,7 +60,7 @@ pub(crate) fn write(styles: &[HeaderStyle], quotas: &[&Quota], headers: &mut Hea
         let quotas = if style.tells_slots() { quotas } else { rates };
         match style {
             HeaderStyle::LegacyUnix => {
-                let unix = |quota: &Quota| unix_seconds(quota.available_at());
+                let unix = |quota: &Quota| unix_seconds(quota.outcome().available_at());
                 fields_of_tightest(quotas, LEGACY, unix, &mut set);
             }
             HeaderStyle::LegacyDelta => fields_of_tightest(quotas, LEGACY, wait, &mut set),

@@ -93,13 +93,18 @@ impl GroupOutcome {
         self
     }
 
-    /// Marks the outcome as decided without the store.
-    pub(crate) fn degraded(mut self) -> Self {
-        self.degraded = true;
+    /// Adds the mark of the clock that decided.
+    pub(crate) fn with_clock_mark(mut self, mark: u64) -> Self {
         for outcome in &mut self.outcomes {
-            outcome.mark_if(true, Outcome::DEGRADED);
+            outcome.mark_if(true, mark);
         }
         self
+    }
+
+    /// Marks the outcome as decided without the store, by the clock of this process.
+    pub(crate) fn degraded(mut self) -> Self {
+        self.degraded = true;
+        self.with_clock_mark(Outcome::DEGRADED | Outcome::BY_SYSTEM_CLOCK)
     }
 
     /// This denial as seen at `now`: all waits shortened by the time since `received_at`, by the same clock.

@@ -9,11 +9,12 @@ use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::current::Current;
+use super::current::{Current, Watched};
 use super::error::OverridesError;
 use super::set::{Overrides, file_name, read_file};
 use crate::observe::log::help;
 use crate::observe::metrics;
+use crate::process::Process;
 
 /// Pause between two reads.
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
@@ -34,9 +35,10 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Watches a file whose text is in force.
-    pub(super) fn new(path: PathBuf, text: String, number: u64) -> Self {
-        Self { path, seen: Ok(text.clone()), judged: Ok(text), number }
+    /// Watches a file whose text is in force; `None` if it is not known which one is.
+    pub(super) fn new(path: PathBuf, text: Option<String>, number: u64) -> Self {
+        let seen = text.ok_or_else(String::new);
+        Self { path, judged: seen.clone(), seen, number }
     }
 
     /// Reads the file. Contents that two reads in a row have found, and that are new, are put in force or rejected.
@@ -104,13 +106,15 @@ impl Overrides {
     pub(crate) fn start(self, current: &Arc<Current>) -> Result<(), OverridesError> {
         // Before anything changes: a system without room for a thread keeps what it has.
         let thread = match &self.file {
-            Some((path, text)) if self.is_watched => Some(start_thread(path.clone(), text.clone(), current)?),
+            Some((path, text)) if self.is_watched => {
+                Some((path.clone(), start_thread(path.clone(), Some(text.clone()), current)?))
+            }
             _ => None,
         };
         let number = current.replace(&self)?;
-        if let Some(thread) = thread {
+        if let Some((path, thread)) = thread {
             metrics::overrides_watched();
-            thread.begin(number);
+            thread.begin(path, number, current);
         }
         Ok(())
     }
@@ -120,7 +124,11 @@ impl Overrides {
 struct WatchThread(mpsc::Sender<u64>);
 
 /// Starts a thread that watches a file, from [`begin`](WatchThread::begin) on until the limiter is dropped or gets other overrides.
-fn start_thread(path: PathBuf, text: String, current: &Arc<Current>) -> Result<WatchThread, OverridesError> {
+fn start_thread(
+    path: PathBuf,
+    text: Option<String>,
+    current: &Arc<Current>,
+) -> Result<WatchThread, OverridesError> {
     let name = file_name(&path);
     let current: Weak<Current> = Arc::downgrade(current);
     let (sender, number) = mpsc::channel();
@@ -143,8 +151,25 @@ fn start_thread(path: PathBuf, text: String, current: &Arc<Current>) -> Result<W
 
 impl WatchThread {
     /// Begins the watch with this number.
-    fn begin(self, number: u64) {
+    fn begin(self, path: PathBuf, number: u64, current: &Current) {
+        current.note_watched(Watched { path, number, process: Process::present(), again: watch_again });
         // The thread waits for it.
         let _ = self.0.send(number);
+    }
+}
+
+/// Watches a file again in a child of the process that began. What of it is in force there is not known here.
+#[cold]
+fn watch_again(current: &Arc<Current>, watched: Watched) {
+    let Watched { path, number, .. } = watched;
+    match start_thread(path.clone(), None, current) {
+        Ok(thread) => thread.begin(path, number, current),
+        Err(error) => {
+            tracing::error!(
+                help = help("overrides"),
+                %error,
+                "the overrides are not watched in this child of the process"
+            );
+        }
     }
 }

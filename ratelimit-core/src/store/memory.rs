@@ -43,7 +43,8 @@ const CALLERS_PER_SHARD: usize = 64;
 /// * All instants come from one [monotonic clock](SystemClock).
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
-    has_system_clock: bool,
+    /// What the clock marks outcomes with.
+    clock_mark: u64,
     digest_key: [u8; 16],
     /// Behind the others, and locked last, the overflow counts: one per policy, shared by all callers for which there is no room.
     shards: Arc<[Mutex<Shard>]>,
@@ -66,7 +67,7 @@ impl MemoryStore {
         let shards = if max_callers < 2 * CALLERS_PER_SHARD { 1 } else { max_callers.div_ceil(room) };
         Self {
             clock: Arc::new(SystemClock::new()),
-            has_system_clock: true,
+            clock_mark: Outcome::BY_SYSTEM_CLOCK,
             digest_key: random_key(),
             shards: (0..=shards).map(|_| Mutex::default()).collect(),
             max_per_shard: (max_callers / shards).max(1),
@@ -76,7 +77,8 @@ impl MemoryStore {
     /// Reads the time from `clock` instead of the system.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
-        self.has_system_clock = (&clock as &dyn Any).is::<SystemClock>();
+        let is_system_clock = (&clock as &dyn Any).is::<SystemClock>();
+        self.clock_mark = if is_system_clock { Outcome::BY_SYSTEM_CLOCK } else { 0 };
         self.clock = Arc::new(clock);
         self
     }
@@ -88,7 +90,7 @@ impl MemoryStore {
 
     /// Whether the time is that of a [`SystemClock`], as outside of tests.
     pub(crate) const fn has_system_clock(&self) -> bool {
-        self.has_system_clock
+        self.clock_mark != 0
     }
 
     /// Number of callers held, each counted once for each of its policies. All callers of an overflow count are one.
@@ -124,10 +126,10 @@ impl MemoryStore {
         let digest = self.digest(check);
         let mut shard = self.shards[self.shard_of(digest)].lock();
         if let Some(entry) = shard.find(digest) {
-            return entry.decide(check, now, operation);
+            return entry.decide(check, now, operation).with_clock_mark(self.clock_mark);
         }
         if shard.has_room(0, now, self.max_per_shard) {
-            return shard.decide_new(digest, check, now, operation);
+            return shard.decide_new(digest, check, now, operation).with_clock_mark(self.clock_mark);
         }
         drop(shard);
         let (mut overflow, digest) = (self.lock_overflow(now), overflow_digest(check.policy()));
@@ -135,7 +137,7 @@ impl MemoryStore {
             Some(entry) => entry.decide(check, now, operation),
             None => overflow.decide_new(digest, check, now, operation),
         };
-        outcome.overflowed()
+        outcome.overflowed().with_clock_mark(self.clock_mark)
     }
 
     /// Decides about a group.
@@ -151,6 +153,7 @@ impl MemoryStore {
         let outcome = decide_at(group, places.iter().copied(), now, operation, &mut locked);
         let shard_of = |index: usize| locked.order[places[index].0];
         let outcome = outcome.overflowed(|index| shard_of(index) == self.overflow());
+        let outcome = outcome.with_clock_mark(self.clock_mark);
         if !operation.charges() || !outcome.is_allowed() {
             return outcome;
         }

@@ -28,6 +28,7 @@ mod up_to;
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 pub use self::breaker::Breaker;
@@ -43,6 +44,7 @@ use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
+use crate::process::PerProcess;
 use crate::reservation::Reservation;
 
 /// Counts shared by every process that uses the same Redis server.
@@ -63,34 +65,63 @@ use crate::reservation::Reservation;
 ///   from any runtime and outlives each. A request is written by the thread that asks, without waiting.
 /// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3 digest. A key and
 ///   its state take about 128 bytes of the server's memory; a log takes 6 to 9 bytes more for each entry of one unit.
+/// * A child of a process that has forked makes a connection of its own, and shares the counts.
 pub struct RedisStore {
-    groups: GroupClient,
+    groups: PerProcess<GroupClient>,
+    connect: Box<Connect>,
+    /// Longest time for a decision.
+    deadline: Duration,
+    instances: AtomicU32,
 }
 
+/// Starts threads and a connection.
+type Connect = dyn Fn() -> Result<GroupClient, RedisConfigError> + Send + Sync;
+
 impl RedisStore {
-    /// Whether there is a connection that serves, for a readiness probe. A part of a cluster may be out.
-    pub fn is_connected(&self) -> bool {
-        self.groups.client.link.is_up()
+    fn start(
+        deadline: Duration,
+        connect: impl Fn() -> Result<GroupClient, RedisConfigError> + Send + Sync + 'static,
+    ) -> Result<Self, RedisConfigError> {
+        let groups = PerProcess::new(connect()?);
+        Ok(Self { groups, connect: Box::new(connect), deadline, instances: AtomicU32::new(1) })
     }
 
+    /// What this process asks the server with. A child of the one that made the store starts it anew: the threads that read replies and
+    /// keep deadlines are its parent's, and so are connection, held units and slots.
+    fn groups(&self) -> Result<&GroupClient, StoreError> {
+        let groups = self.groups.get_or_make(|| {
+            let groups = (self.connect)()?;
+            groups.set_instances(self.instances.load(Ordering::Relaxed));
+            Ok(groups)
+        });
+        groups.map_err(|error: RedisConfigError| StoreError::unavailable(error))
+    }
+
+    /// Whether there is a connection that serves, for a readiness probe. A part of a cluster may be out.
+    pub fn is_connected(&self) -> bool {
+        self.groups().is_ok_and(|groups| groups.client.link.is_up())
+    }
+}
+
+impl GroupClient {
     /// Decides by the server, and caches a denial.
     async fn check(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
-        let lookup = self.groups.denials.begin_lookup(group);
-        let outcome = self.groups.charge(group, Operation::Check, deadline).await?;
-        self.groups.denials.record(group, &outcome, lookup);
+        let lookup = self.denials.begin_lookup(group);
+        let outcome = self.charge(group, Operation::Check, deadline).await?;
+        self.denials.record(group, &outcome, lookup);
         Ok(outcome)
     }
 
     async fn peek(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
-        if let Some((outcome, _)) = self.groups.riders.held.take(group, Operation::Peek) {
+        if let Some((outcome, _)) = self.riders.held.take(group, Operation::Peek) {
             return Ok(outcome);
         }
-        let outcome = self.groups.decide(group, Operation::Peek, deadline).await?;
-        Ok(self.groups.riders.held.with_held(group, outcome, Operation::Peek))
+        let outcome = self.decide(group, Operation::Peek, deadline).await?;
+        Ok(self.riders.held.with_held(group, outcome, Operation::Peek))
     }
 
     async fn check_up_to(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
-        if self.groups.is_split(group) {
+        if self.is_split(group) {
             return up_to::check(group, deadline, |group, operation, deadline| async move {
                 match operation {
                     Operation::Peek => self.peek(&group, deadline).await,
@@ -99,17 +130,25 @@ impl RedisStore {
             })
             .await;
         }
-        let outcome = self.groups.charge(group, Operation::UpTo, deadline).await?;
-        self.groups.denials.record(group, &outcome, None);
+        let outcome = self.charge(group, Operation::UpTo, deadline).await?;
+        self.denials.record(group, &outcome, None);
         Ok(outcome)
     }
 
     /// Charges each check beyond its limit. What is left then is not asked for.
-    async fn overdraw(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
+    async fn overdraw_all(
+        &self,
+        group: &[Check<'_>],
+        deadline: Deadline,
+    ) -> Result<GroupOutcome, StoreError> {
         for check in group {
-            self.groups.overdraw(check, deadline).await?;
+            self.overdraw(check, deadline).await?;
         }
-        Ok(unknown_outcome(group, self.groups.denials.now()))
+        Ok(unknown_outcome(group, self.denials.now()))
+    }
+
+    fn set_instances(&self, instances: u32) {
+        self.riders.held.set_instances(NonZeroU32::new(instances).unwrap_or(NonZeroU32::MIN));
     }
 }
 
@@ -120,29 +159,32 @@ impl Store for RedisStore {
         operation: Operation,
         deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        let deadline = deadline.at_most(self.groups.client.link.deadline());
+        let groups = self.groups()?;
+        let deadline = deadline.at_most(self.deadline);
         match operation {
             Operation::Wait { .. } if matches!(group, [check] if check.has_turns()) => {
                 // Later checks wait for longer than those that were denied so far.
-                let _guard = self.groups.denials.invalidate_on_drop(group);
-                self.groups.decide(group, operation, deadline).await
+                let _guard = groups.denials.invalidate_on_drop(group);
+                groups.decide(group, operation, deadline).await
             }
-            Operation::Check | Operation::Wait { .. } => self.check(group, deadline).await,
-            Operation::Peek => self.peek(group, deadline).await,
-            Operation::Judge => self.groups.decide(group, operation, deadline).await,
-            Operation::UpTo => self.check_up_to(group, deadline).await,
-            Operation::Overdraw => self.overdraw(group, deadline).await,
+            Operation::Check | Operation::Wait { .. } => groups.check(group, deadline).await,
+            Operation::Peek => groups.peek(group, deadline).await,
+            Operation::Judge => groups.decide(group, operation, deadline).await,
+            Operation::UpTo => groups.check_up_to(group, deadline).await,
+            Operation::Overdraw => groups.overdraw_all(group, deadline).await,
         }
     }
 
     async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
-        let deadline = deadline.at_most(self.groups.client.link.deadline());
-        self.groups.reset_each_caller(group, deadline).await
+        let groups = self.groups()?;
+        let deadline = deadline.at_most(self.deadline);
+        groups.reset_each_caller(group, deadline).await
     }
 
     async fn refund(&self, reservation: &Reservation<'_>, deadline: Deadline) -> Result<(), StoreError> {
-        let deadline = deadline.at_most(self.groups.client.link.deadline());
-        self.groups.refund_each_caller(reservation, deadline).await
+        let groups = self.groups()?;
+        let deadline = deadline.at_most(self.deadline);
+        groups.refund_each_caller(reservation, deadline).await
     }
 
     /// Admits a request by held units of a lease, or repeats a denial from the denial cache.
@@ -150,16 +192,20 @@ impl Store for RedisStore {
         if operation != Operation::Check {
             return None;
         }
-        if let Some(outcome) = self.groups.try_held(group) {
+        let groups = self.groups().ok()?;
+        if let Some(outcome) = groups.try_held(group) {
             return Some(outcome);
         }
-        let denial = self.groups.denials.get(group)?;
-        self.groups.denials.hits.record();
+        let denial = groups.denials.get(group)?;
+        groups.denials.hits.record();
         Some(denial)
     }
 
     fn set_instances(&self, instances: NonZeroU32) {
-        self.groups.riders.held.set_instances(instances);
+        self.instances.store(instances.get(), Ordering::Relaxed);
+        if let Ok(groups) = self.groups() {
+            groups.set_instances(instances.get());
+        }
     }
 
     fn is_ready(&self) -> bool {
@@ -171,15 +217,16 @@ impl Store for RedisStore {
     }
 
     fn status(&self) -> super::StoreStatus {
-        let mut connection = self.groups.client.status();
-        connection.cached_denials = self.groups.denials.len();
-        connection.denial_cache_hits = self.groups.denials.hits.get();
-        self.groups.riders.report(&mut connection);
+        let Ok(groups) = self.groups() else { return super::StoreStatus::new() };
+        let mut connection = groups.client.status();
+        connection.cached_denials = groups.denials.len();
+        connection.denial_cache_hits = groups.denials.hits.get();
+        groups.riders.report(&mut connection);
         super::StoreStatus { connection: Some(connection), ..super::StoreStatus::new() }
     }
 
     fn deadline(&self) -> Option<Duration> {
-        Some(self.groups.client.link.deadline())
+        Some(self.deadline)
     }
 }
 

@@ -168,3 +168,55 @@ async fn a_server_clock_that_is_set_by_days_fails_no_request_and_keeps_the_conne
     }
     assert_eq!(limiter.store_status().connection.unwrap().connections, 1);
 }
+
+/// Runs `body` in a process whose clocks it may move.
+fn in_own_time<F: FnOnce()>(body: F) {
+    let mut held = None;
+    let variables = || {
+        let shim = tests::clock::shim()?;
+        Some(held.insert(shim).variables.clone())
+    };
+    tests::own_process::in_own_process_with(variables, body);
+}
+
+#[test]
+fn in_memory_windows_pass_while_the_machine_is_suspended() {
+    in_own_time(|| {
+        const DAY: Duration = Duration::from_secs(86_400);
+        let limiter = RateLimiter::in_memory();
+        for &algorithm in Algorithm::ALL {
+            let policy = Policy::builder("suspended").algorithm(algorithm).max(1).window(DAY).build();
+            let passes = || limiter.try_check(&policy, "a").unwrap().unwrap().is_allowed();
+            tests::clock::suspend_own(0);
+            assert!(passes() && !passes(), "{algorithm}");
+            tests::clock::suspend_own(3 * 86_400_000_000);
+            assert!(passes() && !passes(), "{algorithm}");
+        }
+    });
+}
+
+#[test]
+fn in_memory_the_instant_that_clients_are_told_follows_a_wall_clock_that_is_set() {
+    in_own_time(|| {
+        let limiter = RateLimiter::in_memory();
+        let policy =
+            Policy::builder("told").max(1).window(60 * SECOND).algorithm(Algorithm::SlidingWindowLog).build();
+        let check = || limiter.try_check(&policy, "a").unwrap().unwrap();
+        assert!(check().is_allowed());
+        for hours in [-1, 2, 48, 0] {
+            tests::clock::set_own(hours * 3_600_000_000);
+            let start = std::time::Instant::now();
+            loop {
+                let denial = check();
+                let wait = denial.retry_after().expect("the decision does not follow");
+                let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap() + wait;
+                let told = Duration::from_micros(denial.available_at().as_micros());
+                if told.abs_diff(wall) < SECOND {
+                    break;
+                }
+                assert!(start.elapsed() < 20 * SECOND, "{hours} hours: {told:?}, and it is {wall:?}");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    });
+}

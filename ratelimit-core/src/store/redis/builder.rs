@@ -18,7 +18,7 @@ use super::protocol::Encoder;
 use super::riders::Riders;
 use super::timeouts::Timeouts;
 use super::topology::{self, ConnectSettings, TlsSettings, Topology};
-use crate::clock::{Clock, SuspendClock, SystemClock};
+use crate::clock::{Clock, SystemClock};
 use crate::policy::lease_micros;
 
 /// Default of [`RedisStoreBuilder::deadline`]: 100 ms.
@@ -255,6 +255,11 @@ impl RedisStoreBuilder {
     /// With `redis-tls-no-provider` and without `redis-tls`, `RedisConfigError::NoCryptoProvider` if a URL with TLS finds no
     /// provider that the process has installed.
     pub fn build(self) -> Result<RedisStore, RedisConfigError> {
+        RedisStore::start(self.timeouts.deadline, move || self.connect())
+    }
+
+    /// Starts threads and a connection.
+    fn connect(&self) -> Result<GroupClient, RedisConfigError> {
         let key_format = KeyFormat::new(&self.prefix, &self.secret).ok_or(RedisConfigError::Prefix)?;
         self.timeouts.validate()?;
         self.breaker.validate()?;
@@ -269,22 +274,21 @@ impl RedisStoreBuilder {
             })?,
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let rider_clock: Arc<dyn Clock> = Arc::new(SuspendClock::new());
         let now: Box<dyn Fn() -> Option<u64> + Send + Sync> = Box::new(|| None);
         #[cfg(feature = "test-util")]
-        let (clock, rider_clock, now) = match self.clock {
+        let (clock, now) = match self.clock.clone() {
             Some(fake) => {
                 let clock: Arc<dyn Clock> = Arc::new(fake.clone());
-                (Arc::clone(&clock), clock, Box::new(move || Some(fake.now().as_micros())) as _)
+                (clock, Box::new(move || Some(fake.now().as_micros())) as _)
             }
-            None => (clock, rider_clock, now),
+            None => (clock, now),
         };
         let encoder = Arc::new(Encoder::new(key_format, now));
-        let denials = Arc::new(DenialCache::new(clock, self.denial_cache_ttl));
+        let denials = Arc::new(DenialCache::new(Arc::clone(&clock), self.denial_cache_ttl));
         let is_cluster = topology.is_cluster();
-        let riders = Riders::new(&rider_clock, default_lease_us.into(), is_cluster, &denials);
+        let riders = Riders::new(&clock, default_lease_us.into(), is_cluster, &denials);
         let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &riders)?;
-        Ok(RedisStore { groups: GroupClient::new(client, encoder, denials, riders) })
+        Ok(GroupClient::new(client, encoder, denials, riders))
     }
 }
 

@@ -14,6 +14,7 @@ use super::queue::{Queues, Shared};
 use super::riders::Riders;
 use super::timeouts::Timeouts;
 use super::topology::{SLOT_RANGES, Topology, key_in_each_range};
+use crate::process::Process;
 use crate::store::ConnectionStatus;
 
 /// A handle to the connection; dropping it ends the thread.
@@ -46,6 +47,7 @@ impl Client {
             encoder: Arc::clone(encoder),
             riders: riders.clone(),
             is_direct: topology.is_plain(),
+            process: Process::present(),
         });
         let queues = Arc::new(Queues::start(Arc::clone(&shared)));
         // Weak, because the queues have the riders.

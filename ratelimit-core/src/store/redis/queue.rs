@@ -73,7 +73,7 @@ impl Queues {
             _ => 0,
         };
         // Fails here and not on the connection's thread, which may be busy with connecting: TLS takes computing time.
-        if let Some(error) = self.shared.link.fast_fail(range_of_slot(hash_slot)) {
+        if let Some(error) = self.fast_fail(hash_slot) {
             send_reply(reply, Err(error));
             return false;
         }
@@ -86,12 +86,21 @@ impl Queues {
     pub(super) fn send(&self, command: GuardedCommand, deadline: Deadline) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
         let hash_slot = self.shared.link.hash_slot(command.command.keys().first());
-        if let Some(error) = self.shared.link.fast_fail(range_of_slot(hash_slot)) {
+        if let Some(error) = self.fast_fail(hash_slot) {
             send_reply(Some(reply), Err(error));
         } else {
             self.of_slot(hash_slot).send_command(command, hash_slot, deadline, reply);
         }
         PendingReply(receiver)
+    }
+
+    /// The error of what would fail anyway, or never end: in a child of the process that has the connection, such as the end of a slot
+    /// that both have.
+    fn fast_fail(&self, hash_slot: u16) -> Option<CallError> {
+        if self.shared.process.is_past() {
+            return Some(CallError::Unavailable);
+        }
+        self.shared.link.fast_fail(range_of_slot(hash_slot))
     }
 
     /// Sends the commands of riders.

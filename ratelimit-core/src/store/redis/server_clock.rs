@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::clock::{Clock, SuspendClock, SystemClock};
+use crate::clock::{Clock, SystemClock, wall_clock};
 
 /// What the server's clock shows by now, if neither clock was set since the last answer. Before the first one, the wall clock of this
 /// machine.
@@ -11,7 +11,7 @@ use crate::clock::{Clock, SuspendClock, SystemClock};
 /// that answered stands for all.
 #[derive(Debug)]
 pub(super) struct ServerClock {
-    local: SuspendClock,
+    local: SystemClock,
     /// The server's instant less the local one; they wrap around.
     ahead: AtomicU64,
     /// Whether the next guess about the clock of a test is late.
@@ -23,8 +23,8 @@ const ERROR_IN_TESTS: u64 = 3_600_000_000;
 
 impl ServerClock {
     pub(super) fn new() -> Self {
-        let local = SuspendClock::new();
-        let ahead = SystemClock::new().now().as_micros().wrapping_sub(local.now().as_micros());
+        let local = SystemClock::new();
+        let ahead = wall_clock().as_micros().wrapping_sub(local.now().as_micros());
         Self { local, ahead: AtomicU64::new(ahead), is_late: AtomicBool::new(false) }
     }
 

@@ -9,6 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use tokio::runtime::Handle;
 
 use super::request::{QueuedRequest, ReplySender, send_reply};
+use crate::process::Process;
 use crate::store::Deadline;
 use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::error::CallError;
@@ -214,4 +215,6 @@ pub(in crate::store::redis) struct Shared {
     pub(in crate::store::redis) riders: Riders,
     /// Whether the thread that asks sends its request. Not over TLS, where calls go through the connection's thread.
     pub(in crate::store::redis) is_direct: bool,
+    /// Whose threads and connection they are.
+    pub(in crate::store::redis) process: Process,
 }

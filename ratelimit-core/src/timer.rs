@@ -1,0 +1,116 @@
+//! Sleeps that need no runtime: one thread of the process wakes each sleeper when its time has come.
+//!
+//! The crates for this keep their thread in a static, and a child of a fork would wait for it for ever.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use once_cell::sync::OnceCell;
+
+use crate::process::{PerProcess, Process};
+
+/// When a sleep ends, and its number.
+type Key = (Instant, u64);
+
+enum Message {
+    /// Wake this task then.
+    Wake(Key, Waker),
+    /// Nothing waits for it any more.
+    Forget(Key),
+}
+
+/// To the thread of each process, which starts with the first sleep.
+static TIMER: LazyLock<PerProcess<OnceCell<Sender<Message>>>> = LazyLock::new(PerProcess::default);
+
+/// Sends a message to the thread. Returns false if there is none.
+fn send(message: Message) -> bool {
+    let Ok(timer) = TIMER.get_or_make(|| Ok::<_, Infallible>(OnceCell::new()));
+    timer.get_or_try_init(start).is_ok_and(|sender| sender.send(message).is_ok())
+}
+
+fn start() -> io::Result<Sender<Message>> {
+    let (sender, messages) = mpsc::channel();
+    thread::Builder::new().name("ratelimit-timer".to_owned()).spawn(move || wake_sleepers(&messages))?;
+    Ok(sender)
+}
+
+#[allow(clippy::disallowed_methods, reason = "a timer without a runtime")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn wake_sleepers(messages: &Receiver<Message>) {
+    let mut sleepers = BTreeMap::<Key, Waker>::new();
+    loop {
+        let message = match sleepers.keys().next() {
+            None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some((end, _)) => messages.recv_timeout(end.saturating_duration_since(now())),
+        };
+        match message {
+            Ok(Message::Wake(key, waker)) => drop(sleepers.insert(key, waker)),
+            Ok(Message::Forget(key)) => drop(sleepers.remove(&key)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        while let Some(first) = sleepers.first_entry().filter(|first| first.key().0 <= now()) {
+            let waker = first.remove();
+            // A waker is the application's.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
+    }
+}
+
+/// Ends at an instant of the monotonic clock.
+pub(crate) struct Delay {
+    key: Key,
+    /// What the thread of this process wakes.
+    told: Option<(Process, Waker)>,
+}
+
+impl Delay {
+    pub(crate) fn new(wait: Duration) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let now = now();
+        // The longest wait of a policy is far below what an instant can hold.
+        let end = now.checked_add(wait).unwrap_or(now);
+        Self { key: (end, NUMBER.fetch_add(1, Ordering::Relaxed)), told: None }
+    }
+}
+
+impl Future for Delay {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if now() >= self.key.0 {
+            return Poll::Ready(());
+        }
+        let waker = context.waker();
+        let is_told = |(process, told): &(Process, Waker)| told.will_wake(waker) && !process.is_past();
+        if !self.told.as_ref().is_some_and(is_told) {
+            if send(Message::Wake(self.key, waker.clone())) {
+                self.told = Some((Process::present(), waker.clone()));
+            } else {
+                // There is no room for a thread: asks again and again, until the time has come.
+                waker.wake_by_ref();
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Delay {
+    fn drop(&mut self) {
+        if self.told.is_some() && now() < self.key.0 {
+            send(Message::Forget(self.key));
+        }
+    }
+}

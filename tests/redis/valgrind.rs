@@ -1,0 +1,22 @@
+//! A program with a Redis store under valgrind, which hides the machine's vDSO.
+
+use std::io::Write;
+use std::process::Command;
+
+use tests::program::lines;
+use tests::redis::server;
+
+#[test]
+fn a_program_with_a_redis_store_runs_under_valgrind() {
+    let Some(server) = server() else { return };
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        // Not `eprintln!`, which the test harness captures.
+        std::io::stderr().write_all(b"skipped: a program under valgrind needs valgrind\n").unwrap();
+        return;
+    }
+    // Without a tool: this is about the program's start.
+    let program = env!("CARGO_BIN_EXE_forker");
+    let found =
+        lines("valgrind", &["--quiet", "--tool=none", program, "check", &server.url(), "before", "deny"]);
+    assert_eq!(found, ["grandchild decided 9 1", "child decided 8 1", "parent decided 7 1"]);
+}
