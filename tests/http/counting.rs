@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use actix_web::http::Method;
-use actix_web::{get, post};
-use ratelimit_actix::rate_limit;
+use actix_web::web::Data;
+use actix_web::{HttpResponse, get, post};
+use ratelimit_actix::{RateLimiter, rate_limit};
 use tests::answer::{get, request, send_raw, statuses};
 use tests::payload::with_watched_body;
 use tests::store::{fresh, watched};
@@ -24,6 +25,34 @@ async fn stacked_limits_are_one_call_to_the_store() {
     let app = service!(limiter, stacked);
     assert_eq!(statuses(&app, "/stacked", 1).await, [200]);
     assert_eq!((watch.tries(), watch.calls(), watch.limits()), (1, 1, 3));
+}
+
+#[rate_limit(max = 10, key = "answers", window = "1h", by = global)]
+#[get("/beside")]
+async fn beside() -> &'static str {
+    ""
+}
+
+/// Another request comes while this one runs, which does not count in the end.
+#[rate_limit(max = 10, key = "answers", window = "1h", by = global, count = "successes")]
+#[get("/uncounted")]
+async fn uncounted(limiter: Data<RateLimiter>) -> HttpResponse {
+    assert_eq!(statuses(&service!(limiter.get_ref(), beside), "/beside", 1).await, [200]);
+    HttpResponse::NotFound().finish()
+}
+
+#[actix_web::test]
+async fn after_a_refund_that_failed_the_client_sees_its_quota_as_charged() {
+    for (fails, seen) in [(false, 9), (true, 9)] {
+        let (limiter, watch) = watched();
+        if fails {
+            watch.fail_refunds();
+        }
+        let answer = send(&service!(limiter, uncounted), get("/uncounted")).await;
+        let (_, remaining, _) = answer.quota().unwrap();
+        assert_eq!((answer.status, remaining, watch.refunds()), (404, seen, 1));
+        assert_eq!(watch.peeks(), usize::from(!fails), "what is left is looked at after a refund");
+    }
 }
 
 #[rate_limit(max = 2, key = "probe", window = "1h")]

@@ -55,6 +55,12 @@ async fn of_chosen() -> &'static str {
     "ok"
 }
 
+#[rate_limit(max = |_: &HttpRequest| 1, window = "60s", name = "ov-computed", by = header("x-tenant"))]
+#[get("/computed")]
+async fn of_computed() -> &'static str {
+    "ok"
+}
+
 /// No limit: it admits nothing.
 #[rate_limit(max = |_: &HttpRequest| 0, window = "60s", name = "ov-nothing")]
 #[get("/nothing")]
@@ -128,6 +134,17 @@ async fn the_max_of_a_row_beats_a_computed_one_that_is_no_limit() {
     assert_eq!(statuses(&app, "/nothing", 1).await, [429]);
     limiter.replace_overrides(parsed("[limit.ov-nothing]\nmax = 2")).unwrap();
     assert_eq!(statuses(&app, "/nothing", 3).await, [200, 200, 429]);
+}
+
+#[actix_web::test]
+async fn the_numbers_of_a_limit_hold_for_callers_with_a_row_under_a_computed_max() {
+    let rows = "[limit.ov-computed]\nblock = '1h'\n[limit.ov-computed.callers]\n'text acct-42' = { on_error = 'deny' }";
+    let app = service!(limiter(rows), of_computed);
+    for tenant in ["acct-42", "acct-43"] {
+        let request = || from_client("/computed").insert_header(("x-tenant", tenant));
+        assert_eq!(send(&app, request()).await.status, 200);
+        assert_eq!(send(&app, request()).await.header("retry-after"), Some("3600"), "{tenant}");
+    }
 }
 
 #[actix_web::test]

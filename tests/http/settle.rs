@@ -180,6 +180,23 @@ async fn a_store_that_fails_leaves_the_limit_settled_with_an_unknown_result() {
     assert_eq!((answer.status, answer.body.as_str(), watch.refunds()), (503, "", 1));
 }
 
+#[actix_web::test]
+async fn after_a_settlement_of_an_outage_the_client_sees_its_count_and_not_that_of_the_store() {
+    #[rate_limit(max = 100, window = "1h", name = "tokens", by = global, cost = 10)]
+    #[get("/")]
+    async fn handler(quotas: Quotas, watch: Data<tests::store::Watch>) -> Result<String> {
+        let decided = left(&quotas);
+        watch.fail(false);
+        quotas.limit("tokens")?.settle(5).await?;
+        Ok(format!("{decided}; {}", left(&quotas)))
+    }
+    let (limiter, watch) = watched();
+    watch.fail(true);
+    let app = App::new().app_data(Data::new(limiter)).app_data(Data::from(watch.clone())).service(handler);
+    let answer = send(&init_service(app).await, from_client("/")).await;
+    assert_eq!((answer.body.as_str(), watch.peeks()), ("tokens 90; tokens 90", 1));
+}
+
 #[rate_limit(max = 100, window = "1h", name = "tokens", by = global, cost = 10)]
 #[get("/charged/{more}/{used}")]
 async fn charged(path: Path<(u64, u64)>, quotas: Quotas) -> Result<impl Responder> {

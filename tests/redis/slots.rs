@@ -150,6 +150,19 @@ async fn a_reset_frees_what_does_not_run_and_tells_again_what_does() {
     until_held(&server, "*", 0).await;
 }
 
+/// Without what is told every 3 s: the clock of the process stands still.
+#[tokio::test]
+async fn a_reset_by_the_process_that_holds_slots_tells_them_again_at_once() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let [one, other] = [(), ()].map(|()| RateLimiter::new(server.store_at(&clock)));
+    let slot = one.acquire(&TWO, "a").await.unwrap().unwrap();
+    one.reset(&TWO, "a").await.unwrap();
+    until_held(&server, "*", 1).await;
+    assert_eq!(other.peek(&TWO, "a").await.unwrap().remaining(), 1);
+    drop(slot);
+}
+
 /// Waits until the only key holds these entries.
 async fn until_stored(server: &Server, expected: &[(u64, u64)]) {
     let key = only_key(server).await;

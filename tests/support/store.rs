@@ -57,6 +57,7 @@ pub struct Watch {
     peeks: AtomicUsize,
     resets: AtomicUsize,
     fails: AtomicBool,
+    refunds_fail: AtomicBool,
     gate: Semaphore,
     held: AtomicBool,
 }
@@ -71,6 +72,7 @@ impl Default for Watch {
             peeks: AtomicUsize::new(0),
             resets: AtomicUsize::new(0),
             fails: AtomicBool::new(false),
+            refunds_fail: AtomicBool::new(false),
             gate: Semaphore::new(0),
             held: AtomicBool::new(false),
         }
@@ -111,6 +113,11 @@ impl Watch {
     /// Whether every call fails from now on.
     pub fn fail(&self, fails: bool) {
         self.fails.store(fails, Ordering::SeqCst);
+    }
+
+    /// Lets every refund fail from now on, and nothing else.
+    pub fn fail_refunds(&self) {
+        self.refunds_fail.store(true, Ordering::SeqCst);
     }
 
     fn answer(&self) -> Result<(), StoreError> {
@@ -175,6 +182,9 @@ impl Store for WatchedStore {
     async fn refund(&self, reservation: &Reservation<'_>, deadline: Deadline) -> Result<(), StoreError> {
         self.watch.refunds.fetch_add(1, Ordering::SeqCst);
         self.watch.answer()?;
+        if self.watch.refunds_fail.load(Ordering::SeqCst) {
+            return Err(StoreError::unavailable(io::Error::other(SECRET)));
+        }
         self.counts.refund(reservation, deadline).await
     }
 }

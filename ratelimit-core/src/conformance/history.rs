@@ -6,23 +6,32 @@ use super::tested::MINUTE;
 use crate::check::{Check, MAX_GROUP};
 use crate::policy::{Algorithm, Mode, Policy};
 
-/// Callers that a careless store takes for each other, and a long one behind them.
-const CALLERS: [&[u8]; 14] = [
+/// Callers that a careless store takes for each other, in pairs.
+const CALLERS: [&[u8]; 16] = [
     b"a",
     b"b",
     b"",
     b"\0",
     b"\0\0",
+    b"\r\n",
     b"a:b",
     b"A",
     b"{",
     b"}",
     b"}{",
-    b"\r\n",
     b"*",
     b"\xff\xfe",
-    &[b'x'; 1 << 20],
+    b"\xff",
+    &LONG[0],
+    &LONG[1],
 ];
+
+/// Callers of 64 KiB and a byte, which differ only in the last one.
+const LONG: [[u8; 65_537]; 2] = {
+    let mut long = [[b'x'; 65_537]; 2];
+    long[1][65_536] = b'y';
+    long
+};
 
 /// Number of policies of one history.
 const USED: usize = 5;
@@ -45,6 +54,8 @@ pub(super) enum What {
     Advance(Duration),
     /// The clock goes on to a wait that the last decision told, of its limits in turn, but a microsecond; and then by microseconds.
     AdvanceToWait(usize, Duration),
+    /// The clock goes on to the end of what this event was charged, but a microsecond; and then by microseconds.
+    AdvanceToEnd(usize, Duration),
     Check,
     /// A check that the store may decide at once.
     TryCheck,
@@ -106,7 +117,8 @@ impl World {
     /// A check of this cost under each policy, for the callers of these limits and the first two.
     pub(super) fn everything(&self, limits: &[Limit], cost: u64) -> Vec<Check<'_>> {
         let mut callers = vec![0, 1];
-        callers.extend(limits.iter().map(|limit| limit.caller));
+        // Each with the other one of its pair.
+        callers.extend(limits.iter().flat_map(|limit| [limit.caller, limit.caller ^ 1]));
         callers.sort_unstable();
         callers.dedup();
         let checks = callers.iter().flat_map(|&caller| {
@@ -119,23 +131,16 @@ impl World {
         let mut random = Random(seed);
         // Few of all, so that limits are reached.
         let used: Vec<usize> = (0..USED).map(|_| random.index(self.policies.len())).collect();
-        let mut history: Vec<Event> = Vec::with_capacity(events);
-        for id in 0..events {
-            let mut event = event(id, &used, &mut random);
-            // Often the limits of the last event again, so that they are reached.
-            let last = history.iter().rfind(|last| !last.limits.is_empty());
-            if let Some(last) = last.filter(|last| last.limits.len() == event.limits.len())
-                && random.index(2) == 0
-            {
-                event.limits.clone_from(&last.limits);
+        let mut history = History(Vec::with_capacity(events));
+        while history.0.len() < events {
+            match random.index(36) {
+                0 => history.add_turns(self, &mut random),
+                1 => history.add_end(&used, &mut random),
+                2 => history.add_debts(self, &used, &mut random),
+                _ => history.add_event(&used, &mut random),
             }
-            if let (What::UpTo, Some(first)) = (event.what, event.limits.first().copied()) {
-                // One cost for all limits.
-                event.limits.iter_mut().for_each(|limit| limit.cost = first.cost.saturating_mul(3));
-            }
-            history.push(event);
         }
-        history
+        history.0
     }
 
     /// An event as a line of text.
@@ -154,37 +159,98 @@ impl World {
     }
 }
 
-/// A random event under these policies.
-fn event(id: usize, used: &[usize], random: &mut Random) -> Event {
-    let earlier = |random: &mut Random| {
+/// Events so far. The number of each is its place.
+struct History(Vec<Event>);
+
+impl History {
+    fn add(&mut self, what: What, limits: Vec<Limit>) -> usize {
+        let id = self.0.len();
+        self.0.push(Event { id, what, limits });
+        id
+    }
+
+    /// A random event under these policies.
+    fn add_event(&mut self, used: &[usize], random: &mut Random) {
+        let what = match random.index(27) {
+            0..4 => What::Advance(random.micros(24_000_000)),
+            4..7 => What::AdvanceToWait(random.index(6), random.micros(3)),
+            7 => What::Peek,
+            8 => What::UpTo,
+            9..13 => What::Wait(random.micros(90_000_000)),
+            13 => What::Reset,
+            14..19 => What::Refund(self.earlier(random)),
+            19..21 => What::TryCheck,
+            _ => What::Check,
+        };
+        let size = match random.index(60) {
+            0 => MAX_GROUP,
+            1 => 0,
+            other => 1 + other % 3,
+        };
+        let size = match what {
+            What::Wait(_) if random.index(4) > 0 => 1,
+            What::Advance(_) | What::AdvanceToWait(..) | What::Refund(_) => 0,
+            _ => size,
+        };
+        let mut limits: Vec<Limit> = (0..size).map(|_| limit(used, random)).collect();
+        // Often the limits of the last event again, so that they are reached.
+        let last = self.0.iter().rfind(|last| !last.limits.is_empty());
+        if let Some(last) = last.filter(|last| last.limits.len() == size)
+            && random.index(2) == 0
+        {
+            limits.clone_from(&last.limits);
+        }
+        if let (What::UpTo, Some(first)) = (what, limits.first().copied()) {
+            // One cost for all limits.
+            limits.iter_mut().for_each(|limit| limit.cost = first.cost.saturating_mul(3));
+        }
+        self.add(what, limits);
+    }
+
+    /// An event of before; in half of the cases one of the last waits, whose turn may not be due.
+    fn earlier(&self, random: &mut Random) -> usize {
+        let waits = self.0.iter().rev().filter(|event| matches!(event.what, What::Wait(_)));
+        let wait = waits.take(3).nth(random.index(6)).map(|event| event.id);
         let most = [1, 2, 12, 60][random.index(4)];
-        id.saturating_sub(1 + random.index(most))
-    };
-    let what = match random.index(28) {
-        0..4 => What::Advance(Duration::from_micros(random.below(24_000_000))),
-        4..7 => What::AdvanceToWait(random.index(6), Duration::from_micros(random.below(3))),
-        7 => What::Peek,
-        8 => What::UpTo,
-        9 => What::Overdraw,
-        10..14 => What::Wait(Duration::from_micros(random.below(90_000_000))),
-        14 => What::Reset,
-        15..20 => What::Refund(earlier(random)),
-        20..22 => What::TryCheck,
-        _ => What::Check,
-    };
-    let size = match random.index(60) {
-        0 => MAX_GROUP,
-        1 => 0,
-        other => 1 + other % 3,
-    };
-    let size = match what {
-        What::Overdraw => 1,
-        What::Wait(_) if random.index(4) > 0 => 1,
-        What::Advance(_) | What::AdvanceToWait(..) | What::Refund(_) => 0,
-        _ => size,
-    };
-    let limits = (0..size).map(|_| limit(used, random)).collect();
-    Event { id, what, limits }
+        wait.unwrap_or_else(|| self.0.len().saturating_sub(1 + random.index(most)))
+    }
+
+    /// Three waits of a bucket that is used up, one of which is given up, at once or after less or more than a refill.
+    fn add_turns(&mut self, world: &World, random: &mut Random) {
+        let is_bucket = |policy: &usize| world.policies[*policy].algorithm() == Algorithm::TokenBucket;
+        let buckets: Vec<usize> = (0..world.policies.len()).filter(is_bucket).collect();
+        let bucket = Limit { policy: buckets[random.index(buckets.len())], caller: random.index(2), cost: 1 };
+        let burst = world.policies[bucket.policy].capacity();
+        self.add(What::UpTo, vec![Limit { cost: burst, ..bucket }]);
+        let waits = [(); 3].map(|()| {
+            let limit = Limit { cost: 1 + random.below(burst.min(2)), ..bucket };
+            self.add(What::Wait(10 * MINUTE), vec![limit])
+        });
+        for what in [What::Refund(waits[random.index(3)]), What::Check] {
+            if random.index(2) == 0 {
+                self.add(What::Advance(random.micros(90_000_000)), Vec::new());
+            }
+            self.add(what, if matches!(what, What::Check) { vec![bucket] } else { Vec::new() });
+        }
+    }
+
+    /// A charge that is refunded a microsecond before it ends, or when it has ended.
+    fn add_end(&mut self, used: &[usize], random: &mut Random) {
+        let limits = vec![Limit { cost: 1 + random.below(2), ..limit(used, random) }];
+        let charge = self.add(What::Check, limits.clone());
+        self.add(What::AdvanceToEnd(charge, random.micros(3)), Vec::new());
+        self.add(What::Refund(charge), Vec::new());
+        self.add(What::Check, limits);
+    }
+
+    /// Two charges of a limit that may go beyond it.
+    fn add_debts(&mut self, world: &World, used: &[usize], random: &mut Random) {
+        let limit = limit(used, random);
+        for _ in 0..2 {
+            let cost = 1 + random.below(2 * world.policies[limit.policy].max());
+            self.add(What::Overdraw, vec![Limit { cost, ..limit }]);
+        }
+    }
 }
 
 /// A limit under one of these policies.
@@ -208,6 +274,10 @@ impl Random {
 
     fn index(&mut self, bound: usize) -> usize {
         usize::try_from(self.below(bound as u64)).unwrap_or_default()
+    }
+
+    const fn micros(&mut self, bound: u64) -> Duration {
+        Duration::from_micros(self.below(bound))
     }
 }
 

@@ -2,66 +2,105 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use ratelimit_core::clock::{Clock, FakeClock, SystemClock};
 use ratelimit_core::conformance::{Tested, cases, clock};
-use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with, reset_with};
+use ratelimit_core::store::toolkit::{Operation, State, decide_with, reset_with};
 use ratelimit_core::store::{Deadline, Store};
-use ratelimit_core::{Check, GroupOutcome, Mode, Outcome, Policy, PolicyBuilder, Reservation, StoreError};
+use ratelimit_core::{
+    Algorithm, Check, GroupOutcome, Mode, Outcome, Policy, PolicyBuilder, Reservation, StoreError, Timestamp,
+};
 
 use super::{DIGEST_KEY, block_on};
 
 /// Mistakes that the random histories find; each with the clause that it breaks, if that does not depend on whether the smallest history
-/// has a group, which is by chance.
+/// has a group, which is by chance. And those that the cases about slots find.
 macro_rules! mistakes {
-    ($($(#[$doc:meta])* $mistake:ident $(: $clause:literal)?,)+) => {
+    (
+        in_histories { $($(#[$doc:meta])* $mistake:ident $(: $clause:literal)?,)+ }
+        in_slots { $($(#[$slots_doc:meta])* $of_slots:ident,)+ }
+    ) => {
         #[derive(Clone, Copy, Debug, PartialEq)]
         enum Mistake {
             /// Loads and stores in two transactions, which only a race finds.
             LostUpdate,
             $($(#[$doc])* $mistake,)+
+            $($(#[$slots_doc])* $of_slots,)+
         }
 
         const IN_HISTORIES: &[(Mistake, &str)] = &[$((Mistake::$mistake, concat!("contract " $(, $clause)?))),+];
+        const IN_SLOTS: &[Mistake] = &[$(Mistake::$of_slots),+];
     };
 }
 
 mistakes! {
-    OwnClock: "4, one clock",
-    DenialsAreErrors: "5, a denial is an outcome",
-    DenialsCharge: "2, all or nothing",
-    PeeksCharge,
-    PeeksBeginBlocks,
-    CostsOfZeroCharge,
-    LargeCostsPass,
-    ResetsForgetAll,
-    ResetsForgetNothing,
-    ChecksEachLimitByItself,
-    /// A count that occurs twice in a group is charged once.
-    ChargesACountOnce: "2, all or nothing",
-    JudgesTheFirstLimitsOnly,
-    CallersAreCStrings,
-    CallersAreText,
-    RefundsNothing,
-    RefundsTheFirstChargeOnly,
-    RefundsReachLaterWindows,
-    UpToIsAllOrNothing,
-    DebtsAreForgiven,
-    ShadowLimitsAreNotCharged,
-    ShadowDenialsChargeNothing,
-    WaitsAreChecks,
-    TurnsAreKept,
-    // Decides under another policy.
-    WithoutBlocks,
-    WithLongerBlocks,
-    ShadowLimitsAreEnforced,
-    WithoutSubWindows,
-    KeysAreOne,
-    WindowsAreOne,
-    MonthsHaveThirtyDays,
+    in_histories {
+        OwnClock: "4, one clock",
+        DenialsAreErrors: "5, a denial is an outcome",
+        DenialsCharge: "2, all or nothing",
+        PeeksCharge,
+        PeeksBeginBlocks,
+        CostsOfZeroCharge,
+        LargeCostsPass,
+        ResetsForgetAll,
+        ResetsForgetNothing,
+        ChecksEachLimitByItself,
+        /// A count that occurs twice in a group is charged once.
+        ChargesACountOnce: "2, all or nothing",
+        JudgesTheFirstLimitsOnly,
+        CallersAreCStrings,
+        CallersAreText,
+        RefundsNothing,
+        RefundsTheFirstChargeOnly,
+        RefundsReachLaterWindows,
+        UpToIsAllOrNothing,
+        DebtsAreForgiven,
+        ShadowLimitsAreNotCharged,
+        ShadowDenialsChargeNothing,
+        WaitsAreChecks,
+        TurnsAreKept,
+        TurnsAreCharges,
+        WaitsTellNothing,
+        CallersAreCutTo255Bytes,
+        CallersAreCutTo64KiB,
+        UpToIsOfEachLimit: "2, all or nothing",
+        ResetsForgetTheFirstLimitOnly,
+        ResetsKeepBlocks,
+        RefundsCountTwice,
+        ChargesEndAMicrosecondEarly,
+        /// Of token buckets, whose charges end when they are refilled.
+        ChargesEndASecondLate,
+        BlocksAreNotKept,
+        /// Of a denied request, whose step may change a state.
+        DenialsKeepTheState,
+        TriedChecksChargeNothing,
+        /// Of a limit that is exceeded already.
+        SecondDebtsAreForgiven,
+        ChecksOfNothingForget,
+        StatesEndAMicrosecondEarly,
+        StatesEndAfterAWindow,
+        StatesEndWithTheWindow,
+        // Decides under another policy.
+        WithoutBlocks,
+        WithLongerBlocks,
+        ShadowLimitsAreEnforced,
+        WithoutSubWindows,
+        KeysAreOne,
+        WindowsAreOne,
+        MonthsHaveThirtyDays,
+    }
+    in_slots {
+        SlotsAreFreedAtOnce,
+        SlotsAreRequests,
+        SlotsEndAfterFourSeconds,
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    time.as_micros().try_into().unwrap()
 }
 
 fn policy(like: &Policy) -> PolicyBuilder {
@@ -93,11 +132,32 @@ struct Broken {
     mistake: Mistake,
     clock: FakeClock,
     states: Mutex<HashMap<u128, State>>,
+    /// Of each state the instant at which it was written, and the window of its policy, in microseconds.
+    written: Mutex<HashMap<u128, (u64, u64)>>,
 }
 
 impl Broken {
     fn new(mistake: Mistake, clock: &FakeClock) -> Self {
-        Self { mistake, clock: clock.clone(), states: Mutex::default() }
+        Self { mistake, clock: clock.clone(), states: Mutex::default(), written: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u128, State>> {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now().as_micros();
+        // The window of a concurrency limit.
+        let slots = 10_000_000;
+        states.retain(|digest, state| {
+            let Some(&(at, window)) = written.get(digest) else { return true };
+            match self.mistake {
+                Mistake::StatesEndAMicrosecondEarly => now + 1 < state.expires_at().as_micros(),
+                Mistake::StatesEndAfterAWindow => now < at + window,
+                Mistake::StatesEndWithTheWindow => now < at - at % window + window,
+                Mistake::SlotsEndAfterFourSeconds => window != slots || now < at + 4_000_000,
+                _ => true,
+            }
+        });
+        states
     }
 
     /// The policies and callers by which the store decides in place of those of the group.
@@ -110,6 +170,8 @@ impl Broken {
                 Mistake::CallersAreText => {
                     str::from_utf8(caller).map_or(b"?".as_slice(), |text| text.trim().as_bytes())
                 }
+                Mistake::CallersAreCutTo255Bytes => &caller[..caller.len().min(255)],
+                Mistake::CallersAreCutTo64KiB => &caller[..caller.len().min(1 << 16)],
                 _ => caller,
             };
             (policy.unwrap_or_else(|| check.policy().clone()), caller.to_vec())
@@ -119,6 +181,14 @@ impl Broken {
 }
 
 impl Store for Broken {
+    fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
+        if self.mistake != Mistake::TriedChecksChargeNothing || operation != Operation::Check {
+            return None;
+        }
+        let (now, mut states) = (self.clock.now(), self.lock());
+        Some(decide_with(group, Operation::Peek, now, &DIGEST_KEY, &mut *states).outcome)
+    }
+
     async fn decide(
         &self,
         group: &[Check<'_>],
@@ -132,6 +202,7 @@ impl Store for Broken {
         let instead = self.instead(group);
         let cost = |check: &Check<'_>| match self.mistake {
             Mistake::CostsOfZeroCharge => check.cost().max(1),
+            Mistake::SlotsAreRequests if check.policy().is_concurrency() => check.cost().min(1),
             Mistake::LargeCostsPass => check.cost().min(check.policy().capacity()),
             _ => check.cost(),
         };
@@ -148,23 +219,31 @@ impl Store for Broken {
             (Mistake::DebtsAreForgiven, Operation::Overdraw) => Operation::UpTo,
             (_, operation) => operation,
         };
-        let lock = || self.states.lock().unwrap_or_else(PoisonError::into_inner);
         if self.mistake == Mistake::JudgesTheFirstLimitsOnly {
             checks.truncate(16);
         }
         if self.mistake == Mistake::LostUpdate {
-            let mut states = lock().clone();
+            let mut states = self.lock().clone();
             let decided = decide_with(&checks, operation, now, &DIGEST_KEY, &mut states);
             thread::yield_now();
-            lock().extend(decided.changed.iter().map(|digest| (*digest, states[digest].clone())));
+            self.lock().extend(decided.changed.iter().map(|digest| (*digest, states[digest].clone())));
             return Ok(decided.outcome);
         }
-        let mut states = lock();
+        let mut states = self.lock();
         let decide = |checks: &[Check<'_>], states: &mut HashMap<u128, State>| {
-            decide_with(checks, operation, now, &DIGEST_KEY, states).outcome
+            let decided = decide_with(checks, operation, now, &DIGEST_KEY, states);
+            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            for check in checks.iter().filter(|check| decided.changed.contains(&check.digest(&DIGEST_KEY))) {
+                written.insert(check.digest(&DIGEST_KEY), (now.as_micros(), micros(check.policy().window())));
+            }
+            decided.outcome
         };
         let before = states.clone();
-        if self.mistake == Mistake::ChecksEachLimitByItself {
+        let is_of_each = match operation {
+            Operation::UpTo => self.mistake == Mistake::UpToIsOfEachLimit,
+            _ => self.mistake == Mistake::ChecksEachLimitByItself,
+        };
+        if is_of_each {
             let outcomes: Vec<_> =
                 checks.iter().map(|check| decide(&[*check], &mut states).outcomes()[0].clone()).collect();
             return Ok(GroupOutcome::new(now, outcomes));
@@ -194,6 +273,30 @@ impl Store for Broken {
                     }
                 }
             }
+            Mistake::WaitsTellNothing => {
+                let outcomes = outcome.outcomes().iter().cloned();
+                return Ok(GroupOutcome::new(now, outcomes.map(|one| one.with_due_after(Duration::ZERO))));
+            }
+            Mistake::BlocksAreNotKept if !outcome.is_allowed() => *states = before,
+            Mistake::DenialsKeepTheState if !outcome.is_allowed() && operation == Operation::Check => {
+                states.extend(before);
+            }
+            Mistake::SecondDebtsAreForgiven if operation == Operation::Overdraw => {
+                let peek = |check: &Check<'_>| {
+                    let state = before.get(&digest(check)).cloned();
+                    state.map(|mut state| state.decide(check.policy(), 0, now, Operation::Peek))
+                };
+                if checks.iter().filter_map(peek).any(|outcome| !outcome.is_allowed()) {
+                    *states = before;
+                }
+            }
+            Mistake::ChecksOfNothingForget if operation == Operation::Check && outcome.is_allowed() => {
+                checks
+                    .iter()
+                    .filter(|check| check.cost() == 0)
+                    .map(digest)
+                    .for_each(|digest| _ = states.remove(&digest));
+            }
             Mistake::ShadowDenialsChargeNothing if outcome.outcomes().iter().any(Outcome::would_deny) => {
                 *states = before;
             }
@@ -203,8 +306,18 @@ impl Store for Broken {
     }
 
     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
-        let mut states = self.states.lock().unwrap();
+        let mut states = self.lock();
         match self.mistake {
+            Mistake::ResetsForgetTheFirstLimitOnly => {
+                reset_with(&group[..group.len().min(1)], &DIGEST_KEY, &mut *states);
+            }
+            Mistake::ResetsKeepBlocks => {
+                let is_block =
+                    |digest: u128| states.get(&digest).is_some_and(|state| state.to_bytes()[1] == b'b');
+                let others = group.iter().filter(|check| !is_block(check.digest(&DIGEST_KEY)));
+                let others: Vec<Check<'_>> = others.copied().collect();
+                reset_with(&others, &DIGEST_KEY, &mut *states);
+            }
             Mistake::ResetsForgetAll => states.clear(),
             Mistake::ResetsForgetNothing => {}
             _ => reset_with(group, &DIGEST_KEY, &mut *states),
@@ -225,20 +338,44 @@ impl Store for Broken {
         };
         let is_lost = self.mistake == Mistake::RefundsNothing
             || self.mistake == Mistake::TurnsAreKept && charge.is_turn();
-        if !is_lost {
-            refund_with(reservation, now, &DIGEST_KEY, &mut *self.states.lock().unwrap());
+        if is_lost {
+            return Ok(());
+        }
+        let mut states = self.lock();
+        let times = if self.mistake == Mistake::RefundsCountTwice { 2 } else { 1 };
+        for charge in reservation.charges() {
+            let (check, at, until) = (charge.check(), charge.at(), charge.until().as_micros());
+            let digest = check.digest(&DIGEST_KEY);
+            let Some(state) = states.get_mut(&digest) else { continue };
+            let is_bucket = check.policy().algorithm() == Algorithm::TokenBucket;
+            let until = match self.mistake {
+                Mistake::TurnsAreCharges => Some(until),
+                Mistake::ChargesEndAMicrosecondEarly if !charge.is_turn() => Some(until - 1),
+                Mistake::ChargesEndASecondLate if is_bucket && !charge.is_turn() => Some(until + 1_000_000),
+                Mistake::SlotsAreFreedAtOnce if check.policy().is_concurrency() => {
+                    states.remove(&digest);
+                    continue;
+                }
+                _ => None,
+            };
+            for _ in 0..times {
+                match until.map(Timestamp::from_micros) {
+                    Some(until) => _ = state.refund(check.policy(), now, at, until, check.cost()),
+                    None => _ = state.refund_charge(charge, now),
+                }
+            }
         }
         Ok(())
     }
 }
 
-/// The failure of a case about a store with a mistake.
-fn failure(case: impl Fn()) -> String {
-    let failed = catch_unwind(AssertUnwindSafe(case));
-    failed.unwrap_err().downcast_ref::<String>().unwrap().clone()
+/// The failure of a case about a store with a mistake; `None` if it finds nothing.
+fn failure(case: impl Fn()) -> Option<String> {
+    let failed = catch_unwind(AssertUnwindSafe(case)).err()?;
+    Some(failed.downcast_ref::<String>().unwrap().clone())
 }
 
-fn failure_of_histories(mistake: Mistake) -> String {
+fn failure_of_histories(mistake: Mistake) -> Option<String> {
     failure(|| {
         cases::every_decision_is_that_of_the_reference(
             |clock| Some(Broken::new(mistake, clock)),
@@ -256,6 +393,7 @@ fn a_lost_update_is_found() {
             block_on(future);
         });
     });
+    let message = message.unwrap();
     assert!(message.starts_with("contract 1, atomic; "), "{message}");
     assert!(message.contains("requests of 8 at once that passed under a limit of 1, in round "), "{message}");
     assert!(message.contains(": expected 1, found "), "{message}");
@@ -263,18 +401,38 @@ fn a_lost_update_is_found() {
 
 #[test]
 fn every_mistake_is_found_in_a_small_history_that_names_its_clause() {
+    let mut missed = Vec::new();
     for &(mistake, clause) in IN_HISTORIES {
-        let message = failure_of_histories(mistake);
+        let Some(message) = failure_of_histories(mistake) else {
+            missed.push(mistake);
+            continue;
+        };
         assert!(message.starts_with(clause), "{mistake:?}: {message}");
         let events = message.lines().filter(|line| line.starts_with("event ")).count();
         println!("{mistake:?}: {events} events, {}", message.lines().next().unwrap());
         assert!((1..=8).contains(&events), "{mistake:?}: {events} events: {message}");
     }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+#[test]
+fn every_mistake_about_slots_is_found() {
+    for &mistake in IN_SLOTS {
+        let message = failure(|| {
+            let clock = clock();
+            let store = Broken::new(mistake, &clock);
+            cases::slots_are_held_until_they_are_freed(&Tested::new(&store), &clock, |future| {
+                block_on(future)
+            });
+        });
+        let message = message.unwrap_or_else(|| panic!("{mistake:?} is not found"));
+        assert!(message.starts_with("contract 3, equal to `decide_with`: "), "{mistake:?}: {message}");
+    }
 }
 
 #[test]
 fn a_failure_shows_the_history_and_only_the_outcome_that_differs() {
-    let message = failure_of_histories(Mistake::RefundsNothing);
+    let message = failure_of_histories(Mistake::RefundsNothing).unwrap();
     assert!(message.contains("seed ") && message.contains("the smallest history that fails:"), "{message}");
     assert!(message.contains("Refund("), "{message}");
     assert_eq!(message.matches("Outcome {").count(), 2, "the expected one and the found one: {message}");

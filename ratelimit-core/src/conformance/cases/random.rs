@@ -76,6 +76,14 @@ async fn play(
                 clock.advance(wait.saturating_sub(Duration::from_micros(1)) + more);
                 continue;
             }
+            What::AdvanceToEnd(of, more) => {
+                let charge = reservations.get(&of).and_then(|charges| charges.charges().next());
+                let left = charge
+                    .map_or(0, |charge| charge.until().as_micros())
+                    .saturating_sub(clock.now().as_micros());
+                clock.advance(Duration::from_micros(left.saturating_sub(1)) + more);
+                continue;
+            }
             What::Check | What::TryCheck => Some(Operation::Check),
             What::Peek => Some(Operation::Peek),
             What::UpTo => Some(Operation::UpTo),

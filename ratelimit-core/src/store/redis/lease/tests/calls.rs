@@ -1,6 +1,7 @@
 //! Calls of one process, and the bytes that a server answers: what they bring to leases of fixed windows.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use redis::Value;
@@ -9,9 +10,11 @@ use smallvec::{SmallVec, smallvec};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::{FakeClock, Timestamp};
+use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::policy::{Algorithm, Policy, PolicyBuilder};
 use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::key::KeyFormat;
+use crate::store::redis::lease::shard::Shard;
 use crate::store::redis::lease::{CallLeases, LeaseTarget, Leases};
 use crate::store::redis::protocol::{Encoder, LimitArg, Request};
 
@@ -368,4 +371,70 @@ fn a_group_with_a_limit_without_a_lease_brings_no_leases() {
     process.hold(&group[0], 1_000);
     let targets = process.leases.targets(&group, Operation::Check);
     assert!(targets.len() == 1 && !targets[0].fetches(), "the answer may tell a block");
+}
+
+/// The lease would fit, and is denied.
+#[test]
+fn an_answer_that_does_not_follow_from_its_state_does_not_tell_what_is_left() {
+    let (process, hot) = (Process::new(), Check::new(&HOT, "a"));
+    for _ in 0..100 {
+        process.ask(&[hot]);
+    }
+    let ask = |found: u64, verdicts: &str| {
+        process.call().add(&hot, Operation::Check).answer(&[charged(found)], verdicts)
+    };
+    assert_eq!(ask(998, ""), 0);
+    assert_eq!(ask(9_900, "10"), 1);
+    assert_eq!(process.held(&hot), 0);
+    assert_eq!(ask(999, ""), 1);
+    assert_eq!(process.held(&hot), 50, "as much as before: half of the heat");
+}
+
+#[test]
+fn a_peek_passes_if_the_cost_is_held_and_left() {
+    let (process, hot) = holding();
+    let passes = |cost: u64| {
+        let group = [hot.with_cost(cost)];
+        let denied = Decision::Denied { retry_after: Some(MINUTE) };
+        let denial = Outcome::new(10_000, denied).with_cost(cost).with_remaining(7);
+        let answer = GroupOutcome::new(Timestamp::from_micros(START), [denial]);
+        process.leases.with_held(&group, answer, Operation::Peek).is_allowed()
+    };
+    assert_eq!([56, 57, 58].map(passes), [true, true, false]);
+}
+
+/// Two of its limits are in one shard, and another one is between them.
+#[test]
+fn a_group_locks_each_shard_once_in_whatever_order_its_limits_are() {
+    let process = Process::new();
+    let callers: Vec<String> = (0..200).map(|caller| caller.to_string()).collect();
+    let shard = |caller: &str| process.leases.digest(&Check::new(&HOT, caller)) >> 96 & 63;
+    let (first, last) = (0..callers.len())
+        .flat_map(|last| (0..last).map(move |first| (first, last)))
+        .find(|&(first, last)| shard(&callers[first]) == shard(&callers[last]))
+        .unwrap();
+    let between = callers.iter().position(|caller| shard(caller) != shard(&callers[first])).unwrap();
+    let group = [first, between, last].map(|caller| callers[caller].clone());
+    for caller in &group {
+        process.hold(&Check::new(&HOT, caller), 1_000);
+    }
+    // A thread that waits for itself is left behind.
+    let (sender, taken) = mpsc::channel();
+    thread::spawn(move || {
+        let group = group.each_ref().map(|caller| Check::new(&HOT, caller));
+        sender.send(process.leases.take(&group, Operation::Check).is_some())
+    });
+    assert_eq!(taken.recv_timeout(Duration::from_secs(10)), Ok(true));
+}
+
+#[test]
+fn callers_beyond_the_bound_of_a_shard_are_not_kept_until_others_are_cold() {
+    let mut shard = Shard::default();
+    for digest in 0..600 {
+        shard.record(digest, 2, INTERVAL, START);
+    }
+    assert_eq!(shard.table.len(), 512);
+    assert!(shard.find(511).is_some() && shard.find(512).is_none());
+    shard.record(600, 2, INTERVAL, START + 10 * INTERVAL);
+    assert_eq!(shard.table.len(), 1);
 }

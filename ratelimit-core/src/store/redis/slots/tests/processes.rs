@@ -154,9 +154,36 @@ impl World {
         self.call();
     }
 
+    /// The oldest message of a process arrives at the server.
+    fn arrive_oldest(&mut self, process: usize) {
+        if let Some(message) = self.oldest(process) {
+            let reply = self.arrive(message);
+            self.replies.push(reply);
+        }
+    }
+
+    /// The oldest message of a process runs, and its reply is lost; or it is lost itself.
+    fn lose(&mut self, process: usize, runs: bool) {
+        if let Some(message) = self.oldest(process) {
+            self.tables[message.process].lose(&self.key, message.asked);
+            if runs {
+                self.arrive(message);
+            }
+        }
+    }
+
+    /// The entry of a process is gone. It stood for what runs, and for slots of which the reply was lost.
+    fn vanish(&mut self, process: usize) {
+        let number = self.tables[process].process();
+        if let Some(held) = self.entries.held_by(number) {
+            let asked = self.messages.iter().filter(|message| message.process == process);
+            self.credit += self.running(process).max(held) + asked.map(|message| message.asked).sum::<u64>();
+            self.entries.forget(number);
+        }
+    }
+
     /// Takes the oldest message of a process.
-    fn oldest(&mut self, process: Index) -> Option<Message> {
-        let process = process.index(self.tables.len());
+    fn oldest(&mut self, process: usize) -> Option<Message> {
         let place = self.messages.iter().position(|message| message.process == process)?;
         Some(self.messages.remove(place))
     }
@@ -171,34 +198,14 @@ impl World {
                 let which = which.index(self.held.len());
                 drop(self.held.swap_remove(which));
             }
-            Event::Arrive(process) => {
-                if let Some(message) = self.oldest(*process) {
-                    let reply = self.arrive(message);
-                    self.replies.push(reply);
-                }
-            }
+            Event::Arrive(process) => self.arrive_oldest(process.index(self.tables.len())),
             Event::Hear(which) if !self.replies.is_empty() => {
                 let which = which.index(self.replies.len());
                 let reply = self.replies.swap_remove(which);
                 self.hear(reply);
             }
-            Event::Lose(process, runs) => {
-                if let Some(message) = self.oldest(*process) {
-                    self.tables[message.process].lose(&self.key, message.asked);
-                    if *runs {
-                        self.arrive(message);
-                    }
-                }
-            }
-            Event::Vanish(which) => {
-                let process = which.index(self.tables.len());
-                let number = self.tables[process].process();
-                if self.entries.held_by(number).is_some() {
-                    let asked = self.messages.iter().filter(|message| message.process == process);
-                    self.credit += self.running(process) + asked.map(|message| message.asked).sum::<u64>();
-                    self.entries.forget(number);
-                }
-            }
+            Event::Lose(process, runs) => self.lose(process.index(self.tables.len()), *runs),
+            Event::Vanish(process) => self.vanish(process.index(self.tables.len())),
             _ => {}
         }
         self.call();
@@ -299,6 +306,29 @@ proptest! {
             prop_assert_eq!(entries.held(), held);
         }
     }
+}
+
+/// The server takes the numbers of the next message for new ones, and the process frees what the old ones stood for.
+#[test]
+fn slots_whose_reply_was_lost_count_among_what_a_vanished_entry_stood_for() {
+    let mut world = World::new(2, 1);
+    world.ask(0, 1);
+    world.lose(0, false);
+    world.ask(0, 2);
+    world.lose(0, true);
+    world.ask(0, 1);
+    world.arrive_oldest(0);
+    world.vanish(0);
+    assert_eq!((world.all_running(), world.credit), (0, 2), "of two slots the reply was lost");
+    world.ask(0, 1);
+    let denied = world.replies.remove(0);
+    world.hear(denied);
+    world.ask(0, 2);
+    world.arrive_oldest(0);
+    world.arrive_oldest(0);
+    assert_eq!(world.all_running(), 3);
+    world.settle();
+    assert_eq!((world.entries.held(), world.all_running()), (3, 3), "the books are right again");
 }
 
 #[test]
