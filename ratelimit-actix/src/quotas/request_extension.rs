@@ -142,12 +142,7 @@ impl Quotas {
     /// Makes one attempt, within the deadline of the request. A refund that misses the deadline goes on without the request,
     /// and the client sees its quota as charged.
     pub(crate) async fn refund(&self, place: usize, status: StatusCode) -> bool {
-        let mut decided = self.decided.borrow_mut();
-        let uncounted =
-            decided.get_mut(place).filter(|group| group.quotas.iter().any(|quota| !quota.counts(status)));
-        let closed = uncounted.map(|group| (group.close_uncounted(status), group.clone()));
-        drop(decided);
-        let Some((refunded, group)) = closed else { return false };
+        let Some((refunded, group)) = self.close_uncounted(place, status) else { return false };
         let reservations = reservations(&group.quotas, &refunded);
         if reservations.is_empty() {
             return false;
@@ -169,6 +164,18 @@ impl Quotas {
         let is_same_store = |left: &GroupOutcome| left.is_degraded() == was_degraded;
         self.replace(place, left.ok().filter(is_same_store).as_ref());
         !told(&group.quotas).is_empty()
+    }
+
+    /// The group at this place, if a limit of it does not count a response with this status, and which do not.
+    fn close_uncounted(
+        &self,
+        place: usize,
+        status: StatusCode,
+    ) -> Option<(SmallVec<[bool; 2]>, DecidedGroup)> {
+        let mut decided = self.decided.borrow_mut();
+        let group = decided.get_mut(place)?;
+        let is_uncounted = group.quotas.iter().any(|quota| !quota.counts(status));
+        is_uncounted.then(|| (group.close_uncounted(status), group.clone()))
     }
 }
 

@@ -27,7 +27,7 @@ const CALLERS: [&[u8]; 16] = [
 ];
 
 /// Callers of 64 KiB and a byte, which differ only in the last one.
-const LONG: [[u8; 65_537]; 2] = {
+static LONG: [[u8; 65_537]; 2] = {
     let mut long = [[b'x'; 65_537]; 2];
     long[1][65_536] = b'y';
     long
@@ -202,7 +202,9 @@ impl History {
         }
         if let (What::UpTo, Some(first)) = (what, limits.first().copied()) {
             // One cost for all limits.
-            limits.iter_mut().for_each(|limit| limit.cost = first.cost.saturating_mul(3));
+            for limit in &mut limits {
+                limit.cost = first.cost.saturating_mul(3);
+            }
         }
         self.add(what, limits);
     }

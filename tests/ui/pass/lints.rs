@@ -3,6 +3,7 @@
 #![deny(missing_docs, warnings)]
 #![deny(clippy::all, clippy::pedantic, clippy::nursery)]
 #![deny(clippy::missing_docs_in_private_items)]
+#![allow(clippy::unused_async, reason = "it is about the user's function, which need not wait here")]
 #![deny(unused_qualifications, unreachable_pub, rust_2018_idioms, single_use_lifetimes, unused_lifetimes)]
 
 use actix_web::{App, HttpResponse, Responder, get, post, web};
@@ -58,6 +59,7 @@ pub mod api {
 }
 
 /// Handlers of a type.
+#[derive(Debug)]
 pub struct Reports;
 
 #[rate_limit(max = 10)]

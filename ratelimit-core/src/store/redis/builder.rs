@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::RedisStore;
 use super::breaker::Breaker;
 use super::client::Client;
-use super::credentials::{CredentialsSource, RedisCredentials};
+use super::credentials::{CredentialsFunction, CredentialsSource, RedisCredentials};
 use super::denial_cache::DenialCache;
 use super::error::RedisConfigError;
 use super::group_client::GroupClient;
@@ -102,7 +102,7 @@ pub struct RedisStoreBuilder {
     denial_cache_ttl: Duration,
     default_lease: Option<Duration>,
     tls: TlsSettings,
-    credentials: Option<CredentialsSource>,
+    credentials: Option<Arc<CredentialsFunction>>,
     #[cfg(feature = "test-util")]
     clock: Option<crate::clock::FakeClock>,
 }
@@ -215,7 +215,7 @@ impl RedisStoreBuilder {
         mut self,
         function: impl Fn() -> Result<RedisCredentials, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
     ) -> Self {
-        self.credentials = Some(CredentialsSource::new(function));
+        self.credentials = Some(Arc::new(function));
         self
     }
 
@@ -263,8 +263,8 @@ impl RedisStoreBuilder {
         let key_format = KeyFormat::new(&self.prefix, &self.secret).ok_or(RedisConfigError::Prefix)?;
         self.timeouts.validate()?;
         self.breaker.validate()?;
-        let settings =
-            ConnectSettings { timeouts: self.timeouts, tls: self.tls, credentials: self.credentials };
+        let credentials = self.credentials.clone().map(CredentialsSource::new);
+        let settings = ConnectSettings { timeouts: self.timeouts, tls: self.tls.clone(), credentials };
         let topology = Topology::parse(&self.url, settings)?;
         let default_lease_us = match self.default_lease {
             None => 0,

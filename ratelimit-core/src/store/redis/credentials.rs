@@ -46,19 +46,19 @@ impl fmt::Debug for RedisCredentials {
 /// What the function for credentials returns.
 pub(super) type GivenCredentials = Result<RedisCredentials, Box<dyn Error + Send + Sync>>;
 
-type Function = dyn Fn() -> GivenCredentials + Send + Sync;
+pub(super) type CredentialsFunction = dyn Fn() -> GivenCredentials + Send + Sync;
 
 /// The application's function, which may block or panic.
 pub(super) struct CredentialsSource {
-    function: Arc<Function>,
+    function: Arc<CredentialsFunction>,
     /// A call that has not returned: the next attempt to connect waits for it, so that a function that blocks for ever takes one
     /// thread.
     running: Mutex<Option<JoinHandle<GivenCredentials>>>,
 }
 
 impl CredentialsSource {
-    pub(super) fn new(function: impl Fn() -> GivenCredentials + Send + Sync + 'static) -> Self {
-        Self { function: Arc::new(function), running: Mutex::default() }
+    pub(super) fn new(function: Arc<CredentialsFunction>) -> Self {
+        Self { function, running: Mutex::default() }
     }
 
     /// The credentials of one connection. Given up after a while, the call goes on.

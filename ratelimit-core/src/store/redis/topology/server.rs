@@ -140,7 +140,9 @@ impl ServerConnection {
     /// Sends commands that no other command comes between, and gives the last reply.
     pub(super) async fn send_together(&self, commands: &[&Cmd]) -> RedisResult<Value> {
         let mut pipeline = Pipeline::with_capacity(commands.len());
-        commands.iter().for_each(|&command| _ = pipeline.add_command(command.clone()));
+        for &command in commands {
+            pipeline.add_command(command.clone());
+        }
         let replies = self.0.client.clone().req_packed_commands(&pipeline, 0, commands.len()).await?;
         replies.into_iter().last().unwrap_or(Value::Nil).extract_error()
     }
