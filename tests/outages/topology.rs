@@ -420,7 +420,7 @@ async fn a_lost_node_is_one_line_in_the_log_and_few_questions_to_the_others() {
     let demo = Demo::start_logging_to(log.reopen().unwrap(), env!("CARGO_BIN_EXE_demo"), &variables);
     let ask_for_all_callers = || {
         for caller in callers() {
-            client::get(demo.address, "/api/protected", &[("x-api-key", &caller)]);
+            client::get(demo.address, "/api/protected", &[&format!("x-api-key: {caller}")]);
         }
     };
     let lines =

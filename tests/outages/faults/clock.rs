@@ -64,7 +64,7 @@ async fn a_server_clock_step_blocks_callers_for_one_window_at_most() {
             }
             stepped
         };
-        let (admitted, stepped) = futures_util::future::join(futures_util::future::join_all(load), set).await;
+        let (admitted, stepped) = futures_util::future::join(join_all(load), set).await;
         clocked.ahead(0);
         for (policy, admitted) in policies.iter().zip(admitted) {
             let algorithm = policy.algorithm();
@@ -205,7 +205,7 @@ fn in_memory_the_instant_that_clients_are_told_follows_a_wall_clock_that_is_set(
         assert!(check().is_allowed());
         for hours in [-1, 2, 48, 0] {
             tests::clock::set_own(hours * 3_600_000_000);
-            let start = std::time::Instant::now();
+            let start = Instant::now();
             loop {
                 let denial = check();
                 let wait = denial.retry_after().expect("the decision does not follow");

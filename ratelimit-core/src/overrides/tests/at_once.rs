@@ -61,7 +61,7 @@ fn at_gate<T: Send>(
     })
 }
 
-fn max_in_force(current: &Current) -> u64 {
+fn max_in_force(current: &Arc<Current>) -> u64 {
     current.guard().limit(&SHOP).map_or(SHOP.max(), |limit| limit.policy().max())
 }
 

@@ -117,7 +117,7 @@ fn nodes(hosts: &str, db: &str, is_tls: bool) -> Result<Vec<ConnectionInfo>, Red
         .collect()
 }
 
-fn connection_info(url: &str) -> Result<ConnectionInfo, RedisConfigError> {
+pub(super) fn connection_info(url: &str) -> Result<ConnectionInfo, RedisConfigError> {
     // The client crate only reports that a URL is invalid; this reports why.
     url::Url::parse(url).map_err(|error| invalid(&error.to_string()))?;
     url.into_connection_info().map_err(invalid_settings)

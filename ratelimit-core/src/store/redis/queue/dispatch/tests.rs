@@ -17,6 +17,7 @@ use super::super::request::tests::{check, check_of};
 use super::*;
 use crate::clock::{Clock, FakeClock};
 use crate::policy::Algorithm;
+use crate::process::Process;
 use crate::store::redis::breaker::Breaker;
 use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::key::KeyFormat;
@@ -36,6 +37,7 @@ fn connecting(runtime: &Handle, is_direct: bool) -> Arc<Queue> {
         encoder: Arc::new(Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None))),
         riders: Riders::new(&clock, 0, false, &denials),
         is_direct,
+        process: Process::present(),
     }))
 }
 
