@@ -190,7 +190,8 @@ pub(crate) fn write_quotas_of(req: &HttpRequest, config: &RateLimitConfig, heade
     }
 }
 
-/// [`write_quotas_of`] for quotas that middleware holds. After a refund no field of before remains, also if nothing is known any more.
+/// [`write_quotas_of`] for quotas that middleware holds. After a refund the fields of before are removed, also if what
+/// is left is unknown.
 pub(crate) fn write_quotas(
     quotas: &Quotas,
     is_refunded: bool,

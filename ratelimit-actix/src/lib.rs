@@ -69,7 +69,7 @@
 //!
 //! The body of a rejected request is not parsed. A body of up to 16 KiB is read and dropped, for at most one second, so that the
 //! connection stays open; after any other body the connection is closed, or the stream of HTTP/2 reset. A rejection has
-//! `Cache-Control: no-store`, unless the response of an error handler has another. Actix answers `Expect: 100-continue` before any limit
+//! `Cache-Control: no-store`, unless an error handler sets that field. Actix answers `Expect: 100-continue` before any limit
 //! is checked.
 //!
 //! [`concurrency_limit`](macro@concurrency_limit) limits how many requests of a caller run at a time.

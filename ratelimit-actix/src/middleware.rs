@@ -238,7 +238,7 @@ where
             let Some(quotas) = Quotas::of(req.request()) else {
                 return Ok(service.call(req).await?.map_into_left_body());
             };
-            // What is decided further in comes after it.
+            // Groups of inner layers come after it.
             let own_group = outer_groups.and_then(|outer| quotas.last_group().filter(|last| *last >= outer));
             let refund = async |status: StatusCode| match own_group {
                 Some(group) => quotas.refund(group, status).await,

@@ -143,7 +143,7 @@ impl fmt::Debug for UnclearOperationsError {
     }
 }
 
-/// The operations with limits, the limits that belong to no operation, and what is unclear.
+/// The operations with limits, the limits without an operation, and what is unclear.
 struct Found<'d> {
     operations: Vec<(&'d mut Operation, Vec<DeclaredLimit>)>,
     left_out: Vec<DeclaredLimit>,

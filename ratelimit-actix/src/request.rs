@@ -41,7 +41,7 @@ pub(crate) struct RequestDeadline {
 
 /// The result of a call of a limiter.
 pub(crate) trait Decided {
-    /// Whether the store has answered, and no failure policy in its place.
+    /// Whether the store has decided, and not a failure policy in its place.
     fn is_of_store(&self) -> bool {
         true
     }
@@ -68,7 +68,7 @@ impl RequestDeadline {
     }
 
     /// Calls `call` with a limiter whose deadline is what the request has left. With nothing left, a call
-    /// that needs a round trip fails. Only the time that the store takes counts, and not that in which the
+    /// that needs a round trip fails. Only the time that the store takes counts, not the time in which the
     /// worker is busy with other requests.
     pub(crate) async fn run<T: Decided, E>(
         &self,

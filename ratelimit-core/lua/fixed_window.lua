@@ -52,7 +52,7 @@ until true
 maxima[1] = math.huge -- so that a count above a lowered maximum is brought to `now` as well
 refunds[1] = function(value, cost, at, _, _, window, shape)
   local tag, start, count = decode('<BI7I5', value)
-  -- Of a calendar a count that started with another window may be another one, which another anchor began.
+  -- In a calendar, a count that started with another window may not have the charge: another anchor may have begun it.
   if shape == 1 and start <= at and at - start < window or start == shape then
     count = math.max(count - cost, 0)
   end

@@ -46,19 +46,20 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
 /// Future of [`Clock::sleep`].
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The clock of the process, set once by the wall clock. It also goes on while the machine is suspended, where the system tells it:
-/// on Linux, macOS and Windows.
+/// The clock of the process, set once by the wall clock. On Linux, macOS and Windows it also goes on while the machine is
+/// suspended.
 ///
 /// The wall clock is needed because fixed windows start at multiples of the window since the epoch. A wall clock that is set
-/// while the process runs must not change a decision. So all these clocks of a process agree, and follow no later change.
+/// while the process runs must not change a decision. So all system clocks of a process agree, and follow no later change.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
-    /// The wall clock less the clock since boot, in microseconds, when the process first asked. They wrap around.
+    /// By how much the wall clock was ahead of the clock since boot when the process first asked, in microseconds; wraps
+    /// around.
     ahead_us: u64,
 }
 
 impl SystemClock {
-    /// Creates a clock that agrees with those before.
+    /// Creates a clock that agrees with all others of the process.
     pub fn new() -> Self {
         static AHEAD_US: LazyLock<u64> = LazyLock::new(|| wall_clock().0.wrapping_sub(since_boot_us()));
         Self { ahead_us: *AHEAD_US }
@@ -83,14 +84,14 @@ pub(crate) fn wall_clock() -> Timestamp {
     Timestamp(micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
 }
 
-/// Age of what is known of the wall clock, in microseconds, from which it is read again.
+/// Age of a reading of the wall clock, in microseconds, from which it is read again.
 const WALL_CLOCK_AGE_US: u64 = 500_000;
 
-/// What the wall clock, as it is set now, shows at an instant of a [`SystemClock`] that follows a decision `at`. Notices half a
-/// second after it was set, by the decisions.
+/// What the wall clock, as it is set now, shows at an `instant` of a [`SystemClock`], for a decision made `at`. A new setting
+/// is noticed half a second later, by the instants of the decisions.
 pub(crate) fn on_wall_clock(instant: Timestamp, at: Timestamp) -> Timestamp {
     thread_local! {
-        // When it was read, and how far ahead it was; they wrap around.
+        // When the wall clock was read, and how far ahead it was, which wraps around.
         static READ: Cell<Option<(u64, u64)>> = const { Cell::new(None) };
     }
     let is_recent = |&(read_at, _): &(u64, u64)| at.0 < read_at.saturating_add(WALL_CLOCK_AGE_US);

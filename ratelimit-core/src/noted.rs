@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use parking_lot::RwLock;
 
-/// Largest number of ids that are told apart. With more, every id counts as one of them, so that a line of the log is left out.
+/// Largest number of ids that are told apart. With more, every id counts as one of the set, so new lines of the log are left out.
 const MAX: usize = 4_096;
 
 /// Ids, such as those of policies' states.

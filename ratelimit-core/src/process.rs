@@ -9,7 +9,7 @@ pub(crate) struct Process(Option<forkguard::Guard>);
 impl Process {
     /// The process that runs.
     pub(crate) fn present() -> Self {
-        // Without memory for the handler of forks, none is noticed.
+        // Without memory for the handler of forks, no fork is noticed.
         Self(forkguard::Guard::try_new().ok())
     }
 
@@ -20,7 +20,7 @@ impl Process {
     }
 }
 
-/// A value for each process that uses it: that of the process which made this, and one more for each child.
+/// A value for each process that uses it: one of the process that made it, and one of each child.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T> {
     process: Process,
@@ -29,7 +29,7 @@ pub(crate) struct PerProcess<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// Takes the value of the present process.
+    /// With the value of the present process.
     pub(crate) fn new(value: T) -> Self {
         Self { process: Process::present(), value, of_child: OnceCell::new() }
     }

@@ -1,6 +1,6 @@
 //! Sleeps that need no runtime: one thread of the process wakes each sleeper when its time has come.
 //!
-//! The crates for this keep their thread in a static, and a child of a fork would wait for it for ever.
+//! Crates for this keep their thread in a static. In a child of a fork, which has no such thread, a sleep would never end.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -63,7 +63,7 @@ fn wake_sleepers(messages: &Receiver<Message>) {
         }
         while let Some(first) = sleepers.first_entry().filter(|first| first.key().0 <= now()) {
             let waker = first.remove();
-            // A waker is the application's.
+            // A waker is code of the application, and may panic.
             let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
     }
@@ -99,7 +99,7 @@ impl Future for Delay {
             if send(Message::Wake(self.key, waker.clone())) {
                 self.told = Some((Process::present(), waker.clone()));
             } else {
-                // There is no room for a thread: asks again and again, until the time has come.
+                // No thread can be started: the task is polled again and again, until the time has come.
                 waker.wake_by_ref();
             }
         }

@@ -167,7 +167,7 @@ async fn charging(quotas: Quotas) -> impl Responder {
     "charged"
 }
 
-/// It takes a call to settle each of the charges.
+/// Each of the charges takes a call to be settled.
 #[rate_limit(max = 1000, window = "1h", key = "settling", by = global)]
 #[get("/settling")]
 async fn settling(quotas: Quotas) -> impl Responder {

@@ -28,7 +28,7 @@ fn decides(limiter: &RateLimiter) -> bool {
 }
 
 fn connected(url: &str) -> RateLimiter {
-    // A ping would be one more command that is late.
+    // No pings: each would be one more late command.
     let builder = RedisStore::builder(url).deadline(SECOND).ping_interval(3600 * SECOND);
     let limiter = RateLimiter::new(builder.build().unwrap());
     assert!(within(20 * SECOND, || decides(&limiter)), "never connected");
@@ -89,7 +89,7 @@ fn a_panic_of_the_recorder_while_a_batch_is_sent_costs_that_batch_only() {
         let limiter = connected(&server.url());
         for round in 0..3 {
             panics.store(1, Ordering::SeqCst);
-            // It may reach the thread that asks.
+            // The panic may reach the thread that asks.
             let result = catch_unwind(AssertUnwindSafe(|| block_on(limiter.check(&PROBE, "a"))));
             assert_eq!(panics.load(Ordering::SeqCst), 0, "{round}: no batch was sent");
             assert!(matches!(result, Ok(Err(StoreError::Unavailable { .. }))), "{round}: {result:?}");
@@ -121,7 +121,7 @@ fn a_panic_at_a_deadline_ends_no_queue() {
         assert!(within(20 * SECOND, || faulty.0.load(Ordering::SeqCst) > 0), "its deadline passes");
         assert!(matches!(block_on(check), Err(StoreError::Timeout { .. })));
     }
-    // Its time is kept as well.
+    // Deadlines are still kept.
     let error = block_on(limiter.check(&PROBE, "a")).unwrap_err();
     assert!(matches!(error, StoreError::Timeout { .. }), "{error:?}");
     proxy.set(Mode::Pass);

@@ -30,13 +30,13 @@ const MILLIS: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 const MAX: u64 = 1_000_000;
 
-/// No window ends during a test: with one, units come back.
+/// The window is long: units would come back at its end, during a test.
 const fn policy(key: &'static str) -> Policy {
     let builder = Policy::builder(key).max(MAX).window(Duration::from_secs(365 * 24 * 3600));
     builder.algorithm(Algorithm::FixedWindow).on_error(OnError::Deny).build()
 }
 
-// They fail closed: a decision without Redis is an error.
+// These limits fail closed: a decision without Redis is an error.
 static AROUND: Policy = policy("around");
 static INSIDE: Policy = policy("inside");
 static TURNS: Policy = Policy::builder("turns")
@@ -50,7 +50,7 @@ fn everyone(_: &HttpRequest) -> &'static str {
     "everyone"
 }
 
-/// There is no warning about limits of a day or more.
+/// A server that persists, so that no warning about limits of a day or more is logged.
 fn server_that_persists() -> Option<Server> {
     let server = server()?;
     server.must("CONFIG SET save '3600 1'");
@@ -173,15 +173,15 @@ fn a_worker_that_computes_for_another_request_uses_up_no_deadline() {
 
 // ---- A process that stands still --------------------------------------------------------------------------
 
-/// Stops this process for a while, as a frozen container or a machine that is moved stands still.
+/// Stops this process for a while, as when a container is frozen or a machine is moved.
 fn stand_still(time: Duration) {
     let pid = process::id();
     let script = format!("kill -STOP {pid}; sleep {}; kill -CONT {pid}", time.as_secs_f64());
     assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
 }
 
-/// `STOPS` sets how often the process stands still; 60 requests each time. Redis replies while it does,
-/// within the deadline.
+/// `STOPS` sets how often the process stands still, each time with 60 requests in flight. Redis replies to them
+/// meanwhile, within the deadline.
 #[test]
 fn a_reply_that_came_while_the_process_stood_still_is_no_timeout() {
     const URL: &str = "RATELIMIT_TESTS_STALLS";
@@ -238,7 +238,7 @@ fn a_reply_that_came_while_the_process_stood_still_is_no_timeout() {
 
 // ---- A clock that a test pauses ---------------------------------------------------------------------------
 
-/// It stands still in the runtime of the test, and not on the thread of the store.
+/// The clock stands still in the runtime of the test, not on the thread of the store.
 #[tokio::test(start_paused = true)]
 async fn a_paused_clock_of_tokio_decides_nothing_and_ends_no_wait_for_redis() {
     let Some(server) = server() else { return };

@@ -156,7 +156,7 @@ fn a_server_that_fails_every_script_is_connected_to_anew_after_each_pause() {
     assert!(rejected >= 15, "{rejected} errors: five for each connection");
 }
 
-/// Proxies, and servers that log what a user may not do, take no other.
+/// Proxies may refuse any other command, and servers may log that the user is not permitted to send it.
 #[test]
 fn the_first_command_of_a_connection_is_the_probe() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -183,12 +183,12 @@ fn a_connection_attempt_ends_at_the_configured_timeout() {
 
 #[test]
 fn a_request_waits_for_no_connection_after_an_attempt_that_failed() {
-    // Nothing listens there any more.
+    // Nothing listens at this port any more.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let pause = 3600 * SECOND;
     let builder = RedisStore::builder(&format!("redis://127.0.0.1:{port}/")).deadline(20 * SECOND);
     let limiter = RateLimiter::new(builder.backoff(pause..=pause).build().unwrap());
-    // The first one may come before the attempt has failed.
+    // The first check may come before the attempt has failed.
     for round in 0..3 {
         let began = Instant::now();
         let error = block_on(limiter.check(&PROBE, "a")).unwrap_err();
@@ -318,7 +318,7 @@ fn a_misconfigured_server_is_reported_with_its_remedy() {
             assert!(!line.contains("s3cret") && !line.contains("wr0ng"), "{line}");
             assert!(!line.contains(&server.port().to_string()), "the address: {line}");
         }
-        // The key of the proof is on one of the three.
+        // The key of the probe is on one of the three nodes.
         let wrong_kind = (0..3).filter(|i| {
             let limiter = RateLimiter::redis(&node("redis", *i)).unwrap();
             within(SECOND, || {
@@ -411,7 +411,7 @@ fn problems_of_a_server_are_logged_on_connecting_with_their_remedy() {
         expect_one(warnings(&cluster.url(), &log), &["allkeys-lru", "noeviction"]);
         cluster.nodes[1].must("CONFIG SET maxmemory-policy noeviction");
 
-        // The key of the proof is on one of the three nodes, to which a connection as to a server of its own serves.
+        // The key of the probe is on one of the three nodes: a connection to that node alone can be used.
         let seen = log.at(Level::WARN).len();
         let limiter_at = |node: &tests::redis::Server| RateLimiter::redis(&node.url()).unwrap();
         let limiters: Vec<RateLimiter> = cluster.nodes.iter().map(limiter_at).collect();

@@ -159,7 +159,7 @@ async fn a_peek_writes_nothing_even_if_the_clock_went_back() {
     }
 }
 
-/// The name is hidden from it here.
+/// Here the probe cannot see the library's name, as on a server without it.
 #[tokio::test]
 async fn the_probe_of_a_connection_names_a_library_that_the_server_lacks() {
     const PROBE: &str = include_str!("../../ratelimit-core/lua/probe.lua");

@@ -150,7 +150,7 @@ async fn a_reset_frees_what_does_not_run_and_tells_again_what_does() {
     until_held(&server, "*", 0).await;
 }
 
-/// Without what is told every 3 s: the clock of the process stands still.
+/// The clock of the process stands still, so the message of every 3 s is not sent.
 #[tokio::test]
 async fn a_reset_by_the_process_that_holds_slots_tells_them_again_at_once() {
     let Some(server) = server() else { return };

@@ -14,7 +14,7 @@ fn a_program_with_a_redis_store_runs_under_valgrind() {
         std::io::stderr().write_all(b"skipped: a program under valgrind needs valgrind\n").unwrap();
         return;
     }
-    // Without a tool: this is about the program's start.
+    // No tool of valgrind: the test is about the program's start.
     let program = env!("CARGO_BIN_EXE_forker");
     let found =
         lines("valgrind", &["--quiet", "--tool=none", program, "check", &server.url(), "before", "deny"]);

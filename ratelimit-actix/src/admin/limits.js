@@ -2,18 +2,18 @@
 "use strict";
 
 const LIMITS_PER_PAGE = 15;
-// Places, numbers and rows that are shown of one limit.
+// How many places and numbers, and how many rows of overrides, are shown of one limit.
 const MAX_PLACES = 4;
 const MAX_ROWS = 3;
 
-// What JSON told last, in the order of names, and what of it is shown: `by` is null in the usual order.
+// The limits of the last JSON, by name; the page that is shown, and its order: `by` is null for the usual one.
 let limits = [];
 let page = 1;
 const order = { by: null, isAscending: false };
 
 const refused = ({ denied, unavailable }) => denied + unavailable;
 
-// By what a limit is ordered; what decides stands first.
+// The numbers by which a limit is ordered, the decisive one first.
 function ranks(limit) {
   const { by } = order;
   if (by === "name") return [];
@@ -24,7 +24,7 @@ function ranks(limit) {
 function ordered(found) {
   const ranked = found.map((limit) => [limit, ranks(limit)]);
   const sign = order.isAscending ? 1 : -1;
-  // Equal ones stay in the order of names.
+  // Equal limits stay in the order of names.
   ranked.sort(([, one], [, other]) => {
     const decisive = one.findIndex((rank, index) => rank !== other[index]);
     return decisive < 0 ? 0 : sign * (one[decisive] - other[decisive]);
@@ -33,7 +33,7 @@ function ordered(found) {
   return ranked.map(([limit]) => limit);
 }
 
-// A click on a head orders by its column, the next one the other way round, and a third one as usual.
+// The first click on the head of a column orders by it, the second the other way round, the third as usual.
 function orderBy(by) {
   const first = by === "name";
   if (order.by !== by) orderAs(by, first);

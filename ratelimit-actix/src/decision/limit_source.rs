@@ -18,7 +18,7 @@ pub(crate) trait LimitSource {
     /// What a request costs.
     fn cost(&self) -> u64;
 
-    /// Which responses count: all without a condition.
+    /// The condition on responses that count; without one, all count.
     fn count(&self) -> Option<Condition>;
 
     /// Whether nothing leaves the limit out for this request, such as `skip`.

@@ -35,7 +35,7 @@ pub struct DynamicLimits {
     req: HttpRequest,
     payload: Payload,
     limits: SmallVec<[DynamicLimit; 2]>,
-    /// Why a value of an enforced limit cannot be computed, of the first one.
+    /// The first error of an extractor of an enforced limit.
     failed: Option<Box<Error>>,
 }
 
@@ -86,7 +86,7 @@ impl DynamicLimits {
     ///
     /// # Errors
     ///
-    /// That of the extractor that failed.
+    /// The error of the extractor that failed.
     pub async fn extract<A: FromRequest>(&self) -> Result<A, Error> {
         bounds::extract(&self.req).await
     }
@@ -95,13 +95,13 @@ impl DynamicLimits {
     ///
     /// # Errors
     ///
-    /// That of its extractor that failed.
+    /// The error of the extractor that failed.
     pub async fn call<T, K, F: RequestFn<T, K>>(&self, function: F) -> Result<T, Error> {
         function.call(&self.req).await
     }
 
-    /// Leaves out the limit at this position, of which a value cannot be computed. Unless it is a shadow limit, the request is rejected
-    /// with the first `error`, or by a limit that needs no such value.
+    /// Leaves out the limit at this position, because a value of it cannot be computed. Unless it is a shadow limit, the
+    /// request is rejected: by another limit, or with the first such `error`.
     #[cold]
     pub fn fail(&mut self, position: usize, error: Error) {
         let DynamicLimit { limit, skipped, .. } = &mut self.limits[position];
@@ -179,8 +179,8 @@ impl DynamicLimits {
     }
 }
 
-/// Rejects a request for which an extractor of a limit failed. The limits that do not need it are judged and charged as a group of
-/// their own, so that guesses of a token are limited.
+/// Rejects a request for which an extractor of a limit failed. The other limits are judged and charged first, as a group
+/// of their own, so that guesses of a token are limited.
 async fn reject_failed(
     req: HttpRequest,
     payload: Payload,
@@ -189,7 +189,7 @@ async fn reject_failed(
 ) -> Result<AdmittedRequest, HttpResponse> {
     let config = RateLimitConfig::nearest(&req);
     for DynamicLimit { limit, caller, skipped, .. } in &mut limits {
-        // A limit without a caller is left out as well. Otherwise a request without one would be charged to no limit.
+        // A limit without a caller is left out as well. Its rejection would come before the other limits are charged.
         *skipped = *skipped || HandlerLimit::caller(limit, caller.clone(), &req, config).is_err();
     }
     let admission =

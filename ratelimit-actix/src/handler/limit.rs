@@ -24,7 +24,7 @@ pub struct HandlerLimit {
     /// What a request costs, unless that is computed.
     pub(super) cost: u64,
     on_missing: OnMissing,
-    /// Which responses count: all without a condition.
+    /// The condition on responses that count; without one, all count.
     pub(super) count: Option<Condition>,
     /// What operators see beyond the policy.
     pub(super) text: SourceText,

@@ -46,7 +46,7 @@ pub struct Limit {
     cost: u64,
     on_missing: OnMissing,
     skip: Option<Arc<SkipFn>>,
-    /// Which responses count: all without a condition.
+    /// The condition on responses that count; without one, all count.
     count: Option<Condition>,
     /// Where the middleware got it.
     place: Place,

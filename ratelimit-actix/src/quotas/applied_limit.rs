@@ -19,7 +19,7 @@ pub(crate) struct AppliedLimit {
     pub(crate) policy: PolicyRef,
     pub(crate) caller: Partition,
     pub(crate) cost: u64,
-    /// Which responses count: all without a condition.
+    /// The condition on responses that count; without one, all count.
     pub(crate) count: Option<Condition>,
 }
 

@@ -176,7 +176,7 @@ impl LimitCharge {
         let Some((group, place)) = self.place else { return Ok(None) };
         let mut decided = self.quotas.decided.borrow_mut();
         let limit = || self.name.clone();
-        // Without its quotas, a refund has made what is left unknown.
+        // A refund that leaves the rest unknown has removed the quotas.
         let Some(decided) = decided.get_mut(group) else {
             return Err(SettleError::Refunded { limit: limit() });
         };

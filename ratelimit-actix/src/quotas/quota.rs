@@ -128,7 +128,7 @@ impl Quota {
         Ok(())
     }
 
-    /// Whether the limit is one of middleware, and not of the handler.
+    /// Whether the limit is one of middleware, not of the handler.
     pub(super) const fn is_of_middleware(&self) -> bool {
         self.limit.policy.is_of_middleware()
     }

@@ -66,7 +66,7 @@ pub(crate) fn with_quotas<R>(req: &HttpRequest, read: impl FnOnce(&[&Quota]) -> 
 
 /// Whether a limit of the handler does not count a response with this status. Does not share the quotas.
 pub(crate) fn has_uncounted(req: &HttpRequest, status: StatusCode) -> bool {
-    // If no limit of the handler applied, the last decision is that of middleware, which sees to it.
+    // If no limit of the handler applied, the last decision is that of middleware, which refunds it itself.
     let any =
         |quotas: &[Quota]| quotas.iter().any(|quota| !quota.is_of_middleware() && !quota.counts(status));
     match req.extensions().get::<StoredQuotas>() {
@@ -166,7 +166,7 @@ impl Quotas {
         !told(&group.quotas).is_empty()
     }
 
-    /// The group at this place, if a limit of it does not count a response with this status, and which do not.
+    /// The group at this place and which of its limits do not count a response with this status, if there is one.
     fn close_uncounted(
         &self,
         place: usize,

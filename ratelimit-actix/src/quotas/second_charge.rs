@@ -1,12 +1,12 @@
-//! Warns of a count that one request is charged for twice, by several layers: nested scopes, or a scope and a handler in it.
+//! Warns of a request that is charged twice in one count, by two layers: nested scopes, or a scope and a handler in it.
 
 use ratelimit_core::__private_0_1::{help, is_first, limiter_id};
 
 use super::DecidedGroup;
 
-/// Logs, once for each pair of places in the source, a limit of `group` that charges a count which an `earlier` group has charged.
+/// Logs a limit of `group` whose count an `earlier` group has charged, once for each pair of places in the source.
 ///
-/// A request with one layer of limits does not come here.
+/// Not called for a request with one layer of limits.
 pub(super) fn note(earlier: &[DecidedGroup], group: &DecidedGroup) {
     let of_limiter = limiter_id(&group.limiter);
     let charged = earlier.iter().filter(|earlier| limiter_id(&earlier.limiter) == of_limiter);

@@ -34,7 +34,7 @@ impl Settlement {
         Self { limiter: limiter.clone(), charges: quota.charges().filter_map(charge).collect() }
     }
 
-    /// What single charges have to be settled to, so that their sum is `actual`.
+    /// Charges, each with the units to which it has to be settled, so that the sum of all is `actual`.
     pub(super) fn parts(&self, actual: u64) -> SmallVec<[(Reservation<'static>, u64); 1]> {
         let Some((first, cost)) = self.charges.first() else { return SmallVec::new() };
         let sum = self.charges.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
@@ -50,7 +50,7 @@ impl Settlement {
         parts.collect()
     }
 
-    /// Settles all charges with one call after another.
+    /// Settles all charges, one after another.
     async fn settle(self, actual: u64) -> Result<(), SettleError> {
         for (charge, actual) in self.parts(actual) {
             self.limiter.settle(charge, actual).await?;

@@ -50,8 +50,8 @@ const MAX_DRAIN_BYTES: usize = 16 * 1024;
 /// Longest time to read it.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Reads a small body to its end and drops it, so that the connection can carry the next request, and so that no stream of HTTP/2 is
-/// reset behind its response, which some clients then take for lost.
+/// Reads a small body to its end and drops it, so that the connection can carry the next request. Over HTTP/2, the stream is then
+/// not reset after the response, which some clients take for a lost one.
 ///
 /// Actix closes a connection with an unread body, and resets a stream. That is right for a large body, which may never end. A small
 /// body has usually arrived, and a new connection would cost both sides more. A declared length above the maximum is not read.

@@ -254,10 +254,10 @@ impl Default for StyleSettings {
     }
 }
 
-/// A cache must not store a rejection (RFC 6585): it would reject other clients, and the same one after its wait.
+/// A cache must not store a rejection (RFC 6585): a stored one would reject other clients, and the same client after its wait.
 const NOT_STORED: (HeaderName, HeaderValue) = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
 
-/// Keeps a response out of caches, unless it says itself what they may do.
+/// Keeps a response out of caches, unless it has `Cache-Control` already.
 pub(crate) fn forbid_storing(headers: &mut HeaderMap) {
     let (name, value) = NOT_STORED;
     if !headers.contains_key(&name) {

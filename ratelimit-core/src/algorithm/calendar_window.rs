@@ -13,7 +13,7 @@
 //! If the clock goes back behind the start, the count moves to the present window.
 //!
 //! A refund has the window of its charge, and moves neither the start nor the end of the count. It reaches only a count that began with
-//! that window: of one that began at another edge it cannot be told whether it had the charge.
+//! that window: whether a count that began at another edge had the charge cannot be told.
 //!
 //! In Redis the end is a part of the state, so that the TTL of its key decides nothing.
 //!

@@ -168,7 +168,7 @@ impl State {
         let (check, mut at, until) = (charge.check(), charge.at(), charge.until());
         match self.is_last_of_turns(charge, now) {
             Some(false) => return false,
-            // The last turn is never too old: the bucket was in debt since.
+            // The last charge is never too old: the bucket has been in debt since.
             Some(true) => at = now,
             None => {}
         }

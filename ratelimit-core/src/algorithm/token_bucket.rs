@@ -39,7 +39,7 @@
 //! A settlement, or a wait for a turn, may charge more than is available. Then the bucket is in debt: `tat` is later than that of an empty bucket, and
 //! nothing passes until time has paid the debt. The state carries the instant of the last one, which tells a debt from a
 //! clock that went back: behind that instant `tat` moves back with the clock. It also tells whether turns were taken in the debt: until
-//! that is paid, only the last charge is given back, since another refund would move them.
+//! that debt is paid, only the last charge is given back, since any other refund would move the turns.
 //!
 //! Twin: `lua/token_bucket.lua`.
 
@@ -207,7 +207,7 @@ impl Long {
         self.indebted_at != NO_DEBT
     }
 
-    /// While turns are not due, whether the charge with this mark is the last one, which moves none.
+    /// While turns are not due, whether the charge with this mark is the last one, whose refund moves no turn.
     pub(super) fn is_last_of_turns(mut self, policy: &Policy, now: u64, mark: u64) -> Option<bool> {
         self.advance(policy, now);
         self.has_turns.then(|| self.bucket.is_last(policy, mark))
@@ -292,13 +292,13 @@ impl State {
     }
 }
 
-/// First byte of a bucket that may be in debt, in which turns may have been taken. Version 0.1.0 writes no other.
+/// First byte of a bucket that may be in debt, in which turns may have been taken; version 0.1.0 writes it for every debt.
 const TURNS_TAG: u8 = b'd';
 /// First byte of a bucket that may be in debt by settlements alone.
 const DEBT_TAG: u8 = b'e';
 /// First byte of a bucket of which units were given back out of order.
 const GIVEN_TAG: u8 = b'r';
-/// First bytes of a bucket that is both.
+/// First bytes of a bucket that may be in debt, of which units were given back out of order: with turns, and without.
 const GIVEN_AND_TURNS_TAG: u8 = b'o';
 const GIVEN_IN_DEBT_TAG: u8 = b'p';
 

@@ -54,7 +54,7 @@ pub(super) enum What {
     Advance(Duration),
     /// The clock goes on to a wait that the last decision told, of its limits in turn, but a microsecond; and then by microseconds.
     AdvanceToWait(usize, Duration),
-    /// The clock goes on to the end of what this event was charged, but a microsecond; and then by microseconds.
+    /// The clock goes on to a microsecond before the end of this event's charge, and then by microseconds.
     AdvanceToEnd(usize, Duration),
     Check,
     /// A check that the store may decide at once.

@@ -16,7 +16,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// [`StoreError::TurnsNotDue`] if a charge that still counts stays for the sake of turns; another [`StoreError`] if the store cannot be
+    /// [`StoreError::TurnsNotDue`] if a charge that still counts stays because of turns; another [`StoreError`] if the store cannot be
     /// reached in time: it is then unknown whether the units were refunded. A warning is logged, at most once per second.
     ///
     /// **Warning:** do not retry a refund. The first one may still take effect, and a second one would then refund the units

@@ -31,9 +31,9 @@ impl RateLimiter {
     /// * **Outage.** With [`OnError::Local`](crate::OnError::Local) the request waits for a turn of this process,
     ///   [`Deny`](crate::OnError::Deny) is an error, and [`Allow`](crate::OnError::Allow) does not wait.
     /// * **Shadow.** Under a shadow limit nothing waits: the outcome is that of a check.
-    /// * **What must not move.** A turn that was taken stays when it is. So while turns are not due, only the last charge of the bucket is
-    ///   [refunded](Self::refund), by any process, and an error tells of any other. A [reset](Self::reset) forgets the turns, and so does a
-    ///   change of `max` or burst, which begins a new count.
+    /// * **What must not move.** A turn that was taken stays when it is. So while turns are not due, only the last charge of the
+    ///   bucket is [refunded](Self::refund). A refund of another one is an error, in any process. A [reset](Self::reset) forgets
+    ///   the turns, and so does a change of `max` or burst, which begins a new count.
     ///
     /// # Errors
     ///
@@ -166,7 +166,7 @@ impl Drop for Turn<'_> {
         }
         let charge = Reservation::single(Charge::turn(*check, outcome));
         if outcome.is_degraded() {
-            // An error says that it stays.
+            // The only error says that the charge stays, which is no failure.
             let _ = limiter.inner.fallback.refund(&charge);
             return;
         }

@@ -158,7 +158,7 @@ impl WatchThread {
     }
 }
 
-/// Watches a file again in a child of the process that began. What of it is in force there is not known here.
+/// Watches a file again in a child of the process that began to watch it. Which text of it is in force is not known here.
 #[cold]
 fn watch_again(current: &Arc<Current>, watched: Watched) {
     let Watched { path, number, .. } = watched;

@@ -71,7 +71,7 @@ impl FromStr for WindowField {
     }
 }
 
-/// How long units of a hot caller are held, or that none are, also in a store with a default.
+/// How long units of a hot caller are held. `Off` holds none, also in a store with a default.
 enum LeaseField {
     Time(Window),
     Off,

@@ -10,7 +10,7 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The same for unit tests, which pause it.
+/// The same for unit tests, which pause tokio's clock.
 #[cfg(test)]
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()

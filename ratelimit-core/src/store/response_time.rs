@@ -10,12 +10,11 @@ use parking_lot::Mutex;
 
 use super::deadline::now;
 
-/// Awaits a call that waits for a store no longer than `limit`. Returns also the time that the store took of
-/// it: until it woke the task, not until the task was polled, since a thread may be busy with other tasks
-/// meanwhile.
+/// Awaits a call that waits for a store no longer than `limit`. Also returns how much of `limit` the store took: until
+/// it woke the task, not until the task was polled, since a thread may be busy with other tasks meanwhile.
 ///
 /// A call that the store answered after `limit` was held up by this process, which stood still: otherwise a
-/// timer would have ended it. How long the store took of that is unknown, and counts as nothing.
+/// timer would have ended it. How long the store itself took is unknown, and counts as nothing.
 pub async fn response_time<T>(
     limit: Duration,
     call: impl Future<Output = T>,
@@ -46,7 +45,7 @@ pub async fn response_time<T>(
     (output, took)
 }
 
-/// When the task was woken first since it was polled, and what wakes it.
+/// When the task was first woken since its last poll, and what wakes it.
 struct WakeUp(Mutex<(Option<Instant>, Waker)>);
 
 impl Wake for WakeUp {
@@ -65,8 +64,7 @@ impl Wake for WakeUp {
 
 #[cfg(feature = "redis")]
 impl super::Deadline {
-    /// Awaits one of several calls that share this deadline, one after another. The time that the store did
-    /// not take of it is given back.
+    /// Awaits one of several calls in a row that share this deadline. Time that the store did not take is given back.
     pub(crate) async fn share<T, E>(&mut self, call: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         let (start, left) = (now(), self.remaining());
         let (result, took) = response_time(left, call, Result::is_ok).await;

@@ -140,7 +140,7 @@ pub fn decide_with(
 /// What [`refund_with`] gave back.
 #[derive(Debug)]
 pub struct Refunded {
-    /// [`StoreError::TurnsNotDue`] if a charge [stays](State::keeps): what [`Store::refund`](super::Store::refund) returns.
+    /// [`StoreError::TurnsNotDue`] if a charge [stays](State::keeps): the result for [`Store::refund`](super::Store::refund).
     pub result: Result<(), StoreError>,
     /// Digests of the states that were changed.
     pub changed: Vec<u128>,

@@ -131,8 +131,8 @@ impl Item {
         self.partition(belongs_to_wrapper, |attribute| !belongs_to_wrapper(attribute))
     }
 
-    /// Attributes of the wrapper, and of the user's function beside it. Lint levels, conditions and documentation of the wrapper do
-    /// not apply to that function, so they are copied.
+    /// Attributes of the wrapper, and of the user's function beside it. Lint levels, conditions and documentation of the
+    /// wrapper do not apply to that function, so it gets copies.
     pub(crate) fn attributes_beside(&self) -> (Vec<TokenStream>, Vec<TokenStream>) {
         let is_plain = |attribute: &Attribute, names: &[&str]| {
             attribute.path().get_ident().is_some_and(|name| names.iter().any(|other| name == other))

@@ -167,7 +167,7 @@ fn check_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) -> Res
         }
     }
     if signature.asyncness.is_none() {
-        // Such macros return the future themselves.
+        // Such a macro has made the function return the future itself.
         let help = if has_word(signature.output.to_token_stream(), &["Future"]) {
             " (a macro above may have taken `async` away; limit the resource by `RateLimitMiddleware`)"
         } else {

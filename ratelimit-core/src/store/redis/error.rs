@@ -156,7 +156,7 @@ pub(super) fn meaning(error: &RedisError) -> Option<&str> {
     quoted.or(forbids.then_some("NOPERM")).or(Some(code))
 }
 
-/// How a script says that its user lacks a permission, where it has no code.
+/// What a script says if its user lacks a permission and the error has no code.
 const FORBIDDEN: [&str; 2] = ["can't run this command", "can't access at least one of the keys"];
 
 /// Whether an error says that the connection is lost.
@@ -183,7 +183,7 @@ fn remedy(error: &RedisError, is_cluster: bool) -> Option<&'static str> {
         Some("NOPERM") => return Some(PERMISSIONS),
         _ => {}
     }
-    // Also where the client crate tells an error in the text of another, as it does for a cluster.
+    // The client crate may put an error into the text of another one, as it does for a cluster.
     let known = [
         (SENTINEL_CREDENTIALS, "its sentinel does not take the user or the password of the URL"),
         ("does not point to a sentinel", "it is not a sentinel; give the ports of the sentinels in the URL"),

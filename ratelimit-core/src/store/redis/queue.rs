@@ -94,8 +94,8 @@ impl Queues {
         PendingReply(receiver)
     }
 
-    /// The error of what would fail anyway, or never end: in a child of the process that has the connection, such as the end of a slot
-    /// that both have.
+    /// An error in a child of the process that has the connection, where a call would never end; such as for the end of a
+    /// slot that both processes have.
     fn fast_fail(&self, hash_slot: u16) -> Option<CallError> {
         if self.shared.process.is_past() {
             return Some(CallError::Unavailable);

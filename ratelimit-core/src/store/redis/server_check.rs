@@ -19,7 +19,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 /// Warns of a server that is too old, that may drop counts, or whose clock is off. A user may lack the permission to look,
 /// which decisions do not need, so errors are ignored.
 pub(super) async fn warn_about_server(connection: RedisConnection, durability: &Durability) {
-    // Without the name of a section, as old servers know few of them.
+    // Names no section, since old servers know few of them.
     let infos: Vec<String> = query_nodes(&connection, &redis::cmd("INFO")).await;
     if let Some(version) = infos.iter().find_map(|info| old_version(info)) {
         tracing::warn!(
@@ -50,7 +50,7 @@ pub(super) async fn warn_about_server(connection: RedisConnection, durability: &
             query_nodes(&connection, redis::cmd("CONFIG").arg("GET").arg("save")).await;
         durability.set_volatile(saves.iter().any(|save| save.get(1).is_some_and(String::is_empty)));
     }
-    // Both, in case INFO is not permitted, or not told the time.
+    // Asks for both, since INFO may not be permitted, or not have the time.
     let here = now();
     let times: Vec<(u64, u64)> = query_nodes(&connection, &redis::cmd("TIME")).await;
     let times =

@@ -216,7 +216,7 @@ impl Shared {
                     reply(sink, *call, value) && is_value
                 }
                 None if frame.starts_with(b"-") => return Err(last_words(frame)),
-                // Where a command was sent before the refusal came.
+                // The server may have refused the connection after a command was sent.
                 Some(Awaited::Client) if REFUSALS.iter().any(|words| frame.starts_with(words)) => {
                     return Err(last_words(frame));
                 }

@@ -65,7 +65,7 @@ pub(super) struct Topology {
     hosts: Hosts,
 }
 
-/// Settings of servers by which they are connected to. A node that is not named has those of the first.
+/// Settings by which servers are connected to. A node that the URL does not name has those of the first.
 enum Servers {
     Single(Box<ConnectionInfo>),
     /// The master that Sentinel names, looked up again at every attempt to connect.
@@ -84,7 +84,7 @@ pub(super) struct ConnectSettings {
 impl Topology {
     /// Parses a URL. Resolves no host, so that no caller waits for DNS.
     pub(super) fn parse(url: &str, settings: ConnectSettings) -> Result<Self, RedisConfigError> {
-        // First, as the client crate does not say which feature is missing.
+        // Checked first, since the client crate does not say which feature is missing.
         let tls = if is_tls(url) { Some(Tls::new(&settings.tls)?) } else { None };
         let (servers, hosts) = match Url::parse(url)?.servers {
             url::Servers::Single(server) => {

@@ -145,7 +145,7 @@ impl Call {
     }
 
     /// Corrects the calendar windows of its command, if the reply says only that the server's clock is in others: nothing was decided. At
-    /// most once, since a reply that asks for it again is not that of the call. Returns whether the command is to be sent again.
+    /// most once: a second such reply cannot be that of the call. Returns whether the command is to be sent again.
     pub(super) fn correct_windows(&mut self, command: &mut Command, reply: &Value) -> bool {
         let (false, Expected::Replies(expected), Command::Run(call) | Command::RunText(call)) =
             (self.is_corrected, &self.expected, command)

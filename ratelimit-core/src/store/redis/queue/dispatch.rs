@@ -37,7 +37,7 @@ use crate::store::redis::reply_sink::{CallId, ReplySink};
 use crate::store::redis::timeouts::{grace, reply_within};
 use crate::store::redis::topology::{Connection, NodeId};
 
-/// Longest time for which alarms in a row that were missed are put off: a machine may be so busy that none is
+/// Longest sum of the times by which missed alarms in a row are put off: a machine may be so busy that no alarm is
 /// noticed in time.
 const MOST_GRACE: Duration = Duration::from_millis(500);
 
@@ -56,10 +56,10 @@ struct State {
     /// Whether a thread is sending.
     is_sending: bool,
     stage: Stage,
-    /// When the task that keeps the time wakes next. It is moved later only if it was missed: a wake too many
-    /// is cheaper than a timer for each call.
+    /// When the task that keeps the time wakes next. It is put off only if it was missed: a wake too many is cheaper
+    /// than a timer for each call.
     alarm: Option<Instant>,
-    /// For how long it was put off in a row.
+    /// By how much missed alarms in a row were put off.
     grace: Duration,
     /// Whether requests had to wait since the last alarm. Then others probably will.
     had_to_wait: bool,
@@ -81,7 +81,7 @@ enum WhyAgain {
     /// Before it was written.
     ConnectionLost,
     UnknownScript,
-    /// The server's clock is in other calendar windows than those of the call, which has the right ones by now.
+    /// The server's clock was in other calendar windows than those of the call. The call now has the right ones.
     OtherWindows,
     /// Another node of the cluster has its keys.
     Moved,
@@ -308,7 +308,7 @@ impl Queue {
         });
     }
 
-    /// Whether the reply to a call, whose `command` was taken out or not, corrects its calendar windows and nothing else.
+    /// Whether the reply to a call only corrects its calendar windows. `command` is that of the call, if it was taken out.
     fn corrects_windows(&self, id: CallId, command: Option<&mut Command>, reply: &Value) -> bool {
         let mut state = self.state.lock();
         let Some((call, _)) = state.in_flight.get_mut(id) else { return false };
@@ -431,9 +431,9 @@ impl Queue {
         }
     }
 
-    /// Puts an alarm off that was missed, because the process stood still: replies that came meanwhile are
-    /// read before calls end without, and requests that wait get back the time in which nothing could be
-    /// sent. Returns whether it was missed.
+    /// Puts off an alarm that was missed because the process stood still. So replies that came meanwhile are read
+    /// before their calls time out, and waiting requests get back the time in which nothing could be sent. Returns
+    /// whether the alarm was missed.
     fn put_off_if_missed(&self, state: &mut State, now: Instant) -> bool {
         let late = state.alarm.map(|alarm| now.saturating_duration_since(alarm)).unwrap_or_default();
         let Some(grace) = grace(late).filter(|grace| state.grace + *grace <= MOST_GRACE) else {
@@ -450,7 +450,7 @@ impl Queue {
     fn at_alarm(self: &Arc<Self>, now: Instant) {
         let link = &self.shared.link;
         let mut state = self.state.lock();
-        // Another thread may have put it off.
+        // Another thread may have put the alarm off.
         if self.put_off_if_missed(&mut state, now) || state.alarm.is_some_and(|alarm| alarm > now) {
             return self.advance(state);
         }
@@ -496,7 +496,7 @@ impl ReplySink for Queue {
                 return true;
             }
         }
-        // Nothing that was decided is so short.
+        // A reply with a decision is longer.
         if let Ok(instant @ Value::BulkString(bytes)) = &reply
             && bytes.len() == size_of::<f64>()
             && self.corrects_windows(id, None, instant)

@@ -197,7 +197,7 @@ impl InFlight {
             for call in batch.calls() {
                 due.requests.extend(call.expire(now));
             }
-            // A deadline that was put off ends later than the store's.
+            // A deadline that was put off may be later than that of the store.
             let is_awaited = batch.calls().any(|call| call.next_deadline().is_some());
             if !is_awaited && batch.start + link.deadline() <= now {
                 due.given_up.extend(self.remove(index));

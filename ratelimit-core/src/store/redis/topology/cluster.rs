@@ -80,7 +80,7 @@ struct Owners {
     moved: HashMap<u16, Address>,
 }
 
-/// A node. One attempt to connect runs at a time, and who needs the connection meanwhile waits for it.
+/// A node. One attempt to connect runs at a time, and calls that need the connection meanwhile wait for it.
 #[derive(Default)]
 struct Node(tokio::sync::Mutex<NodeState>);
 
@@ -136,7 +136,7 @@ impl ClusterConnection {
         };
         match (error.code(), Address::redirected(&error, &owner)) {
             (Some("ASK"), Some(target)) => return self.send_to_target(&target, command).await,
-            // Who sends it again reaches that node.
+            // The next attempt reaches that node.
             (Some("MOVED"), Some(target)) => _ = self.0.owners.lock().moved.insert(hash_slot, target),
             _ if is_lost(&error) => self.forget(&owner),
             _ => {}

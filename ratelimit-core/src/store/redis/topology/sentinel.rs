@@ -8,7 +8,7 @@ use crate::store::redis::error::SENTINEL_CREDENTIALS;
 
 /// The sentinels of a service.
 pub(super) struct Sentinels {
-    /// One after the other is asked, the one that answered last first. A URL with credentials has those of the servers.
+    /// One after the other is asked, the one that answered last first. Credentials in the URL are those of the servers.
     pub(super) nodes: Vec<ConnectionInfo>,
     pub(super) service: String,
 }

@@ -137,7 +137,7 @@ impl ServerConnection {
         reply.map_err(|error| explained(error, self.0.socket.as_deref()))
     }
 
-    /// Sends commands that no other command comes between, and gives the last reply.
+    /// Sends commands with no other command between them, and gives the last reply.
     pub(super) async fn send_together(&self, commands: &[&Cmd]) -> RedisResult<Value> {
         let mut pipeline = Pipeline::with_capacity(commands.len());
         for &command in commands {
@@ -190,7 +190,7 @@ impl ServerConnection {
     }
 }
 
-/// The error of a command, or why its connection was lost: that the client crate does not know.
+/// The error of a command, or why its connection was lost, which the client crate does not know.
 fn explained(error: RedisError, socket: Option<&Socket>) -> RedisError {
     match socket.and_then(Socket::loss) {
         Some(loss) if is_lost(&error) => loss.clone(),

@@ -25,7 +25,7 @@ use crate::store::redis::error::RedisConfigError;
 pub(in crate::store::redis) struct TlsSettings {
     /// Authorities, instead of those that the system trusts.
     pub(in crate::store::redis) root: Option<Vec<u8>>,
-    /// Certificates of the client, its own first, and the key of that one.
+    /// The client's chain of certificates, its own first, and the key of its own.
     pub(in crate::store::redis) client: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -48,7 +48,7 @@ impl Tls {
         Ok(Self { provider, roots, client })
     }
 
-    /// Shakes hands over a connection to a host.
+    /// Makes a connection over a stream to a host.
     pub(super) async fn connect(&self, host: &str, stream: TcpStream) -> RedisResult<TlsStream<TcpStream>> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let config = self.config().await.map_err(RedisError::from)?;

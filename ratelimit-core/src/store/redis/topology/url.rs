@@ -27,9 +27,9 @@ const SOCKET_OPTIONS: [&str; 3] = ["db", "user", "pass"];
 
 impl Url {
     pub(super) fn parse(url: &str) -> Result<Self, RedisConfigError> {
-        // A secret that comes from a file often ends with a line break.
+        // A URL that comes from a file often ends with a line break.
         let url = url.trim();
-        // The client crate leaves some out.
+        // The client crate silently leaves some of these out.
         if url.contains(char::is_control) {
             return Err(invalid("there is a line break or another control character in it"));
         }
