@@ -46,14 +46,14 @@ async fn serve() -> settings::Outcome {
     let address = settings::address()?;
     let prometheus = PrometheusBuilder::new()
         .set_buckets(&[0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1])?
-        // A turn may be minutes ahead; and a call has up to 64 requests.
+        // A turn may be minutes ahead; and a call has up to 128 requests.
         .set_buckets_for_metric(
             Matcher::Full(metrics::WAIT_SECONDS.to_owned()),
             &[0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 300.0],
         )?
         .set_buckets_for_metric(
             Matcher::Full(metrics::BATCH_REQUESTS.to_owned()),
-            &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0],
+            &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0],
         )?
         .install_recorder()?;
     metrics::describe();

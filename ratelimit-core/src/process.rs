@@ -45,7 +45,12 @@ impl<T> PerProcess<T> {
         // A child may have children.
         let mut place = self;
         while place.process.is_past() {
-            place = place.of_child.get_or_try_init(|| Ok(Box::new(Self::new(make()?))))?;
+            if place.of_child.get().is_none() {
+                // Made outside of the cell: a thread that makes it may be gone after the next fork, and the cell would wait.
+                let _ = place.of_child.set(Box::new(Self::new(make()?)));
+            }
+            let Some(child) = place.of_child.get() else { break };
+            place = child;
         }
         Ok(&place.value)
     }

@@ -34,7 +34,15 @@ static TIMER: LazyLock<PerProcess<OnceCell<Sender<Message>>>> = LazyLock::new(Pe
 /// Sends a message to the thread. Returns false if there is none.
 fn send(message: Message) -> bool {
     let Ok(timer) = TIMER.get_or_make(|| Ok::<_, Infallible>(OnceCell::new()));
-    timer.get_or_try_init(start).is_ok_and(|sender| sender.send(message).is_ok())
+    let sender = match timer.get() {
+        Some(sender) => sender,
+        // Not in the cell, which would wait for a thread that a fork has left behind.
+        None => match start() {
+            Ok(started) => timer.try_insert(started).unwrap_or_else(|(first, _)| first),
+            Err(_) => return false,
+        },
+    };
+    sender.send(message).is_ok()
 }
 
 fn start() -> io::Result<Sender<Message>> {
@@ -56,17 +64,21 @@ fn wake_sleepers(messages: &Receiver<Message>) {
             Some((end, _)) => messages.recv_timeout(end.saturating_duration_since(now())),
         };
         match message {
-            Ok(Message::Wake(key, waker)) => drop(sleepers.insert(key, waker)),
-            Ok(Message::Forget(key)) => drop(sleepers.remove(&key)),
+            Ok(Message::Wake(key, waker)) => guarded(|| drop(sleepers.insert(key, waker))),
+            Ok(Message::Forget(key)) => guarded(|| drop(sleepers.remove(&key))),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         while let Some(first) = sleepers.first_entry().filter(|first| first.key().0 <= now()) {
             let waker = first.remove();
-            // A waker is code of the application, and may panic.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+            guarded(|| waker.wake());
         }
     }
+}
+
+/// Runs what calls or drops a waker, which is code of the application and may panic.
+fn guarded(run: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(run));
 }
 
 /// Ends at an instant of the monotonic clock.

@@ -391,9 +391,9 @@ fn agrees_with_the_rule(on: &str, store: &Timed, zones: [&str; 3], days: [u8; 3]
                 charges.clear();
             }
             if refund && !charges.is_empty() {
-                let charged = charges.remove(usize::try_from(cost).unwrap() % charges.len());
-                store.refund(charged.reservation.clone());
-                model.refund(&charged, now);
+                let refunded = charges.remove(usize::try_from(cost).unwrap() % charges.len());
+                store.refund(refunded.reservation.clone());
+                model.refund(&refunded, now);
                 // Whether a count that is over is still stored shows if the clock goes back, so a check behind it begins the next one.
                 if model.ends > now {
                     continue;

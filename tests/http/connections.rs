@@ -278,8 +278,8 @@ async fn post_over_http2(
     body.send_data(first.into(), false).unwrap();
     let delay = if length > 16 * 1024 { PATIENCE } else { Duration::from_millis(100) };
     if let Ok(early) = tokio::time::timeout(delay, &mut response).await {
-        let reset = tokio::time::timeout(PATIENCE, poll_fn(|context| body.poll_reset(context))).await;
-        return (early.unwrap().status().as_u16(), true, reset.is_ok());
+        let ended = tokio::time::timeout(PATIENCE, poll_fn(|context| body.poll_reset(context))).await;
+        return (early.unwrap().status().as_u16(), true, ended.is_ok());
     }
     let is_sent = body.send_data(rest.into(), true).is_ok();
     (response.await.unwrap().status().as_u16(), false, !is_sent)

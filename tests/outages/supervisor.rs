@@ -173,6 +173,8 @@ fn a_connection_attempt_ends_at_the_configured_timeout() {
     // With the default, 60 attempts take 30 s.
     for (timeout, attempts) in [(Duration::from_millis(50), 60), (Duration::from_millis(1_500), 2)] {
         let (url, count) = counting(true);
+        // With a password, so that an attempt waits for the server's reply to it.
+        let url = url.replace("redis://", "redis://:s3cret@");
         let began = Instant::now();
         let builder = RedisStore::builder(&url).connect_timeout(timeout).backoff(shortest..=shortest);
         let _limiter = RateLimiter::new(builder.build().unwrap());

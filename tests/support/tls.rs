@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
 use crate::redis::{Server, ask, binary, comes_up, free_port, is_installed, skip};
 use crate::sentinel::SERVICE;
@@ -146,7 +146,8 @@ impl Secured {
 
     /// Makes a cluster of this one server, whose clients and bus speak TLS.
     pub fn make_cluster(&self) {
-        self.server.must("CLUSTER ADDSLOTSRANGE 0 16383");
+        let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
+        self.server.must(&format!("CLUSTER ADDSLOTS {}", slots.join(" ")));
         let is_formed = || {
             ask(self.server.port(), "CLUSTER INFO", 2)
                 .is_some_and(|lines| lines[1].contains("cluster_state:ok"))
@@ -166,6 +167,8 @@ fn make_certificates(folder: &Path) -> (String, String) {
     let authority = || {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // Other than that of certificates: OpenSSL takes one whose issuer has its own name for self-signed.
+        params.distinguished_name.push(DnType::CommonName, "authority");
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
         (pem, Issuer::new(params, key))

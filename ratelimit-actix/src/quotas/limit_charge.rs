@@ -238,7 +238,8 @@ pub enum SettleError {
         limit: String,
     },
 
-    /// The limiter did not settle it: the cost is too high, the limit is a concurrency limit, or the store did not answer.
+    /// The limiter did not settle it: the cost is too high, the limit is a concurrency limit, turns behind the
+    /// charge are not due, or the store did not answer.
     #[error(transparent)]
     Limiter(#[from] ratelimit_core::SettleError),
 }

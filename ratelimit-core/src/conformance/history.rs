@@ -137,6 +137,7 @@ impl World {
                 0 => history.add_turns(self, &mut random),
                 1 => history.add_end(&used, &mut random),
                 2 => history.add_debts(self, &used, &mut random),
+                3 => history.add_denial(self, &used, &mut random),
                 _ => history.add_event(&used, &mut random),
             }
         }
@@ -243,6 +244,17 @@ impl History {
         self.add(What::AdvanceToEnd(charge, random.micros(3)), Vec::new());
         self.add(What::Refund(charge), Vec::new());
         self.add(What::Check, limits);
+    }
+
+    /// A denial, and a check that is tried later.
+    fn add_denial(&mut self, world: &World, used: &[usize], random: &mut Random) {
+        let limit = Limit { cost: 1, ..limit(used, random) };
+        let all = Limit { cost: world.policies[limit.policy].capacity(), ..limit };
+        for (what, limit) in [(What::UpTo, all), (What::Check, limit)] {
+            self.add(what, vec![limit]);
+        }
+        self.add(What::Advance(random.micros(90_000_000)), Vec::new());
+        self.add(What::TryCheck, vec![limit]);
     }
 
     /// Two charges of a limit that may go beyond it.

@@ -17,7 +17,7 @@ impl RateLimiter {
     /// # Errors
     ///
     /// [`StoreError::TurnsNotDue`] if a charge that still counts stays because of turns; another [`StoreError`] if the store cannot be
-    /// reached in time: it is then unknown whether the units were refunded. A warning is logged, at most once per second.
+    /// reached in time: it is then unknown whether the units were refunded, and a warning is logged, at most once per second.
     ///
     /// **Warning:** do not retry a refund. The first one may still take effect, and a second one would then refund the units
     /// of other requests.
@@ -27,7 +27,9 @@ impl RateLimiter {
             Backend::Memory(store) => store.refund_all(&reservation),
             Backend::Dyn(store) => store.refund(&reservation, self.deadline).await,
         };
-        if let Err(error) = &result {
+        if let Err(error) = &result
+            && !matches!(error, StoreError::TurnsNotDue)
+        {
             self.inner.fallback.outage.log_failed_refund(error);
         }
         result

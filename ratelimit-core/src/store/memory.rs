@@ -40,7 +40,7 @@ const CALLERS_PER_SHARD: usize = 64;
 /// * Expired states are dropped when room is needed; under a counter over two windows, up to a twelfth of the window later.
 ///   A state that still counts is never dropped, nor slots that are held. When the table is full of such states, new callers share one overflow
 ///   count per policy, which is limited like any other. So a flood of made-up callers cannot free a denied one.
-/// * All instants come from one [monotonic clock](SystemClock).
+/// * All instants come from one [clock](SystemClock).
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     /// What the clock marks outcomes with.

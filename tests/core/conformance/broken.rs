@@ -77,6 +77,8 @@ mistakes! {
         /// Of a denied request, whose step may change a state.
         DenialsKeepTheState,
         TriedChecksChargeNothing,
+        /// When they are tried, whatever the time is.
+        DenialsAreRepeated,
         /// Of a limit that is exceeded already.
         SecondDebtsAreForgiven,
         ChecksOfNothingForget,
@@ -134,11 +136,18 @@ struct Broken {
     states: Mutex<HashMap<u128, State>>,
     /// Of each state the instant at which it was written, and the window of its policy, in microseconds.
     written: Mutex<HashMap<u128, (u64, u64)>>,
+    /// The last denial of each count.
+    denied: Mutex<HashMap<u128, GroupOutcome>>,
 }
 
 impl Broken {
     fn new(mistake: Mistake, clock: &FakeClock) -> Self {
-        Self { mistake, clock: clock.clone(), states: Mutex::default(), written: Mutex::default() }
+        let (states, written, denied) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { mistake, clock: clock.clone(), states, written, denied }
+    }
+
+    fn denied(&self) -> MutexGuard<'_, HashMap<u128, GroupOutcome>> {
+        self.denied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u128, State>> {
@@ -182,6 +191,9 @@ impl Broken {
 
 impl Store for Broken {
     fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
+        if let (Mistake::DenialsAreRepeated, [check]) = (self.mistake, group) {
+            return self.denied().get(&check.digest(&DIGEST_KEY)).cloned();
+        }
         if self.mistake != Mistake::TriedChecksChargeNothing || operation != Operation::Check {
             return None;
         }
@@ -189,6 +201,7 @@ impl Store for Broken {
         Some(decide_with(group, Operation::Peek, now, &DIGEST_KEY, &mut *states).outcome)
     }
 
+    #[allow(clippy::too_many_lines, reason = "a line for each mistake")]
     async fn decide(
         &self,
         group: &[Check<'_>],
@@ -277,6 +290,14 @@ impl Store for Broken {
                 let outcomes = outcome.outcomes().iter().cloned();
                 return Ok(GroupOutcome::new(now, outcomes.map(|one| one.with_due_after(Duration::ZERO))));
             }
+            Mistake::DenialsAreRepeated if checks.len() == 1 => {
+                let denied = digest(&checks[0]);
+                if outcome.is_allowed() {
+                    self.denied().remove(&denied);
+                } else if operation == Operation::Check {
+                    self.denied().insert(denied, outcome.clone());
+                }
+            }
             Mistake::BlocksAreNotKept if !outcome.is_allowed() => *states = before,
             Mistake::DenialsKeepTheState if !outcome.is_allowed() && operation == Operation::Check => {
                 states.extend(before);
@@ -306,6 +327,7 @@ impl Store for Broken {
     }
 
     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
+        self.denied().clear();
         let mut states = self.lock();
         match self.mistake {
             Mistake::ResetsForgetTheFirstLimitOnly => {
@@ -350,8 +372,8 @@ impl Store for Broken {
             let is_bucket = check.policy().algorithm() == Algorithm::TokenBucket;
             let until = match self.mistake {
                 Mistake::TurnsAreCharges => Some(until),
-                Mistake::ChargesEndAMicrosecondEarly if !charge.is_turn() => Some(until - 1),
-                Mistake::ChargesEndASecondLate if is_bucket && !charge.is_turn() => Some(until + 1_000_000),
+                Mistake::ChargesEndAMicrosecondEarly => Some(until - 1),
+                Mistake::ChargesEndASecondLate if is_bucket => Some(until + 1_000_000),
                 Mistake::SlotsAreFreedAtOnce if check.policy().is_concurrency() => {
                     states.remove(&digest);
                     continue;
@@ -422,7 +444,7 @@ fn every_mistake_about_slots_is_found() {
             let clock = clock();
             let store = Broken::new(mistake, &clock);
             cases::slots_are_held_until_they_are_freed(&Tested::new(&store), &clock, |future| {
-                block_on(future)
+                block_on(future);
             });
         });
         let message = message.unwrap_or_else(|| panic!("{mistake:?} is not found"));

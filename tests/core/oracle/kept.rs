@@ -112,7 +112,7 @@ fn play(store: &Timed, random: &mut Random, caller: &str) -> Result<u32, String>
                     kept.charge(used - cost);
                 } else {
                     kept.charges[place].1 = used;
-                    let back = (before - backlog()).as_micros();
+                    let back = before.saturating_sub(backlog()).as_micros();
                     gave_back += u32::from(back > 0);
                     let is_too_old = now.saturating_sub(made_at) * max >= window * policy.capacity();
                     let least = kept.least(place, cost - used, before.as_micros());

@@ -205,7 +205,8 @@ fn remedy(error: &RedisError, is_cluster: bool) -> Option<&'static str> {
     known.iter().find(|(text, _)| mentions(error, text)).map(|(_, remedy)| *remedy)
 }
 
-const CREDENTIALS: &str = "it does not take the user or the password of the URL";
+const CREDENTIALS: &str =
+    "it does not take the user or the password of the URL, or of the function for credentials";
 
 /// What the error says if it comes from a sentinel.
 pub(super) const SENTINEL_CREDENTIALS: &str = "the sentinel rejects the user or the password of the URL";
@@ -231,7 +232,6 @@ impl fmt::Display for RedactedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.code() {
             Some(code @ ("MOVED" | "ASK")) => write!(f, "{code}: the key is on another node"),
-            _ if self.names_a_node() => f.write_str("no connection to the node of the key"),
             _ => self.0.fmt(f),
         }
     }

@@ -61,6 +61,8 @@ struct State {
     alarm: Option<Instant>,
     /// By how much missed alarms in a row were put off.
     grace: Duration,
+    /// Until when nothing ends by its deadline, after a missed alarm.
+    grace_until: Option<Instant>,
     /// Whether requests had to wait since the last alarm. Then others probably will.
     had_to_wait: bool,
 }
@@ -100,6 +102,7 @@ impl Queue {
                 stage: Stage::Sends,
                 alarm: None,
                 grace: Duration::ZERO,
+                grace_until: None,
                 had_to_wait: false,
             }),
             wake_up: Notify::new(),
@@ -440,9 +443,9 @@ impl Queue {
             return false;
         };
         state.grace += grace;
-        state.waiting.put_off(late);
-        state.alarm = None;
-        self.set_alarm(state, Some(now + grace));
+        state.waiting.put_off(late, now);
+        (state.alarm, state.grace_until) = (None, Some(now + grace));
+        self.set_alarm(state, state.grace_until);
         true
     }
 
@@ -454,7 +457,13 @@ impl Queue {
         if self.put_off_if_missed(&mut state, now) || state.alarm.is_some_and(|alarm| alarm > now) {
             return self.advance(state);
         }
-        (state.alarm, state.grace) = (None, Duration::ZERO);
+        state.alarm = None;
+        if let Some(until) = state.grace_until.filter(|until| now < *until) {
+            // Set earlier for what waits to be sent: nothing ends before.
+            self.set_alarm(&mut state, Some(until));
+            return self.advance(state);
+        }
+        (state.grace, state.grace_until) = (Duration::ZERO, None);
         let late = state.waiting.expired(now);
         let due = state.in_flight.due(now, link);
         let next = state.in_flight.next_due();

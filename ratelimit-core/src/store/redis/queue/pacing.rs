@@ -118,10 +118,10 @@ impl Waiting {
         batch
     }
 
-    /// Puts the deadlines off by the time for which the process stood still.
-    pub(super) fn put_off(&mut self, by: Duration) {
-        for request in &mut self.requests {
-            request.deadline.limit += by;
+    /// Puts the deadlines off by the time until `now` for which the process stood still, of each request since it was made.
+    pub(super) fn put_off(&mut self, by: Duration, now: Instant) {
+        for QueuedRequest { deadline, .. } in &mut self.requests {
+            deadline.limit += by.min(now.saturating_duration_since(deadline.since));
         }
     }
 

@@ -70,7 +70,7 @@ struct Shared {
     owners: Mutex<Owners>,
     nodes: Mutex<HashMap<Address, Arc<Node>>>,
     /// Which node is asked next for the owners.
-    turn: AtomicUsize,
+    next: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl ClusterConnection {
             pattern: known.first().cloned().ok_or_else(|| no_node("the URL names no node"))?,
             owners: Mutex::default(),
             nodes: Mutex::default(),
-            turn: AtomicUsize::new(0),
+            next: AtomicUsize::new(0),
         };
         let mut others: Vec<Address> = Vec::new();
         for owned in &slots {
@@ -168,13 +168,15 @@ impl ClusterConnection {
     pub(super) async fn read_owners(&self) -> RedisResult<Vec<OwnedSlots>> {
         let mut connected = self.connected();
         let count = connected.len().max(1);
-        connected.rotate_left(self.0.turn.fetch_add(1, Ordering::Relaxed) % count);
+        connected.rotate_left(self.0.next.fetch_add(1, Ordering::Relaxed) % count);
         let mut failure = no_node("there is no connection to any node");
         for (address, connection) in connected {
             // A master that hangs is noticed by the requests that wait for it.
             match timeout(self.0.connector.timeouts.deadline, slots_known_to(&address, &connection)).await {
                 Ok(Ok(slots)) => {
                     *self.0.owners.lock() = Owners { slots: slots.clone(), moved: HashMap::new() };
+                    // A node that has left the cluster may go on answering from what it knew.
+                    self.0.nodes.lock().retain(|known, _| slots.iter().any(|slots| slots.owner == *known));
                     return Ok(slots);
                 }
                 Ok(Err(error)) => failure = error,
@@ -206,6 +208,18 @@ impl ClusterConnection {
 
     async fn connection_to(&self, address: &Address) -> RedisResult<ServerConnection> {
         let node = Arc::clone(self.0.nodes.lock().entry(address.clone()).or_default());
+        if let Ok(state) = node.0.try_lock()
+            && let NodeState::Connected(connection) = &*state
+        {
+            return Ok(connection.clone());
+        }
+        let (cluster, address) = (self.clone(), address.clone());
+        // A task of its own, since a command gives up before an attempt to connect does.
+        let attempt = tokio::spawn(async move { cluster.connect_to(&node, &address).await });
+        attempt.await.unwrap_or_else(|_| Err(no_node("the attempt to connect has panicked")))
+    }
+
+    async fn connect_to(&self, node: &Node, address: &Address) -> RedisResult<ServerConnection> {
         let mut state = node.0.lock().await;
         match &*state {
             NodeState::Connected(connection) => return Ok(connection.clone()),

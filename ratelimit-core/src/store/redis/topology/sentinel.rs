@@ -1,6 +1,10 @@
 //! Sentinel: finding the master.
 
+use std::time::Duration;
+
 use redis::{ConnectionInfo, ErrorKind, RedisConnectionInfo, RedisError, RedisResult, Value};
+
+use tokio::time::timeout;
 
 use super::connector::{Connector, server_at};
 use super::server::ServerConnection;
@@ -21,12 +25,22 @@ impl Sentinels {
         let mut failure = RedisError::from((ErrorKind::EmptySentinelList, "there is no sentinel"));
         let mut tried: Vec<(String, u16)> = Vec::new();
         for _ in 0..self.nodes.len() {
-            match self.named_by_first(connector).await {
+            // Before it is asked: who waits for this may give up meanwhile, and the next attempt then begins with the next one.
+            self.nodes.rotate_left(1);
+            let sentinel = &self.nodes[self.nodes.len() - 1];
+            // For each by itself: one that hangs takes connections and replies nothing.
+            let limit = connector.timeouts.connect;
+            let naming = self.named_by(sentinel, connector);
+            match in_time(limit, "a sentinel does not answer in time", naming).await {
                 Ok(named) if tried.contains(&named) => {}
                 Ok(named) => {
                     let master = server_at(&self.nodes[0], &named.0, named.1);
-                    match connect_to_master(&master, connector).await {
-                        Ok(connection) => return Ok(connection),
+                    let connecting = connect_to_master(&master, connector);
+                    match in_time(limit, "the master does not answer in time", connecting).await {
+                        Ok(connection) => {
+                            self.nodes.rotate_right(1);
+                            return Ok(connection);
+                        }
                         Err(error) => failure = error,
                     }
                     tried.push(named);
@@ -35,18 +49,17 @@ impl Sentinels {
                 Err(error) if failure.code().is_none() => failure = error,
                 Err(_) => {}
             }
-            self.nodes.rotate_left(1);
         }
         Err(failure)
     }
 
-    /// Host and port of the master that the first sentinel names. A sentinel with a password is given the credentials of the URL.
-    async fn named_by_first(&self, connector: &Connector) -> RedisResult<(String, u16)> {
+    /// Host and port of the master that a sentinel names. A sentinel with a password is given the credentials of the URL.
+    async fn named_by(&self, sentinel: &ConnectionInfo, connector: &Connector) -> RedisResult<(String, u16)> {
         let connector = connector.without_credentials();
-        let settings = self.nodes[0].redis_settings().clone().set_db(0);
-        let named = match self.named_to(RedisConnectionInfo::default(), &connector).await {
+        let settings = sentinel.redis_settings().clone().set_db(0);
+        let named = match self.named_to(sentinel, RedisConnectionInfo::default(), &connector).await {
             Err(error) if error.code() == Some("NOAUTH") && settings.password().is_some() => {
-                self.named_to(settings, &connector).await.map_err(|error| match error.kind() {
+                self.named_to(sentinel, settings, &connector).await.map_err(|error| match error.kind() {
                     kind @ ErrorKind::AuthenticationFailed => RedisError::from((kind, SENTINEL_CREDENTIALS)),
                     _ => error,
                 })
@@ -61,10 +74,11 @@ impl Sentinels {
 
     async fn named_to(
         &self,
+        sentinel: &ConnectionInfo,
         settings: RedisConnectionInfo,
         connector: &Connector,
     ) -> RedisResult<Option<(String, u16)>> {
-        let sentinel = self.nodes[0].clone().set_redis_settings(settings);
+        let sentinel = sentinel.clone().set_redis_settings(settings);
         let connection = ServerConnection::open(&sentinel, connector).await?;
         let mut ask = redis::cmd("SENTINEL");
         ask.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
@@ -76,6 +90,16 @@ impl Sentinels {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The output of a future, or an error with this text.
+async fn in_time<T>(
+    limit: Duration,
+    problem: &'static str,
+    future: impl Future<Output = RedisResult<T>>,
+) -> RedisResult<T> {
+    let late = |_| RedisError::from((ErrorKind::Io, problem));
+    timeout(limit, future).await.map_err(late).flatten()
 }
 
 async fn connect_to_master(server: &ConnectionInfo, connector: &Connector) -> RedisResult<ServerConnection> {

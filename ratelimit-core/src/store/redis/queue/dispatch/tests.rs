@@ -296,7 +296,7 @@ async fn a_call_is_corrected_once_by_a_reply_that_says_only_the_servers_instant(
         let check = Check::new(&policy, "alice");
         request.request.limits[0] = LimitArg::new(queue.shared.encoder.key_format.key(&check), &check);
         let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &queue.shared).unwrap();
-        let batch = queue.add(BatchInFlight::new([call], 1, Instant::now(), None)).unwrap();
+        let batch = queue.add(BatchInFlight::new([call], 1, now(), None)).unwrap();
         let id = CallId { batch, index: 0 };
         let take = || queue.state.lock().in_flight.get_mut(id).unwrap().0.take_command();
         let instant = Value::BulkString(year_2100.to_le_bytes().to_vec());
