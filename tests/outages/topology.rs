@@ -139,7 +139,10 @@ async fn sentinels_that_ask_for_a_password_get_that_of_the_url() {
         ("limiter:wr0ng@", "its sentinel does not take the user or the password of the URL"),
         (":s3cret@", "its sentinel does not take the user or the password of the URL"),
         // The sentinels take it, and the server has no password.
-        (":other@", "it does not take the user or the password of the URL"),
+        (
+            ":other@",
+            "it does not take the user or the password of the URL, or of the function for credentials",
+        ),
         ("", "it asks for a password; give one in the URL"),
     ] {
         let limiter = limiter(&url(credentials));
