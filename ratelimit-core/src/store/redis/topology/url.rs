@@ -68,7 +68,7 @@ fn check_options(options: &str, known: &[&str]) -> Result<(), RedisConfigError> 
         if known.is_empty() && options.contains('@') {
             return Err(invalid("write a `?` in a password as `%3F`"));
         }
-        if known.contains(&"pass") && options.contains("pass=") {
+        if name != "database" && known.contains(&"pass") && options.contains("pass=") {
             return Err(invalid(
                 "an option behind the password has no meaning here; write a `&` in a password as `%26`",
             ));
