@@ -40,7 +40,7 @@ use crate::handler::registry::{DeclaredLimit, declared_limits};
 ///
 /// # Examples
 ///
-/// ```
+/// ```standalone_crate
 /// use actix_web::get;
 /// use ratelimit_actix::{RateLimitConfig, RateLimitResponses, rate_limit};
 /// use utoipa::OpenApi;

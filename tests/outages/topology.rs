@@ -339,10 +339,11 @@ async fn the_new_master_is_found_when_roles_are_changed_by_command() {
     let client = redis::Client::open(("127.0.0.1", port)).unwrap();
     let mut sentinel = client.get_multiplexed_async_connection().await.unwrap();
     let mut failover = redis::cmd("SENTINEL");
-    let _: () =
-        failover.arg("FAILOVER").arg(tests::sentinel::SERVICE).query_async(&mut sentinel).await.unwrap();
+    failover.arg("FAILOVER").arg(tests::sentinel::SERVICE);
+    let _: () = failover.query_async(&mut sentinel).await.unwrap();
     // What is decided from now on is written at the new master.
     let end = Instant::now() + ELECTED;
+    let mut again = Instant::now() + Duration::from_secs(15);
     loop {
         let _ = limiter.check(&MINUTE, "b").await;
         let keys = query(&set_up.replica, redis::cmd("KEYS").arg("*minute*")).await;
@@ -354,6 +355,11 @@ async fn the_new_master_is_found_when_roles_are_changed_by_command() {
             break;
         }
         assert!(Instant::now() < end, "{keys} {roles:?}");
+        if Instant::now() > again && roles.0.contains("slave") {
+            // A sentinel of a busy machine gives a failover up.
+            again += Duration::from_secs(15);
+            let _: redis::RedisResult<()> = failover.query_async(&mut sentinel).await;
+        }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(until_decided(&limiter, Duration::from_secs(10)).await.0 <= LONGEST + SLACK);

@@ -175,8 +175,8 @@ impl State {
         self.refund(check.policy(), now, at, until, check.cost())
     }
 
-    /// Whether a charge that still counts is not [refunded](Self::refund_charge), because that would move [turns](Operation::Wait) of its
-    /// token bucket that are not due: it is not the last charge.
+    /// Whether a charge that still counts is not [refunded](Self::refund_charge), because that would move
+    /// [turns](crate::store::toolkit::Operation::Wait) of its token bucket that are not due: it is not the last charge.
     pub fn keeps(&self, charge: &Charge<'_>, now: Timestamp) -> bool {
         now < charge.until() && self.is_last_of_turns(charge, now) == Some(false)
     }
