@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use redis::{ErrorKind, RedisError, RedisResult, Value};
+use redis::{Client, ErrorKind, RedisError, RedisResult, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -204,11 +204,8 @@ impl Link {
         self.nodes.as_ref().map_or(Some(NodeId::SINGLE), |nodes| nodes.owner(hash_slot))
     }
 
-    /// The present connection to the single server, or to a node of a cluster if it has one of its own.
-    pub(super) fn connection_to(&self, node: Option<NodeId>) -> Option<Connection> {
-        if let Some(nodes) = &self.nodes {
-            return nodes.connection(node?, self.present_generation());
-        }
+    /// The store's connection to the single server.
+    pub(super) fn single(&self) -> Option<Connection> {
         match &*self.state.borrow() {
             ConnectionState::Up { connection: RedisConnection::Single(server), generation, .. } => {
                 let generation = *generation;
@@ -219,11 +216,11 @@ impl Link {
         }
     }
 
-    /// Gives up a lost connection, unless another has taken its place.
-    pub(super) fn lose(&self, lost: ConnectionId) {
+    /// A client that makes more connections to a server, while there is one to the store.
+    pub(super) fn client_of(&self, node: NodeId) -> Option<RedisResult<Client>> {
         match &self.nodes {
-            Some(nodes) => nodes.lose(lost),
-            None => self.mark_lost(lost.generation),
+            Some(nodes) => nodes.client_of(node),
+            None => Some(Ok(self.single()?.server.client())),
         }
     }
 
@@ -299,7 +296,7 @@ impl Link {
     }
 
     /// Gives up the store's lost connection, unless another has taken its place.
-    fn mark_lost(&self, generation: u64) {
+    pub(super) fn mark_lost(&self, generation: u64) {
         self.state.send_if_modified(|state| {
             let is_present =
                 matches!(state, ConnectionState::Up { generation: present, .. } if *present == generation);

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::command::{Command, Keys, ScriptCall};
 use super::error::ConnectionImpact;
 use super::link::ConnectionState;
-use super::queue::Shared;
+use super::shared::Shared;
 use super::topology::{RedisConnection, SLOT_RANGES, Topology};
 use super::{script, server_check};
 use crate::error::{ErrorChain, StoreError};
@@ -110,9 +110,6 @@ impl Shared {
     /// Pings the connection, so that a loss or a hang is noticed without requests. In a cluster it pings the connections
     /// to masters, whose loss it notices; the client crate watches its own connections.
     async fn ping(&self, connection: &RedisConnection, generation: u64) {
-        if let Some(nodes) = &self.link.nodes {
-            nodes.ping(generation);
-        }
         let RedisConnection::Single(server) = connection else { return };
         match timeout(self.link.timeouts.deadline, server.ping()).await {
             Ok(Err(error))

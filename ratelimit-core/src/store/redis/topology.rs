@@ -18,10 +18,10 @@ use self::client::{connection_config, install_crypto_provider, node_client, open
 use self::cluster::RedirectingCluster;
 use self::hosts::Hosts;
 pub(super) use self::nodes::{
-    Nodes, SLOT_RANGES, hash_slot_of_key, hash_slot_of_tag, key_in_each_range, range_of_slot,
+    Nodes, RETRY_INTERVAL, SLOT_RANGES, hash_slot_of_key, hash_slot_of_tag, key_in_each_range, range_of_slot,
 };
 use self::sentinel::{Watcher, master};
-pub(super) use self::server::{Connection, ConnectionId, NodeId, ServerConnection};
+pub(super) use self::server::{CallReplies, Connection, ConnectionId, NodeId, ServerConnection};
 use super::error::RedisConfigError;
 use super::timeouts::Timeouts;
 
@@ -46,7 +46,6 @@ impl RedisConnection {
 /// How to reach the servers.
 pub(super) struct Topology {
     servers: Servers,
-    is_tls: bool,
     /// Known hosts, which every attempt to connect resolves.
     hosts: Hosts,
 }
@@ -89,7 +88,7 @@ impl Topology {
                 let info = connection_info(url)?;
                 let hosts = Hosts::of([&info]);
                 let servers = Servers::Single(Box::new(client(info, tls_roots)?));
-                Ok(Self { servers, is_tls: tls, hosts })
+                Ok(Self { servers, hosts })
             }
             "redis-sentinel" => Self::sentinel(rest, tls, tls_roots),
             "redis-cluster" => Self::cluster(rest, tls, timeouts, tls_roots),
@@ -107,7 +106,7 @@ impl Topology {
         let nodes = parse_nodes(hosts, db, tls)?;
         let watchers = nodes.iter().map(|node| Watcher::new(node, service, tls, tls_roots));
         let watchers = watchers.collect::<RedisResult<_>>().map_err(invalid_settings)?;
-        Ok(Self { servers: Servers::Sentinel(watchers), is_tls: tls, hosts: Hosts::of(&nodes) })
+        Ok(Self { servers: Servers::Sentinel(watchers), hosts: Hosts::of(&nodes) })
     }
 
     fn cluster(
@@ -134,29 +133,19 @@ impl Topology {
         };
         let client = Box::new(builder.build().map_err(invalid_settings)?);
         let servers = Servers::Cluster { client, pattern, tls_roots: tls_roots.clone() };
-        Ok(Self { servers, is_tls: tls, hosts })
+        Ok(Self { servers, hosts })
     }
 
     pub(super) const fn is_cluster(&self) -> bool {
         matches!(self.servers, Servers::Cluster { .. })
     }
 
-    /// Whether calls go over plain sockets.
-    pub(super) fn is_plain(&self) -> bool {
-        cfg!(unix) && !self.is_tls
-    }
-
-    /// The masters of a cluster, without connections yet. `renew` is called when a connection to one is made or gone.
-    pub(super) fn nodes(
-        &self,
-        timeouts: Timeouts,
-        renew: impl Fn(NodeId) + Send + Sync + 'static,
-        runtime: &Handle,
-    ) -> Option<Arc<Nodes>> {
+    /// The masters of a cluster.
+    pub(super) fn nodes(&self, timeouts: Timeouts, runtime: &Handle) -> Option<Arc<Nodes>> {
         let Servers::Cluster { pattern, tls_roots, .. } = &self.servers else { return None };
         let (pattern, tls_roots) = (pattern.clone(), tls_roots.clone());
         let connect_to = move |host: &str, port| node_client(&pattern, host, port, &tls_roots);
-        Some(Arc::new(Nodes::new(Box::new(connect_to), timeouts, Box::new(renew), runtime.clone())))
+        Some(Arc::new(Nodes::new(Box::new(connect_to), timeouts, runtime.clone())))
     }
 
     /// Connects once.

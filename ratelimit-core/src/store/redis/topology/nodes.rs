@@ -1,6 +1,6 @@
-//! The hash slots of a cluster, in ranges that fail independently, and the masters that own them: a connection to each.
+//! The hash slots of a cluster, in ranges that fail independently, and the masters that own them.
 //!
-//! The client crate's cluster connection takes 6 to 8 µs of processor time per command. So calls go to a known master over a
+//! The client crate's cluster connection takes 6 to 8 µs of processor time per command. So each lane sends calls to a known master over a
 //! connection of its own. Everything unusual is left to the cluster connection: redirects, unknown owners, and masters to
 //! which there is no connection at the moment.
 
@@ -13,11 +13,10 @@ use redis::aio::ConnectionLike;
 use redis::cluster_async::ClusterConnection;
 use redis::{Client, FromRedisValue, RedisResult, Value};
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::cluster::ConnectTo;
-use super::server::{Connection, ConnectionId, NodeId, ServerConnection};
-use crate::store::redis::error::is_lost;
+use super::server::NodeId;
 use crate::store::redis::timeouts::Timeouts;
 
 /// Number of ranges into which the hash slots of a cluster are divided, so that a hanging node does not affect the others. A single
@@ -27,8 +26,8 @@ pub(in crate::store::redis) const SLOT_RANGES: usize = 64;
 /// Number of hash slots in a cluster.
 const HASH_SLOTS: u16 = 16_384;
 
-/// Minimum time between two attempts to connect to one master, or to read the owners of the hash slots.
-const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// Minimum time between two attempts to connect to one server, or to read the owners of the hash slots.
+pub(in crate::store::redis) const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Stands for a hash slot whose owner is not known.
 const UNKNOWN: u16 = u16::MAX;
@@ -70,40 +69,23 @@ pub(in crate::store::redis) fn key_in_each_range(key: impl Fn(u32) -> String) ->
     found
 }
 
-/// The masters of a cluster.
+/// The masters of a cluster, and the hash slots of each.
 pub(in crate::store::redis) struct Nodes {
     /// The owner of each hash slot, or [`UNKNOWN`].
     owners: Box<[AtomicU16]>,
-    /// Masters keep their place, so that an id always names the same address.
-    masters: Mutex<Vec<Master>>,
+    /// Host and port of each master. They keep their place, so that an id always names the same address.
+    masters: Mutex<Vec<(String, u16)>>,
     /// Reads the owners of the hash slots; that of the present connection.
     cluster: Mutex<Option<ClusterConnection>>,
     is_refreshing: AtomicBool,
     connect_to: Box<ConnectTo>,
     timeouts: Timeouts,
-    /// Called when a connection to a master is made or gone.
-    renew: Box<dyn Fn(NodeId) + Send + Sync>,
     /// Callers of this are on other threads.
     runtime: Handle,
 }
 
-struct Master {
-    host: String,
-    port: u16,
-    connection: Option<ServerConnection>,
-    /// Number of the last attempt to connect; `connection` came from it.
-    number: u64,
-    /// When the last attempt began.
-    tried: Option<Instant>,
-}
-
 impl Nodes {
-    pub(super) fn new(
-        connect_to: Box<ConnectTo>,
-        timeouts: Timeouts,
-        renew: Box<dyn Fn(NodeId) + Send + Sync>,
-        runtime: Handle,
-    ) -> Self {
+    pub(super) fn new(connect_to: Box<ConnectTo>, timeouts: Timeouts, runtime: Handle) -> Self {
         Self {
             owners: (0..HASH_SLOTS).map(|_| AtomicU16::new(UNKNOWN)).collect(),
             masters: Mutex::default(),
@@ -111,7 +93,6 @@ impl Nodes {
             is_refreshing: AtomicBool::new(false),
             connect_to,
             timeouts,
-            renew,
             runtime,
         }
     }
@@ -122,83 +103,22 @@ impl Nodes {
         (owner != UNKNOWN).then_some(NodeId(owner))
     }
 
-    /// Starts over with a new cluster connection: all masters are connected to anew.
+    /// Whether a master has any hash slot.
+    pub(in crate::store::redis) fn has_slots(&self, node: NodeId) -> bool {
+        self.owners.iter().any(|owner| owner.load(Ordering::Relaxed) == node.0)
+    }
+
+    /// Reads the owners anew, by another cluster connection.
     pub(in crate::store::redis) fn start_over(self: &Arc<Self>, cluster: ClusterConnection) {
         *self.cluster.lock() = Some(cluster);
-        for master in &mut *self.masters.lock() {
-            (master.connection, master.tried) = (None, None);
-        }
         self.refresh();
     }
 
-    /// The connection to a master. Without one it returns `None`, and connects in the background.
-    pub(in crate::store::redis) fn connection(
-        self: &Arc<Self>,
-        node: NodeId,
-        generation: u64,
-    ) -> Option<Connection> {
-        let mut masters = self.masters.lock();
-        let master = masters.get_mut(node.index())?;
-        if let Some(server) = &master.connection {
-            let id = ConnectionId { node, number: master.number, generation };
-            return Some(Connection { id, server: server.clone() });
-        }
-        if master.tried.is_none_or(|tried| tried.elapsed() > self.timeouts.connect.max(RETRY_INTERVAL)) {
-            (master.tried, master.number) = (Some(Instant::now()), master.number + 1);
-            let (number, client) = (master.number, (self.connect_to)(&master.host, master.port));
-            self.runtime.spawn(Arc::clone(self).connect(node, number, client));
-        }
-        None
-    }
-
-    async fn connect(self: Arc<Self>, node: NodeId, number: u64, client: RedisResult<Client>) {
-        let connected = match client {
-            Ok(client) => ServerConnection::open(&client, self.timeouts).await,
-            Err(error) => Err(error),
-        };
-        let mut masters = self.masters.lock();
-        let Some(master) = masters.get_mut(node.index()).filter(|master| master.number == number) else {
-            return;
-        };
-        if let Ok(connection) = connected {
-            (self.renew)(node);
-            master.connection = Some(connection);
-        } else {
-            drop(masters);
-            // Another may have become the master.
-            self.refresh();
-        }
-    }
-
-    /// Forgets a lost connection, unless another has taken its place.
-    pub(in crate::store::redis) fn lose(self: &Arc<Self>, lost: ConnectionId) {
-        let mut masters = self.masters.lock();
-        if let Some(master) = masters.get_mut(lost.node.index())
-            && master.number == lost.number
-        {
-            (master.connection, master.tried) = (None, None);
-            (self.renew)(lost.node);
-        }
-        drop(masters);
-        self.refresh();
-    }
-
-    /// Notices connections that were lost while no command was in flight.
-    pub(in crate::store::redis) fn ping(self: &Arc<Self>, generation: u64) {
-        let count = u16::try_from(self.masters.lock().len()).unwrap_or(UNKNOWN);
-        for node in (0..count).map(NodeId) {
-            let is_open = self.masters.lock()[node.index()].connection.is_some();
-            if is_open && let Some(Connection { id, server }) = self.connection(node, generation) {
-                let (nodes, limit) = (Arc::clone(self), self.timeouts.deadline);
-                self.runtime.spawn(async move {
-                    // A master that hangs is noticed by the requests that wait for it.
-                    let reply = timeout(limit, server.ping()).await;
-                    if reply.is_ok_and(|reply| reply.as_ref().is_err_and(is_lost)) {
-                        nodes.lose(id);
-                    }
-                });
-            }
-        }
+    /// A client of a master.
+    pub(in crate::store::redis) fn client_of(&self, node: NodeId) -> Option<RedisResult<Client>> {
+        let masters = self.masters.lock();
+        let (host, port) = masters.get(node.index())?;
+        Some((self.connect_to)(host, *port))
     }
 
     /// Reads the owners of all hash slots in the background, unless that is being done.
@@ -232,21 +152,15 @@ impl Nodes {
         for (known, &owner) in self.owners.iter().zip(&owners) {
             known.store(owner, Ordering::Relaxed);
         }
-        // A node that has no hash slots any more needs no connection.
-        for (index, master) in self.masters.lock().iter_mut().enumerate() {
-            if !owners.iter().any(|&owner| usize::from(owner) == index) {
-                master.connection = None;
-            }
-        }
         Ok(())
     }
 
     /// The id of the master at an address.
     fn id_of(&self, host: String, port: u16) -> NodeId {
         let mut masters = self.masters.lock();
-        let known = masters.iter().position(|master| master.host == host && master.port == port);
+        let known = masters.iter().position(|(known, number)| *known == host && *number == port);
         let index = known.unwrap_or_else(|| {
-            masters.push(Master { host, port, connection: None, number: 0, tried: None });
+            masters.push((host, port));
             masters.len() - 1
         });
         NodeId(u16::try_from(index).unwrap_or(UNKNOWN))

@@ -1,22 +1,15 @@
-//! A connection to one server: the client crate's, and the plain socket under it, over which calls go.
-//!
-//! Over TLS the client crate's connection has a socket of its own, and calls go over that connection.
+//! A connection to one server, over the client crate's multiplexed connection.
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
-use smallvec::SmallVec;
-use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use smallvec::{SmallVec, smallvec};
 use tokio::time::timeout;
 
 use super::client::connection_config;
-use crate::store::redis::reply_sink::{CallId, ReplySink, hand_over};
-#[cfg(unix)]
-use crate::store::redis::socket::ClientStream;
-use crate::store::redis::socket::Socket;
 use crate::store::redis::timeouts::Timeouts;
 
 /// A server: the single one, or a master of a cluster by its place in the list of all that were ever seen.
@@ -27,7 +20,6 @@ impl NodeId {
     /// The server of a store without a cluster.
     pub(in crate::store::redis) const SINGLE: Self = Self(0);
 
-    #[cfg(test)]
     pub(in crate::store::redis) const fn of(index: u16) -> Self {
         Self(index)
     }
@@ -37,21 +29,14 @@ impl NodeId {
     }
 }
 
-/// Which connection a call takes.
+/// Which connection of a lane a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store::redis) struct ConnectionId {
     pub(in crate::store::redis) node: NodeId,
-    /// Number of the connection to the node; it rises with each.
+    /// Number of the lane's connection to the node; it rises with each.
     pub(in crate::store::redis) number: u64,
-    /// Generation of the store's connection, against which failures count. In a cluster it outlives connections to nodes.
+    /// Generation of the store's connection, against which failures count.
     pub(in crate::store::redis) generation: u64,
-}
-
-impl ConnectionId {
-    /// Whether both name one connection to one node.
-    pub(in crate::store::redis) fn is_same(self, other: Self) -> bool {
-        (self.node, self.number) == (other.node, other.number)
-    }
 }
 
 /// A connection over which calls go.
@@ -61,139 +46,74 @@ pub(in crate::store::redis) struct Connection {
     pub(in crate::store::redis) server: ServerConnection,
 }
 
-/// A connection to one server, which many calls share.
+/// The replies to calls that were sent together, in their order.
+pub(in crate::store::redis) type CallReplies = SmallVec<[RedisResult<Value>; 1]>;
+
+/// A connection to one server, which many calls share. The client crate's task that moves its bytes runs on the runtime that opened it.
 #[derive(Clone)]
 pub(in crate::store::redis) struct ServerConnection(Arc<Connected>);
 
 struct Connected {
-    client: MultiplexedConnection,
-    socket: Option<Arc<Socket>>,
-    /// Moves the client crate's commands and replies.
-    _driver: JoinSet<()>,
+    client: Client,
+    connection: MultiplexedConnection,
+    is_given_up: AtomicBool,
 }
 
 impl ServerConnection {
     /// Connects; the client crate greets the server.
-    pub(super) async fn open(client: &Client, timeouts: Timeouts) -> RedisResult<Self> {
+    pub(in crate::store::redis) async fn open(client: &Client, timeouts: Timeouts) -> RedisResult<Self> {
         let late = |_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
-        timeout(timeouts.connect, Self::connect(client, timeouts)).await.map_err(late).flatten()
-    }
-
-    async fn connect(client: &Client, timeouts: Timeouts) -> RedisResult<Self> {
         let config = connection_config(timeouts);
-        #[cfg(unix)]
-        if let Some(fd) = plain::connect(client.get_connection_info()).await? {
-            let socket = Socket::start(fd, Handle::current())?;
-            let stream = ClientStream::new(Arc::clone(&socket));
-            let settings = client.get_connection_info().redis_settings();
-            let (client, moves) = MultiplexedConnection::new_with_config(settings, stream, config).await?;
-            let mut driver = JoinSet::new();
-            driver.spawn(moves);
-            return Ok(Self(Arc::new(Connected { client, socket: Some(socket), _driver: driver })));
-        }
-        let client = client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(Self(Arc::new(Connected { client, socket: None, _driver: JoinSet::new() })))
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        let connection = timeout(timeouts.connect, connecting).await.map_err(late).flatten()?;
+        Ok(Self(Arc::new(Connected {
+            client: client.clone(),
+            connection,
+            is_given_up: AtomicBool::new(false),
+        })))
     }
 
-    /// Sends one command by the client crate. Errors of the server, which it returns as values, become errors.
-    pub(super) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
-        self.0.client.clone().req_packed_command(command).await.and_then(Value::extract_error)
+    /// A client that makes other connections to this server.
+    pub(in crate::store::redis) fn client(&self) -> Client {
+        self.0.client.clone()
     }
 
-    /// Whether the connection answers a ping. Gives it up if the reply is not that of a ping: then other replies are not those of their
-    /// commands either.
+    /// Sends one command. Errors of the server, which the client crate returns as values, become errors.
+    pub(in crate::store::redis) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
+        self.0.connection.clone().send_packed_command(command).await.and_then(Value::extract_error)
+    }
+
+    /// A reply was not that of its call, so others are not either.
+    pub(in crate::store::redis) fn give_up(&self) {
+        self.0.is_given_up.store(true, Ordering::Relaxed);
+    }
+
+    pub(in crate::store::redis) fn is_given_up(&self) -> bool {
+        self.0.is_given_up.load(Ordering::Relaxed)
+    }
+
+    /// Whether the connection answers a ping. If the reply is not that of a ping, other replies are not those of their commands either.
     pub(in crate::store::redis) async fn ping(&self) -> RedisResult<()> {
         if self.send(&redis::cmd("PING")).await? == Value::SimpleString("PONG".to_owned()) {
             return Ok(());
         }
-        if let Some(socket) = &self.0.socket {
-            socket.give_up();
-        }
+        self.give_up();
         Err(RedisError::from((ErrorKind::Parse, "the reply to PING is not PONG")))
     }
 
-    /// Sends calls of a batch, numbered from `first`, whose replies go to `sink`. Returns false if the connection is lost: then
-    /// none was sent.
-    pub(in crate::store::redis) fn send_calls(
-        &self,
-        commands: SmallVec<[Cmd; 1]>,
-        first: CallId,
-        sink: &Arc<dyn ReplySink>,
-        runtime: &Handle,
-    ) -> bool {
-        let calls = (0..commands.len()).map(move |place| CallId { index: first.index + place, ..first });
-        if let Some(socket) = &self.0.socket {
-            let mut bytes = Vec::new();
-            commands.iter().for_each(|command| command.write_packed_command(&mut bytes));
-            return socket.send_calls(&bytes, calls, sink);
+    /// Sends the commands of calls in one write.
+    pub(in crate::store::redis) async fn send_calls(&self, mut commands: SmallVec<[Cmd; 1]>) -> CallReplies {
+        if commands.len() == 1
+            && let Some(command) = commands.pop()
+        {
+            return smallvec![self.send(&command).await];
         }
-        let (mut client, sink) = (self.0.client.clone(), Arc::clone(sink));
-        let mut pipeline = Pipeline::with_capacity(commands.len());
+        let count = commands.len();
+        let mut pipeline = Pipeline::with_capacity(count);
         commands.into_iter().for_each(|command| _ = pipeline.add_command(command));
-        runtime.spawn(async move {
-            let replies = match client.req_packed_commands(&pipeline, 0, calls.len()).await {
-                Ok(replies) => replies.into_iter().map(Value::extract_error).collect::<Vec<_>>(),
-                Err(error) => vec![Err(error); calls.len()],
-            };
-            for (call, reply) in calls.zip(replies) {
-                hand_over(Arc::clone(&sink), call, reply);
-            }
-        });
-        true
-    }
-}
-
-#[cfg(unix)]
-mod plain {
-    //! Sockets without TLS.
-
-    use std::os::fd::OwnedFd;
-
-    use redis::io::tcp::socket2::SockRef;
-    use redis::{ConnectionAddr, ConnectionInfo};
-    use tokio::net::{TcpStream, UnixStream, lookup_host};
-
-    use super::{JoinSet, io};
-
-    /// Connects to a server; `None` for one with TLS. The socket blocks.
-    pub(super) async fn connect(info: &ConnectionInfo) -> io::Result<Option<OwnedFd>> {
-        let settings = info.tcp_settings();
-        Ok(Some(match info.addr() {
-            ConnectionAddr::Tcp(host, port) => {
-                let stream = connect_tcp(host, *port).await?.into_std()?;
-                stream.set_nodelay(settings.nodelay())?;
-                let socket = SockRef::from(&stream);
-                if let Some(keepalive) = settings.keepalive() {
-                    socket.set_tcp_keepalive(keepalive)?;
-                }
-                #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-                socket.set_tcp_user_timeout(settings.user_timeout())?;
-                stream.set_nonblocking(false)?;
-                stream.into()
-            }
-            ConnectionAddr::Unix(path) => {
-                let stream = UnixStream::connect(path).await?.into_std()?;
-                stream.set_nonblocking(false)?;
-                stream.into()
-            }
-            _ => return Ok(None),
-        }))
-    }
-
-    /// Connects to whichever address of a host accepts first.
-    async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-        let mut attempts = JoinSet::new();
-        for address in lookup_host((host, port)).await? {
-            attempts.spawn(TcpStream::connect(address));
+        match self.0.connection.clone().send_packed_commands(&pipeline, 0, count).await {
+            Ok(replies) => replies.into_iter().map(Value::extract_error).collect(),
+            Err(error) => smallvec![Err(error); count],
         }
-        let mut failure = io::Error::from(io::ErrorKind::NotFound);
-        while let Some(attempt) = attempts.join_next().await {
-            match attempt {
-                Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) => failure = error,
-                Err(_) => {}
-            }
-        }
-        Err(failure)
     }
 }

@@ -1,0 +1,518 @@
+//! The task of a queue: sends its requests in batches, gives each its reply or the end of its deadline, and sends again what did not run.
+
+#[cfg(test)]
+mod tests;
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
+use smallvec::SmallVec;
+use tokio::task::yield_now;
+use tokio::time::{Duration, Instant, sleep_until, timeout_at};
+
+use super::call::Call;
+use super::in_flight::{BatchInFlight, CallId, EndedCall, InFlight};
+use super::request::{QueuedRequest, by_call, by_caller, drop_unwanted, send_reply};
+use super::{MAX_CALLS, Queue, QueuedCommand};
+use crate::store::redis::command::Command;
+use crate::store::redis::error::{CallError, is_lost};
+use crate::store::redis::link::{CallProgress, is_redirect};
+use crate::store::redis::protocol::Replies;
+use crate::store::redis::shared::Shared;
+use crate::store::redis::topology::{CallReplies, Connection, NodeId};
+
+/// The task of a queue, until its runtime ends. `has_one_thread`: whether the runtime has no other thread. What is queued is dropped with
+/// the future, also if it was never polled.
+pub(super) fn drive(queue: Arc<Queue>, has_one_thread: bool) -> impl Future<Output = ()> {
+    Driver::new(queue, has_one_thread, carry).run()
+}
+
+struct Driver<C, F: Future> {
+    queue: Arc<Queue>,
+    has_one_thread: bool,
+    carry: C,
+    in_flight: InFlight,
+    errands: FuturesUnordered<F>,
+    /// When a deadline passes next, or earlier.
+    alarm: Option<Instant>,
+    /// Whether requests wait until a connection has been made.
+    awaits_connection: bool,
+    /// The time of the last round trip.
+    round_trip: Duration,
+}
+
+/// What takes time.
+enum Errand {
+    /// Calls in one write over a connection, numbered from `first`.
+    Send { connection: Connection, commands: SmallVec<[Cmd; 1]>, first: CallId, has_one_thread: bool },
+    /// A call over the connection for single commands, which follows redirects.
+    SendAlone {
+        shared: Arc<Shared>,
+        id: CallId,
+        command: Command,
+        range: usize,
+        progress: Arc<CallProgress>,
+        end: Instant,
+    },
+    /// The next connection of the store.
+    AwaitConnection(Arc<Shared>),
+}
+
+/// How an errand ended.
+enum Ended {
+    Sent {
+        first: CallId,
+        replies: CallReplies,
+        was_written: bool,
+    },
+    SentAlone {
+        id: CallId,
+        result: Result<Value, CallError>,
+    },
+    /// Nothing is known of the call.
+    Late,
+    Connected(Result<(), CallError>),
+}
+
+/// Why a call is sent again, which certainly did not run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WhyAgain {
+    /// Before it was written.
+    ConnectionLost,
+    UnknownScript,
+    /// Another node of the cluster has its keys.
+    Moved,
+}
+
+async fn carry(errand: Errand) -> Ended {
+    match errand {
+        Errand::Send { connection, commands, first, has_one_thread } => {
+            let mut sending = pin!(connection.server.send_calls(commands));
+            // On a runtime with one thread the client crate's task, which writes, has not run so far.
+            match poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await {
+                Poll::Ready(replies) => Ended::Sent { first, replies, was_written: !has_one_thread },
+                Poll::Pending => Ended::Sent { first, replies: sending.await, was_written: true },
+            }
+        }
+        Errand::SendAlone { shared, id, command, range, progress, end } => {
+            let link = Arc::clone(&shared.link);
+            // On the store's own runtime, on which the cluster connection lives.
+            let call = shared
+                .runtime
+                .spawn(async move { timeout_at(end, link.call(&command, range, &progress)).await });
+            match call.await {
+                Ok(Ok(result)) => Ended::SentAlone { id, result },
+                Ok(Err(_)) => Ended::Late,
+                Err(_) => Ended::SentAlone { id, result: Err(CallError::Unavailable) },
+            }
+        }
+        Errand::AwaitConnection(shared) => {
+            Ended::Connected(Box::pin(shared.link.connection()).await.map(drop))
+        }
+    }
+}
+
+impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
+    fn new(queue: Arc<Queue>, has_one_thread: bool, carry: C) -> Self {
+        Self {
+            queue,
+            has_one_thread,
+            carry,
+            in_flight: InFlight::default(),
+            errands: FuturesUnordered::new(),
+            alarm: None,
+            awaits_connection: false,
+            round_trip: Duration::ZERO,
+        }
+    }
+
+    async fn run(mut self) {
+        let queue = Arc::clone(&self.queue);
+        let mut timer = pin!(sleep_until(Instant::now()));
+        let mut set_for = None;
+        loop {
+            self.guarded(Self::send_queued);
+            if let Some(at) = self.alarm.filter(|_| self.alarm != set_for) {
+                timer.as_mut().reset(at);
+            }
+            set_for = self.alarm;
+            tokio::select! {
+                biased;
+                Some(ended) = self.errands.next() => self.guarded(|driver| driver.end(ended)),
+                () = queue.wake_up.notified() => {}
+                () = timer.as_mut(), if set_for.is_some() => self.at_alarm().await,
+            }
+        }
+    }
+
+    /// Runs what calls the application's metrics recorder and tracing subscriber. Their panic ends one batch, not the queue.
+    fn guarded(&mut self, run: impl FnOnce(&mut Self)) {
+        let _ = catch_unwind(AssertUnwindSafe(|| run(self)));
+    }
+
+    fn errand(&mut self, errand: Errand) {
+        self.errands.push((self.carry)(errand));
+    }
+
+    /// Sends what is queued: all commands, and batches while not too many are in flight.
+    fn send_queued(&mut self) {
+        loop {
+            let may_send = !self.awaits_connection && self.in_flight.busy() < MAX_CALLS;
+            let mut inbox = self.queue.inbox.lock();
+            let commands = std::mem::take(&mut inbox.commands);
+            let batch = if may_send { inbox.waiting.next_batch() } else { None };
+            let due = if may_send { None } else { inbox.waiting.next_deadline() };
+            drop(inbox);
+            self.set_alarm(due);
+            for command in commands {
+                self.send_command(command);
+            }
+            let Some(batch) = batch else { return };
+            self.send(batch);
+        }
+    }
+
+    fn send_command(&mut self, command: QueuedCommand) {
+        let link = &self.queue.shared.link;
+        let connection = self.queue.connections.to(link.owner(command.hash_slot));
+        match (connection, &self.queue.home) {
+            (None, Some(home)) => home.push_command(command),
+            (connection, _) => {
+                let call = Call::of_command(command.command, command.hash_slot, command.waiter);
+                self.send_calls(connection, SmallVec::from_iter([call]), 0, Instant::now());
+            }
+        }
+    }
+
+    /// Sends a batch, in parts for each node of a cluster.
+    fn send(&mut self, batch: Vec<QueuedRequest>) {
+        let shared = Arc::clone(&self.queue.shared);
+        let link = &shared.link;
+        if !link.is_cluster() {
+            return self.send_to(Some(NodeId::SINGLE), batch);
+        }
+        let mut parts = SmallVec::<[(Option<NodeId>, Vec<QueuedRequest>); 1]>::new();
+        for request in batch {
+            let node = link.owner(request.hash_slot);
+            match parts.iter_mut().find(|part| part.0 == node) {
+                Some((_, requests)) => requests.push(request),
+                None => parts.push((node, vec![request])),
+            }
+        }
+        for (node, requests) in parts {
+            self.send_to(node, requests);
+        }
+    }
+
+    /// Sends the requests of one node.
+    fn send_to(&mut self, node: Option<NodeId>, mut requests: Vec<QueuedRequest>) {
+        let shared = Arc::clone(&self.queue.shared);
+        let Shared { link, encoder, riders, .. } = &*shared;
+        let start = Instant::now();
+        drop_unwanted(&mut requests, start, self.round_trip.min(link.deadline() / 2));
+        let count = requests.len();
+        if count == 0 {
+            return;
+        }
+        let connection = self.queue.connections.to(node);
+        if connection.is_none() {
+            if let Some(home) = &self.queue.home {
+                return requests.into_iter().for_each(|request| home.push(request));
+            }
+            // The connection of a cluster serves nodes to which there is none of their own.
+            if !link.is_cluster() || link.is_connecting() {
+                return self.await_connection(requests);
+            }
+        }
+        // Before the requests, so that these find the units again.
+        let commands = riders.take_commands(encoder, link.is_cluster());
+        let commands = commands.into_iter().map(|command| {
+            let hash_slot = link.hash_slot(command.command.keys().first());
+            Call::of_command(command, hash_slot, None)
+        });
+        let new = |requests| Call::of_requests(requests, node, &shared);
+        let mut calls = SmallVec::<[Call; 1]>::new();
+        if link.is_cluster() {
+            // Their keys may be on any node.
+            self.send_calls(None, commands.collect(), 0, start);
+            calls.extend(by_caller(requests).flat_map(by_call).filter_map(new));
+        } else {
+            calls.extend(commands);
+            calls.extend(by_call(requests).filter_map(new));
+        }
+        let is_open = |call: Call| match link.fast_fail(call.range) {
+            Some(error) => {
+                call.finish(Err(error));
+                None
+            }
+            None => Some(call),
+        };
+        let calls: SmallVec<[Call; 1]> = calls.into_iter().filter_map(is_open).collect();
+        if connection.is_none()
+            && let Some(nodes) = &link.nodes
+        {
+            nodes.refresh();
+        }
+        self.send_calls(connection, calls, count, start);
+    }
+
+    /// Sends calls over a connection, or without one each over the connection for single commands.
+    fn send_calls(
+        &mut self,
+        connection: Option<Connection>,
+        calls: SmallVec<[Call; 1]>,
+        requests: usize,
+        start: Instant,
+    ) {
+        if calls.is_empty() {
+            return;
+        }
+        let count = calls.len();
+        let mut commands = SmallVec::<[Cmd; 1]>::new();
+        if let Some(connection) = &connection {
+            calls.iter().for_each(|call| call.progress.send_now(connection.id.generation));
+            commands.extend(calls.iter().map(|call| call.command.to_cmd()));
+        }
+        let batch = BatchInFlight::new(calls, requests, start, connection.clone());
+        let (batch, due) = self.in_flight.add(batch, self.queue.shared.link.deadline());
+        self.set_alarm(Some(due));
+        let first = CallId { batch, index: 0 };
+        match connection {
+            Some(connection) => self.write(connection, commands, first),
+            None => (0..count).for_each(|index| self.send_alone(CallId { batch, index })),
+        }
+    }
+
+    fn write(&mut self, connection: Connection, commands: SmallVec<[Cmd; 1]>, first: CallId) {
+        let has_one_thread = self.has_one_thread;
+        self.errand(Errand::Send { connection, commands, first, has_one_thread });
+    }
+
+    /// Sends a call that is in flight over the connection for single commands.
+    fn send_alone(&mut self, id: CallId) {
+        let shared = Arc::clone(&self.queue.shared);
+        if let Some((call, start)) = self.in_flight.get_mut(id) {
+            let (progress, range, command) = (Arc::clone(&call.progress), call.range, call.take_command());
+            let end = start + shared.link.deadline();
+            self.errand(Errand::SendAlone { shared, id, command, range, progress, end });
+        }
+    }
+
+    /// Sends a call again that certainly did not run.
+    fn send_again(&mut self, id: CallId, why: WhyAgain) {
+        let shared = Arc::clone(&self.queue.shared);
+        let Shared { link, riders, .. } = &*shared;
+        let connection = self.in_flight.connection(id.batch);
+        if let (WhyAgain::Moved, Some(nodes)) = (why, &link.nodes) {
+            nodes.refresh();
+            if let Some(connection) = &connection {
+                riders.renew(connection.id.node);
+            }
+        }
+        let Some((call, _)) = self.in_flight.get_mut(id).filter(|(call, _)| call.is_wanted()) else {
+            // It would charge requests for nothing.
+            let ended = self.in_flight.end(id, false);
+            return self.finish(ended, Err(CallError::Unavailable));
+        };
+        if why == WhyAgain::UnknownScript
+            && call.command.is_by_digest()
+            && let Some(connection) = connection
+        {
+            call.command = call.take_command().with_text();
+            let command = call.command.to_cmd();
+            // Over the same connection, so that the next requests do not overtake it.
+            return self.write(connection, SmallVec::from_iter([command]), id);
+        }
+        call.progress = Arc::default();
+        if link.is_cluster() {
+            call.reroute();
+        }
+        self.send_alone(id);
+    }
+
+    /// Keeps the requests, in their order, until a connection has been made.
+    fn await_connection(&mut self, requests: Vec<QueuedRequest>) {
+        let mut inbox = self.queue.inbox.lock();
+        requests.into_iter().for_each(|request| inbox.waiting.push(request));
+        drop(inbox);
+        if !std::mem::replace(&mut self.awaits_connection, true) {
+            self.errand(Errand::AwaitConnection(Arc::clone(&self.queue.shared)));
+        }
+    }
+
+    fn end(&mut self, ended: Ended) {
+        match ended {
+            Ended::Sent { first, replies, was_written } => self.end_calls(first, replies, was_written),
+            Ended::SentAlone { id, result } => {
+                let ended = self.in_flight.end(id, result.is_ok());
+                let Some(EndedCall { call, .. }) = &ended else { return };
+                let result = result.and_then(|reply| call.decode(reply));
+                self.finish(ended, result);
+            }
+            Ended::Late => {}
+            Ended::Connected(result) => {
+                self.awaits_connection = false;
+                if let Err(error) = result {
+                    let failed = self.queue.inbox.lock().waiting.take_all();
+                    for QueuedRequest { request, rider, reply, .. } in failed {
+                        self.queue.shared.riders.note_not_sent(&rider, &request);
+                        send_reply(reply, Err(error.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn end_calls(&mut self, first: CallId, replies: CallReplies, was_written: bool) {
+        let count = replies.len();
+        let connection = self.in_flight.connection(first.batch);
+        let is_given_up = connection.is_some_and(|connection| connection.server.is_given_up());
+        for (place, reply) in replies.into_iter().enumerate() {
+            let id = CallId { index: first.index + place, ..first };
+            let reply = if is_given_up { Err(not_its_own()) } else { reply };
+            if !was_written && reply.as_ref().is_err_and(is_lost) {
+                if let Some(connection) = self.in_flight.connection(id.batch) {
+                    self.queue.connections.lose(connection.id);
+                }
+                self.send_again(id, WhyAgain::ConnectionLost);
+            } else if !self.reply(id, reply) {
+                // The replies behind it are not those of their calls either.
+                for place in place + 1..count {
+                    self.reply(CallId { index: first.index + place, ..first }, Err(not_its_own()));
+                }
+                return self.abandon();
+            }
+        }
+    }
+
+    /// Takes the reply to a call. Returns false if it is not that of the call.
+    fn reply(&mut self, id: CallId, reply: RedisResult<Value>) -> bool {
+        let shared = Arc::clone(&self.queue.shared);
+        let link = &*shared.link;
+        if let Err(error) = &reply {
+            if error.code() == Some("NOSCRIPT") {
+                self.send_again(id, WhyAgain::UnknownScript);
+                return true;
+            }
+            if link.is_cluster() && is_redirect(error) {
+                self.send_again(id, WhyAgain::Moved);
+                return true;
+            }
+        }
+        let ended = self.in_flight.end(id, reply.is_ok());
+        let Some(EndedCall { call, counts, connection, .. }) = &ended else { return true };
+        let mut is_its_own = true;
+        let result = match (reply, connection) {
+            (Ok(value), _) => {
+                let replies = call.decode(value);
+                is_its_own = replies.is_ok();
+                if is_its_own {
+                    if *counts {
+                        link.record_reply(call.range);
+                    }
+                } else if let Some(connection) = connection {
+                    self.queue.connections.lose(*connection);
+                }
+                replies
+            }
+            (Err(error), Some(connection)) => {
+                let was_lost = is_lost(&error);
+                if was_lost {
+                    self.queue.connections.lose(*connection);
+                }
+                // A connection that is lost alone says nothing about the store's.
+                let counts = *counts && (link.is_cluster() || self.queue.connections.is_home() || !was_lost);
+                Err(if counts {
+                    link.record_error(error, connection.generation, call.range)
+                } else {
+                    link.call_error(error)
+                })
+            }
+            (Err(error), None) => Err(link.call_error(error)),
+        };
+        self.finish(ended, result);
+        is_its_own
+    }
+
+    /// Ends all calls in flight: their connection is given up.
+    fn abandon(&mut self) {
+        self.errands = FuturesUnordered::new();
+        drop(self.in_flight.take());
+        if self.awaits_connection {
+            self.errand(Errand::AwaitConnection(Arc::clone(&self.queue.shared)));
+        }
+    }
+
+    /// Gives the requests of a call that has ended their reply.
+    fn finish(&mut self, ended: Option<EndedCall>, result: Result<Option<Replies>, CallError>) {
+        let Some(EndedCall { call, ends_batch, .. }) = ended else { return };
+        if let Some(start) = ends_batch.filter(|_| result.is_ok()) {
+            self.round_trip = start.elapsed();
+            self.queue.shared.link.calls.record_round_trip(self.round_trip);
+        }
+        call.finish(result);
+    }
+
+    /// Sets the alarm for an instant, if it is not set for an earlier one. It is never moved later: a wake too many is cheaper than a
+    /// timer for each call.
+    fn set_alarm(&mut self, at: Option<Instant>) {
+        if let Some(at) = at
+            && self.alarm.is_none_or(|alarm| at < alarm)
+        {
+            self.alarm = Some(at);
+        }
+    }
+
+    /// Ends what is due. Replies that have arrived count before deadlines: the runtime may not have run for a while.
+    async fn at_alarm(&mut self) {
+        self.alarm = None;
+        yield_now().await;
+        while let Poll::Ready(Some(ended)) =
+            poll_fn(|context| Poll::Ready(self.errands.poll_next_unpin(context))).await
+        {
+            self.guarded(|driver| driver.end(ended));
+        }
+        self.guarded(|driver| driver.end_late(Instant::now()));
+    }
+
+    fn end_late(&mut self, now: Instant) {
+        let shared = Arc::clone(&self.queue.shared);
+        let link = &shared.link;
+        let mut inbox = self.queue.inbox.lock();
+        let late = inbox.waiting.expired(now);
+        let next = inbox.waiting.next_deadline();
+        drop(inbox);
+        let due = self.in_flight.due(now, link);
+        self.set_alarm(next);
+        self.set_alarm(self.in_flight.next_due());
+        // First, so that the next requests of those that are told, and what waits, meet a circuit breaker that knows.
+        for (range, generation) in due.timeouts {
+            self.guarded(|_| link.record_failure(range, link.breaker.timeout_weight(), generation));
+        }
+        let late = late.into_iter().map(|request| (request.reply, request.deadline));
+        let in_flight = due.requests.into_iter().map(|(reply, deadline)| (Some(reply), deadline));
+        for (reply, deadline) in late.chain(in_flight) {
+            send_reply(reply, Err(deadline.timeout_error()));
+        }
+    }
+}
+
+fn not_its_own() -> RedisError {
+    RedisError::from((ErrorKind::Io, "a reply was not that of its call"))
+}
+
+impl<C, F: Future> Drop for Driver<C, F> {
+    fn drop(&mut self) {
+        let mut inbox = self.queue.inbox.lock();
+        inbox.is_closed = true;
+        let (waiting, commands) = (inbox.waiting.take_all(), std::mem::take(&mut inbox.commands));
+        // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
+        drop(inbox);
+        drop((waiting, commands, self.in_flight.take()));
+    }
+}
