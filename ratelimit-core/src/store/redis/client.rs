@@ -75,7 +75,7 @@ impl Client {
         ConnectionStatus {
             is_connected: link.is_up(),
             connections: link.present_generation(),
-            lanes: if link.is_up() { self.lanes.count() } else { 0 },
+            lanes: self.lanes.connected(),
             deadline: link.deadline(),
             slot_ranges: if link.is_cluster() { SLOT_RANGES } else { 1 },
             open_slot_ranges: link.open_ranges().collect(),

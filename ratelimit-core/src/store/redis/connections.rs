@@ -72,6 +72,11 @@ impl Connections {
         self.is_of_store() || node.is_some_and(|node| self.look(node, |_, _| ()).is_some())
     }
 
+    /// Whether there is any connection.
+    pub(super) fn are_open(&self) -> bool {
+        self.places.lock().iter().any(|place| place.connection.is_some())
+    }
+
     fn look<R>(
         self: &Arc<Self>,
         node: NodeId,

@@ -126,8 +126,9 @@ impl GroupClient {
 
     /// Sends what is held of the limits back, as far as it is in the way, before the request that follows.
     fn make_way(&self, group: &[Check<'_>], operation: Operation) {
-        if self.riders.held.make_way(group, operation) {
-            drop(self.client.lanes.send_rider_commands());
+        let is_cluster = self.client.link.is_cluster();
+        for command in self.riders.held.make_way(group, operation, &self.encoder, is_cluster) {
+            drop(self.client.lanes.send(command, self.client.lanes.deadline()));
         }
     }
 

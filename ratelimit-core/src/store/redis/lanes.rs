@@ -1,7 +1,8 @@
 //! Lanes: each runtime that asks has connections and queues of its own, so that a request is queued, sent and answered on its runtime.
 //!
-//! A lane is made in the background when its runtime first asks. Until it has a connection, and for callers without a runtime, the store's
-//! own thread has the *home lane*. So has a runtime beyond the bound, or one without timers or IO.
+//! A lane is made in the background when a thread of its runtime asks a second time. Until it has a connection, and for callers without a
+//! runtime, there is the *home lane*, that of the store's own thread. So it is for runtimes beyond the bound, and for one without timers
+//! or IO.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -55,7 +56,7 @@ struct Lane {
 }
 
 thread_local! {
-    /// The lane that this thread used last: number of the store, its runtime, the lane.
+    /// For which store and which runtime this thread asked last, and by which lane.
     static LAST: RefCell<Option<(u64, Id, Weak<Lane>)>> = const { RefCell::new(None) };
 }
 
@@ -78,9 +79,11 @@ impl Lanes {
         }
     }
 
-    /// Lanes that there are now, the home lane counted.
-    pub(super) fn count(&self) -> usize {
-        1 + self.others.lock().values().flatten().count()
+    /// Lanes that have a connection, the home lane counted.
+    pub(super) fn connected(&self) -> usize {
+        let others = self.others.lock();
+        let connected = others.values().flatten().filter(|lane| lane.connections.are_open());
+        usize::from(self.shared.link.is_up()) + connected.count()
     }
 
     /// The lane of the runtime that asks, if it has a connection to the node; otherwise the home lane.
@@ -92,33 +95,35 @@ impl Lanes {
 
     fn lane_of(self: &Arc<Self>, runtime: &Handle) -> Arc<Lane> {
         let id = runtime.id();
-        let known = LAST.with_borrow(|last| match last {
-            Some((number, of, lane)) if *number == self.number && *of == id => lane.upgrade(),
+        let last = LAST.with_borrow(|last| match last {
+            Some((number, of, lane)) if *number == self.number && *of == id => Some(lane.upgrade()),
             _ => None,
         });
-        known.unwrap_or_else(|| {
-            let lane = self.find(id, runtime);
-            LAST.replace(Some((self.number, id, Arc::downgrade(&lane))));
-            lane
-        })
+        let lane = match last {
+            Some(Some(lane)) => return lane,
+            Some(None) => self.find(id, runtime),
+            // A runtime may be made for one request, which is not worth a connection.
+            None => self.others.lock().get(&id).cloned().flatten(),
+        };
+        LAST.replace(Some((self.number, id, lane.as_ref().map_or_else(Weak::new, Arc::downgrade))));
+        lane.unwrap_or_else(|| Arc::clone(&self.home))
     }
 
     #[cold]
-    fn find(self: &Arc<Self>, id: Id, runtime: &Handle) -> Arc<Lane> {
+    fn find(self: &Arc<Self>, id: Id, runtime: &Handle) -> Option<Arc<Lane>> {
         let mut others = self.others.lock();
-        if let Some(known) = others.get(&id) {
-            return known.clone().unwrap_or_else(|| Arc::clone(&self.home));
-        }
         let lanes = 1 + others.values().flatten().count();
-        if id == self.shared.runtime.id() || lanes >= self.most {
-            return Arc::clone(&self.home);
+        match others.get(&id) {
+            Some(Some(lane)) => return Some(Arc::clone(lane)),
+            None if id != self.shared.runtime.id() && lanes < self.most => {}
+            _ => return Some(Arc::clone(&self.home)),
         }
         let home: Arc<dyn Home> = Arc::clone(&self.home) as _;
         let lane = Lane::new(&self.shared, runtime.clone(), Some(home));
         others.insert(id, Some(Arc::clone(&lane)));
         drop(others);
         lane.keep(Some(Place { lanes: Arc::downgrade(self), id }));
-        lane
+        Some(lane)
     }
 
     /// Queues a request whose keys are on one node; the result waits for the reply.

@@ -33,6 +33,13 @@ use crate::store::Deadline;
 /// batches grow. Any number from 6 to 12 does, from one runtime to hundreds, at round trips up to 2 ms.
 const MAX_CALLS: usize = 8;
 
+/// So long does a request wait for one of these calls, as a part of the store's deadline: then a call goes beside them, so that a round trip
+/// above half of the deadline fails no request.
+const PATIENCE: u32 = 10;
+
+/// Maximum number of calls in flight all the same. Further requests stay queued until their deadline.
+const MAX_ALL_CALLS: usize = 64;
+
 /// A queue.
 pub(super) struct Queue {
     shared: Arc<Shared>,

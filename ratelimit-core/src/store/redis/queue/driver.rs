@@ -18,7 +18,7 @@ use tokio::time::{Duration, Instant, sleep_until, timeout_at};
 use super::call::Call;
 use super::in_flight::{BatchInFlight, CallId, EndedCall, InFlight};
 use super::request::{QueuedRequest, by_call, by_caller, drop_unwanted, send_reply};
-use super::{MAX_CALLS, Queue, QueuedCommand};
+use super::{MAX_ALL_CALLS, MAX_CALLS, PATIENCE, Queue, QueuedCommand};
 use crate::store::redis::command::Command;
 use crate::store::redis::error::{CallError, is_lost};
 use crate::store::redis::link::{CallProgress, is_redirect};
@@ -161,12 +161,19 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
 
     /// Sends what is queued: all commands, and batches while not too many are in flight.
     fn send_queued(&mut self) {
+        let patience = self.queue.shared.link.deadline() / PATIENCE;
         loop {
-            let may_send = !self.awaits_connection && self.in_flight.busy() < MAX_CALLS;
             let mut inbox = self.queue.inbox.lock();
             let commands = std::mem::take(&mut inbox.commands);
-            let batch = if may_send { inbox.waiting.next_batch() } else { None };
-            let due = if may_send { None } else { inbox.waiting.next_deadline() };
+            let (mut batch, mut due) = (None, None);
+            let (calls, oldest) = (self.in_flight.busy(), inbox.waiting.oldest());
+            if self.awaits_connection || calls >= MAX_ALL_CALLS {
+                due = inbox.waiting.next_deadline();
+            } else if calls < MAX_CALLS || oldest.is_some_and(|oldest| oldest.elapsed() >= patience) {
+                batch = inbox.waiting.next_batch();
+            } else {
+                due = oldest.map(|oldest| oldest + patience).min(inbox.waiting.next_deadline());
+            }
             drop(inbox);
             self.set_alarm(due);
             for command in commands {

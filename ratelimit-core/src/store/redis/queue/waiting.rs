@@ -42,6 +42,11 @@ impl Waiting {
         (!batch.is_empty()).then_some(batch)
     }
 
+    /// When the first request was made.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.requests.front().map(|request| request.deadline.since)
+    }
+
     /// When a deadline passes next.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.requests.iter().map(|request| request.deadline.instant()).min()

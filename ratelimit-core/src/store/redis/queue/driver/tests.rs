@@ -28,7 +28,7 @@ use crate::store::redis::riders::Riders;
 use crate::store::redis::timeouts::tests::TIMEOUTS;
 
 const MILLIS: Duration = Duration::from_millis(1);
-const PATIENCE: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(30);
 
 fn shared(runtime: &Handle) -> Arc<Shared> {
     let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
@@ -150,15 +150,15 @@ async fn requests_that_waited_for_a_connection_are_sent_over_it_in_their_order()
     let (sender, calls) = mpsc::channel();
     connect(&queue.shared.link, 1, "-ERR not here\r\n", sender).await;
     for reply in replies {
-        let result = timeout(PATIENCE, reply).await.expect("the connection's first call").unwrap();
+        let result = timeout(LONG, reply).await.expect("the connection's first call").unwrap();
         assert!(matches!(result, Err(CallError::Rejected(_))), "{result:?}");
     }
-    assert_eq!(calls.recv_timeout(PATIENCE).unwrap(), keys);
+    assert_eq!(calls.recv_timeout(LONG).unwrap(), keys);
     let (later, reply) = request("later");
     keys = vec![key(&later)];
     queue.push(later);
-    timeout(PATIENCE, reply).await.expect("a call of its own").unwrap().unwrap_err();
-    assert_eq!(calls.recv_timeout(PATIENCE).unwrap(), keys);
+    timeout(LONG, reply).await.expect("a call of its own").unwrap().unwrap_err();
+    assert_eq!(calls.recv_timeout(LONG).unwrap(), keys);
 }
 
 /// Notes the weight of the failures at the moment at which a task is woken.
@@ -243,12 +243,12 @@ async fn what_comes_while_eight_calls_are_in_flight_goes_into_the_next() {
     queue.inbox.lock().is_closed = false;
     let mut replies = Vec::new();
     for calls in 1..=MAX_CALLS {
-        replies.push(ask(&queue, PATIENCE));
+        replies.push(ask(&queue, LONG));
         driver.send_queued();
         assert_eq!(driver.in_flight.busy(), calls, "each turn sends a call");
     }
     for _ in 0..3 {
-        replies.push(ask(&queue, PATIENCE));
+        replies.push(ask(&queue, LONG));
         driver.send_queued();
     }
     assert_eq!((driver.in_flight.busy(), instants(&queue).len()), (MAX_CALLS, 3));
@@ -256,6 +256,12 @@ async fn what_comes_while_eight_calls_are_in_flight_goes_into_the_next() {
     assert!(driver.reply(CallId { batch: 1, index: 0 }, reply));
     driver.send_queued();
     assert_eq!((driver.in_flight.busy(), instants(&queue).len()), (MAX_CALLS, 0), "one call for all three");
+    let (mut late, reply) = check();
+    late.deadline.since -= queue.shared.link.deadline() / PATIENCE;
+    queue.push(late);
+    replies.push(reply);
+    driver.send_queued();
+    assert_eq!(driver.in_flight.busy(), MAX_CALLS + 1, "it has waited for long enough");
 }
 
 #[tokio::test(start_paused = true)]
@@ -289,7 +295,7 @@ async fn a_reply_of_another_shape_gives_the_connection_up() {
         connect(link, 1, reply, mpsc::channel().0).await;
         // It counts for nothing.
         let _ = link.breaker.record_failure(&link.failures[0], 1);
-        let result = timeout(PATIENCE, ask(&queue, PATIENCE)).await.unwrap().unwrap();
+        let result = timeout(LONG, ask(&queue, LONG)).await.unwrap().unwrap();
         assert_eq!(matches!(result, Err(CallError::Protocol(_))), !is_kept, "{reply}: {result:?}");
         assert_eq!(link.is_up(), is_kept, "{reply}");
         assert_eq!(link.failures[0].load(Ordering::Relaxed), 1, "{reply}");
@@ -314,7 +320,7 @@ async fn a_lane_without_a_connection_leaves_its_requests_to_the_home_lane() {
     let connections = Arc::new(Connections::new(Arc::clone(&shared), Handle::current(), false));
     let home = Arc::new(Given::default());
     let queue = Queue::start(shared, connections, Some(Arc::clone(&home) as _));
-    let mut reply = ask(&queue, PATIENCE);
+    let mut reply = ask(&queue, LONG);
     while home.0.lock().is_empty() {
         yield_now().await;
     }
