@@ -80,7 +80,7 @@ fn a_runtime_whose_connection_is_cut_goes_on_and_the_store_keeps_its_own() {
     server.must(&format!("CLIENT KILL ID {}", before[2]));
     for runtime in [&first, &second, &third] {
         // A worker runs while it has no request.
-        runtime.block_on(tokio::time::sleep(SECOND / 50));
+        runtime.block_on(async { tokio::time::sleep(SECOND / 50).await });
         for _ in 0..20 {
             assert!(
                 runtime.block_on(limiter.check(&STRICT, "a")).unwrap().is_allowed(),
