@@ -63,7 +63,9 @@ fn main() {
 
 fn redis(url: &str) -> RateLimiter {
     // Long, so that a busy machine is no outage.
-    RateLimiter::new(RedisStore::builder(url).deadline(PATIENCE / 2).build().unwrap())
+    RateLimiter::new(
+        RedisStore::builder(url).deadline(PATIENCE / 2).connect_timeout(PATIENCE / 2).build().unwrap(),
+    )
 }
 
 fn runtime() -> Runtime {

@@ -44,6 +44,7 @@ async fn a_flood_of_groups_is_decided_in_its_order() {
     let proxy = Proxy::before(server.port());
     proxy.set(Mode::Distance(Duration::from_millis(10)));
     let limiter = connected(RedisStore::builder(&proxy.url()).deadline(30 * SECOND)).await;
+    tests::outage::until_settled(&limiter).await;
     let policies: Vec<Policy> = (0..64).map(|i| policy(format!("p{i}"))).collect();
     // Of every size, so that calls are cut at every place; more than one call can hold at the end.
     let group: Vec<Check<'_>> = policies.iter().map(|policy| Check::new(policy, "caller")).collect();
@@ -285,7 +286,7 @@ async fn what_waits_while_the_breaker_opens_is_not_sent() {
         let (limiter, policy) = (limiter.clone(), policy.clone());
         async move {
             // Apart, so that they do not share calls.
-            tokio::time::sleep(i * SECOND / 1_000).await;
+            tokio::time::sleep(i * 2 * SECOND / 1_000).await;
             limiter.check(&policy, "caller").await
         }
     });

@@ -4,6 +4,7 @@ mod at_most_once;
 mod deadline;
 mod failover;
 mod faults;
+mod lanes;
 mod leases;
 mod panics;
 mod shifted;

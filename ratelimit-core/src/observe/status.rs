@@ -37,6 +37,8 @@ pub struct ConnectionStatus {
     pub is_connected: bool,
     /// Number of connections made so far; above 1 after a reconnect.
     pub connections: u64,
+    /// Runtimes with a connection of their own, that of the store counted; 0 while there is none.
+    pub lanes: usize,
     /// Longest time that a call waits. Serialized as `deadline_us`, in microseconds.
     #[cfg_attr(feature = "stats", serde(rename = "deadline_us", serialize_with = "in_micros"))]
     pub deadline: Duration,

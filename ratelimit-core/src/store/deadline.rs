@@ -16,6 +16,18 @@ pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
+/// Ends at an instant of this clock.
+#[cfg(all(feature = "redis", not(test)))]
+pub(crate) fn sleep_until(end: Instant) -> crate::timer::Delay {
+    crate::timer::Delay::new(end.saturating_duration_since(now()))
+}
+
+/// The same for unit tests.
+#[cfg(all(feature = "redis", test))]
+pub(crate) fn sleep_until(end: Instant) -> tokio::time::Sleep {
+    tokio::time::sleep_until(end.into())
+}
+
 /// Until when a call may wait for a store: an instant of the process's monotonic clock.
 ///
 /// Calls with the same deadline share it: a store that makes several round trips for one call passes it on to each.

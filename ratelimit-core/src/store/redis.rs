@@ -4,23 +4,23 @@ mod breaker;
 mod builder;
 mod client;
 mod command;
+mod connections;
 mod credentials;
 mod denial_cache;
 mod error;
 mod group_client;
 mod key;
+mod lanes;
 mod lease;
 mod link;
 mod protocol;
 mod queue;
-mod reply_sink;
 mod riders;
 mod script;
 mod server_check;
 mod server_clock;
+mod shared;
 mod slots;
-#[cfg_attr(not(unix), path = "redis/socket/absent.rs")]
-mod socket;
 mod supervisor;
 mod timeouts;
 mod topology;
@@ -49,8 +49,8 @@ use crate::reservation::Reservation;
 
 /// Counts shared by every process that uses the same Redis server.
 ///
-/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. One call for each 50 µs of
-///   the round trip, at least one, goes at once; requests that come meanwhile share the next calls.
+/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. What a runtime asks in one turn goes as one
+///   call; up to eight calls are in flight.
 /// * In a cluster, a group with several callers takes one call per caller: they are charged in order, and if a later one
 ///   is denied, the earlier ones are refunded. More units than the limit never pass, but until the refund another request
 ///   may be denied. What a token bucket was charged stays if a request [waits](crate::RateLimiter::wait) for a turn behind it.
@@ -61,8 +61,8 @@ use crate::reservation::Reservation;
 ///   and never more pass than without.
 /// * Deadline: no call waits longer than 100 ms unless set, whether for a slow server, a lost connection or several nodes
 ///   of a cluster. After repeated failures a circuit breaker opens, and calls fail at once.
-/// * Threads of the store's own keep the connection, make it again whenever it is lost, and read replies, so the store works
-///   from any runtime and outlives each. A request is written by the thread that asks, without waiting.
+/// * Each runtime that asks has a connection of its own, so that a request crosses no thread. A thread of the store's own keeps one more,
+///   and makes it again whenever it is lost, so the store works from any runtime and outlives each.
 /// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3 digest. A key and
 ///   its state take about 128 bytes of the server's memory; a log takes 6 to 9 bytes more for each entry of one unit.
 /// * A child of a process that has forked makes a connection of its own, and shares the counts.

@@ -1,4 +1,4 @@
-//! Response time: how long a call waited for its store, without the time in which its task was not polled.
+//! Response time: how long a call waited for its store, without the time in which this process computed.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -7,11 +7,13 @@ use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+#[cfg(all(feature = "redis", not(test)))]
+use tokio::runtime::{Handle, RuntimeMetrics};
 
 use super::deadline::now;
 
 /// Awaits a call that waits for a store no longer than `limit`. Also returns how much of `limit` the store took: until
-/// it woke the task, not until the task was polled, since a thread may be busy with other tasks meanwhile.
+/// it woke the task, without the time in which the runtime's only thread ran tasks, and so noticed no reply.
 ///
 /// A call that the store answered after `limit` was held up by this process, which stood still: otherwise a
 /// timer would have ended it. How long the store itself took is unknown, and counts as nothing.
@@ -21,21 +23,22 @@ pub async fn response_time<T>(
     is_answered: impl FnOnce(&T) -> bool,
 ) -> (T, Duration) {
     let mut call = pin!(call);
-    let wake_up = Arc::new(WakeUp(Mutex::new((None, Waker::noop().clone()))));
+    let wake_up =
+        Arc::new(WakeUp { state: Mutex::new((None, Waker::noop().clone())), stopwatch: Stopwatch::start() });
     let waker = Waker::from(Arc::clone(&wake_up));
     let (mut took, mut waits_since) = (Duration::ZERO, None);
     let output = poll_fn(|context| {
-        let mut state = wake_up.0.lock();
+        let mut state = wake_up.state.lock();
         let woken = state.0.take();
         state.1.clone_from(context.waker());
         drop(state);
         if let Some(since) = waits_since.take() {
             // Without a wake-up it still waits.
-            took += woken.unwrap_or_else(now).saturating_duration_since(since);
+            took += woken.unwrap_or_else(|| wake_up.stopwatch.elapsed()).saturating_sub(since);
         }
         let polled = call.as_mut().poll(&mut Context::from_waker(&waker));
         if polled.is_pending() {
-            waits_since = Some(now());
+            waits_since = Some(wake_up.stopwatch.elapsed());
         }
         polled
     });
@@ -46,7 +49,10 @@ pub async fn response_time<T>(
 }
 
 /// When the task was first woken since its last poll, and what wakes it.
-struct WakeUp(Mutex<(Option<Instant>, Waker)>);
+struct WakeUp {
+    state: Mutex<(Option<Duration>, Waker)>,
+    stopwatch: Stopwatch,
+}
 
 impl Wake for WakeUp {
     fn wake(self: Arc<Self>) {
@@ -54,11 +60,45 @@ impl Wake for WakeUp {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let mut state = self.0.lock();
-        state.0.get_or_insert_with(now);
+        let mut state = self.state.lock();
+        state.0.get_or_insert_with(|| self.stopwatch.elapsed());
         let waker = state.1.clone();
         drop(state);
         waker.wake();
+    }
+}
+
+/// Time since it was started, without that in which the runtime's only thread ran tasks, up to its last rest. Unit tests pause the
+/// clock, against which that time would mean nothing.
+struct Stopwatch {
+    start: Instant,
+    #[cfg(all(feature = "redis", not(test)))]
+    thread: Option<(RuntimeMetrics, Duration)>,
+}
+
+impl Stopwatch {
+    fn start() -> Self {
+        Self {
+            start: now(),
+            #[cfg(all(feature = "redis", not(test)))]
+            thread: Handle::try_current()
+                .map(|runtime| runtime.metrics())
+                .ok()
+                .filter(|metrics| metrics.num_workers() == 1)
+                .map(|metrics| {
+                    let before = metrics.worker_total_busy_duration(0);
+                    (metrics, before)
+                }),
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        let time = now().saturating_duration_since(self.start);
+        #[cfg(all(feature = "redis", not(test)))]
+        if let Some((metrics, before)) = &self.thread {
+            return time.saturating_sub(metrics.worker_total_busy_duration(0).saturating_sub(*before));
+        }
+        time
     }
 }
 

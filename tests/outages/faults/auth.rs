@@ -184,6 +184,7 @@ async fn a_function_for_credentials_may_fail_panic_and_block_and_is_asked_again(
     let counted = Arc::clone(&calls);
     let store = RedisStore::builder(&server.url())
         .connect_timeout(SECOND / 5)
+        .connections(1)
         .credentials(move || match counted.fetch_add(1, Ordering::SeqCst) {
             0 => Err("the vault is closed".into()),
             1 => panic!("a faulty function"),

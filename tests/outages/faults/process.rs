@@ -7,7 +7,7 @@ use actix_web::{App, HttpRequest, HttpServer, web};
 use ratelimit_actix::rate_limit;
 use ratelimit_core::{RateLimiter, RedisStore};
 use tests::client;
-use tests::outage::{Outage, PROBE};
+use tests::outage::{Outage, PROBE, until_settled};
 use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
@@ -31,6 +31,7 @@ async fn cancelled_requests_leave_nothing_behind() {
     let proxy = Proxy::before(server.port());
     let outage = Outage::with("given up", RedisStore::builder(&proxy.url()).deadline(20 * SECOND));
     outage.until_up().await;
+    until_settled(&outage.limiter).await;
     let connections = proxy.accepted();
     proxy.set(Mode::Delay(Duration::from_millis(2)));
     let limiter = &outage.limiter;

@@ -2,8 +2,10 @@
 
 use std::error::Error;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use super::RedisStore;
@@ -83,6 +85,7 @@ impl RedisStore {
             secret: String::new(),
             denial_cache_ttl: DEFAULT_DENIAL_CACHE_TTL,
             default_lease: None,
+            connections: 1 + thread::available_parallelism().map_or(1, NonZeroUsize::get),
             tls: TlsSettings::default(),
             credentials: None,
             #[cfg(feature = "test-util")]
@@ -101,6 +104,7 @@ pub struct RedisStoreBuilder {
     secret: String,
     denial_cache_ttl: Duration,
     default_lease: Option<Duration>,
+    connections: usize,
     tls: TlsSettings,
     credentials: Option<Arc<CredentialsFunction>>,
     #[cfg(feature = "test-util")]
@@ -219,6 +223,15 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// Most connections to the server, or to each master of a cluster; by default one for each processor, and one more. At least 1.
+    ///
+    /// Each runtime that asks has one of its own, so that a request crosses no thread: an Actix server has one for each worker. One more is
+    /// that of the store's own thread. It serves while the others are being made, tasks without a runtime, and runtimes beyond this number.
+    pub fn connections(mut self, most: usize) -> Self {
+        self.connections = most;
+        self
+    }
+
     /// Root certificates, in PEM, to trust for `rediss` URLs instead of those that the system trusts: for an authority of
     /// your own.
     #[cfg(feature = "redis-tls-no-provider")]
@@ -263,6 +276,9 @@ impl RedisStoreBuilder {
         let key_format = KeyFormat::new(&self.prefix, &self.secret).ok_or(RedisConfigError::Prefix)?;
         self.timeouts.validate()?;
         self.breaker.validate()?;
+        if self.connections == 0 {
+            return Err(RedisConfigError::Setting { setting: "connections", expected: "at least 1" });
+        }
         let credentials = self.credentials.clone().map(CredentialsSource::new);
         let settings = ConnectSettings { timeouts: self.timeouts, tls: self.tls.clone(), credentials };
         let topology = Topology::parse(&self.url, settings)?;
@@ -287,7 +303,8 @@ impl RedisStoreBuilder {
         let denials = Arc::new(DenialCache::new(Arc::clone(&clock), self.denial_cache_ttl));
         let is_cluster = topology.is_cluster();
         let riders = Riders::new(&clock, default_lease_us.into(), is_cluster, &denials);
-        let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &riders)?;
+        let most = self.connections;
+        let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &riders, most)?;
         Ok(GroupClient::new(client, encoder, denials, riders))
     }
 }

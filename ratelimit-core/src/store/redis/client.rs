@@ -8,10 +8,11 @@ use tokio::sync::oneshot;
 
 use super::breaker::Breaker;
 use super::error::RedisConfigError;
+use super::lanes::Lanes;
 use super::link::Link;
 use super::protocol::Encoder;
-use super::queue::{Queues, Shared};
 use super::riders::Riders;
+use super::shared::Shared;
 use super::timeouts::Timeouts;
 use super::topology::{SLOT_RANGES, Topology, key_in_each_range};
 use crate::process::Process;
@@ -20,24 +21,24 @@ use crate::store::ConnectionStatus;
 /// A handle to the connection; dropping it ends the thread.
 pub(super) struct Client {
     pub(super) link: Arc<Link>,
-    pub(super) queues: Arc<Queues>,
+    pub(super) lanes: Arc<Lanes>,
     /// Dropped with the handle, which ends the thread.
     _stop: oneshot::Sender<()>,
 }
 
 impl Client {
-    /// Starts the thread and returns.
+    /// Starts the thread and returns. `most` is the largest number of lanes.
     pub(super) fn start(
         topology: Topology,
         timeouts: Timeouts,
         breaker: Breaker,
         encoder: &Arc<Encoder>,
         riders: &Riders,
+        most: usize,
     ) -> Result<Self, RedisConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(RedisConfigError::Thread)?;
         let probe_key = |number| encoder.key_format.probe_key(number);
-        let renewing = riders.clone();
-        let nodes = topology.nodes(move |node| renewing.renew(node), runtime.handle());
+        let nodes = topology.nodes(runtime.handle());
         let probe_keys = if nodes.is_some() { key_in_each_range(probe_key) } else { vec![probe_key(0)] };
         let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys));
         let (stop, stopped) = oneshot::channel();
@@ -46,18 +47,18 @@ impl Client {
             runtime: runtime.handle().clone(),
             encoder: Arc::clone(encoder),
             riders: riders.clone(),
-            is_direct: topology.is_plain(),
             process: Process::present(),
         });
-        let queues = Arc::new(Queues::start(Arc::clone(&shared)));
-        // Weak, because the queues have the riders.
-        let messages = Arc::downgrade(&queues);
-        let send = move |message| messages.upgrade().is_some_and(|queues| queues.tell(message));
-        let commands = Arc::clone(&queues);
+        let lanes = Lanes::start(Arc::clone(&shared), most);
+        // Weak, because the lanes have the riders.
+        let messages = Arc::downgrade(&lanes);
+        let send = move |message| messages.upgrade().is_some_and(|lanes| lanes.tell(message));
+        let commands = Arc::clone(&lanes);
         riders.start(&runtime, Box::new(send), move || drop(commands.send_rider_commands()));
+        runtime.spawn(Arc::clone(&lanes).ping_forever());
         runtime.spawn(shared.supervise_forever(topology));
         // When this handle is dropped, the thread ends, and all tasks on it.
-        let last = Arc::clone(&queues);
+        let last = Arc::clone(&lanes);
         let run = move || {
             runtime.block_on(async {
                 let _ = stopped.await;
@@ -68,7 +69,7 @@ impl Client {
             .name("ratelimit-redis".to_owned())
             .spawn(run)
             .map_err(RedisConfigError::Thread)?;
-        Ok(Self { link, queues, _stop: stop })
+        Ok(Self { link, lanes, _stop: stop })
     }
 
     /// State of the connection, and of the calls over it.
@@ -77,6 +78,7 @@ impl Client {
         ConnectionStatus {
             is_connected: link.is_up(),
             connections: link.present_generation(),
+            lanes: self.lanes.connected(),
             deadline: link.deadline(),
             slot_ranges: if link.is_cluster() { SLOT_RANGES } else { 1 },
             open_slot_ranges: link.open_ranges().collect(),
@@ -84,5 +86,11 @@ impl Client {
             batch: link.calls.batches(),
             ..ConnectionStatus::default()
         }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.lanes.end();
     }
 }

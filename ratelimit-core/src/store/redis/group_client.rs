@@ -8,8 +8,9 @@ use smallvec::{SmallVec, smallvec};
 use super::client::Client;
 use super::command::{Command, GuardedCommand, Keys, ScriptCall};
 use super::denial_cache::DenialCache;
+use super::lanes::{Lanes, PendingReply};
 use super::protocol::{Encoder, LimitArg, RefundArgs, Reply, Request, Unclaimed};
-use super::queue::{PendingReply, Queues};
+
 use super::riders::{Rider, Riders};
 use super::script;
 use crate::algorithm::Operation;
@@ -86,11 +87,11 @@ impl GroupClient {
         let rider = match (group, operation) {
             ([check], Operation::Wait { .. }) if check.has_turns() => {
                 let (encoder, denials) = (Arc::clone(&self.encoder), Arc::clone(&self.denials));
-                Rider::Turn(Box::new(UnclaimedTurn::new(check, encoder, denials, &self.client.queues)))
+                Rider::Turn(Box::new(UnclaimedTurn::new(check, encoder, denials, &self.client.lanes)))
             }
             _ => self.riders.rider(group, operation),
         };
-        self.client.queues.submit(self.request(group, operation), rider, deadline)
+        self.client.lanes.submit(self.request(group, operation), rider, deadline)
     }
 
     /// Admits a request by held units, if there are enough for all of its limits.
@@ -108,7 +109,7 @@ impl GroupClient {
         let group = slice::from_ref(check);
         let rider = self.riders.rider(group, Operation::Check);
         let deadline = Deadline::after(self.client.link.deadline());
-        self.client.queues.submit_unawaited(self.request(group, Operation::Check), rider, deadline);
+        self.client.lanes.submit_unawaited(self.request(group, Operation::Check), rider, deadline);
     }
 
     /// Has the server decide about a group as a whole, and charge it if it passes. Held units that are in the way go back before.
@@ -125,8 +126,9 @@ impl GroupClient {
 
     /// Sends what is held of the limits back, as far as it is in the way, before the request that follows.
     fn make_way(&self, group: &[Check<'_>], operation: Operation) {
-        if self.riders.held.make_way(group, operation) {
-            drop(self.client.queues.send_rider_commands());
+        let is_cluster = self.client.link.is_cluster();
+        for command in self.riders.held.make_way(group, operation, &self.encoder, is_cluster) {
+            drop(self.client.lanes.send(command, self.client.lanes.deadline()));
         }
     }
 
@@ -280,13 +282,13 @@ impl GroupClient {
         charges
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
             .map(|caller| refund_command(caller, &self.encoder, &self.denials))
-            .map(|command| self.client.queues.send(command, deadline))
+            .map(|command| self.client.lanes.send(command, deadline))
             .collect()
     }
 
     /// Sends a command whose guard is dropped when it has ended.
     fn send(&self, command: Command, guard: impl Send + 'static, deadline: Deadline) -> PendingReply {
-        self.client.queues.send(GuardedCommand { command, guard: Box::new(guard) }, deadline)
+        self.client.lanes.send(GuardedCommand { command, guard: Box::new(guard) }, deadline)
     }
 
     pub(super) async fn reset_each_caller(
@@ -341,18 +343,13 @@ struct UnclaimedTurn {
     check: OwnedCheck,
     encoder: Arc<Encoder>,
     denials: Arc<DenialCache>,
-    /// Weak, because a queue has its requests.
-    queues: Weak<Queues>,
+    /// Weak, because the lanes have their requests.
+    lanes: Weak<Lanes>,
 }
 
 impl UnclaimedTurn {
-    fn new(
-        check: &Check<'_>,
-        encoder: Arc<Encoder>,
-        denials: Arc<DenialCache>,
-        queues: &Arc<Queues>,
-    ) -> Self {
-        Self { check: OwnedCheck::new(check), encoder, denials, queues: Arc::downgrade(queues) }
+    fn new(check: &Check<'_>, encoder: Arc<Encoder>, denials: Arc<DenialCache>, lanes: &Arc<Lanes>) -> Self {
+        Self { check: OwnedCheck::new(check), encoder, denials, lanes: Arc::downgrade(lanes) }
     }
 }
 
@@ -360,11 +357,11 @@ impl Unclaimed for UnclaimedTurn {
     fn refund(&self, reply: &Reply) {
         let check = self.check.check();
         let outcome = reply.outcome(slice::from_ref(&check)).ok().and_then(GroupOutcome::into_only);
-        if let (Some(outcome), Some(queues)) = (outcome.filter(Outcome::is_allowed), self.queues.upgrade()) {
+        if let (Some(outcome), Some(lanes)) = (outcome.filter(Outcome::is_allowed), self.lanes.upgrade()) {
             let charge = Charge::turn(check, &outcome);
             let command = refund_command(&[charge], &self.encoder, &self.denials);
             // It goes on by itself.
-            drop(queues.send(command, queues.deadline()));
+            drop(lanes.send(command, lanes.deadline()));
         }
     }
 }

@@ -15,7 +15,7 @@
 //! * A denial is always the server's.
 //!
 //! ```text
-//! lanes     the connections from which leases come
+//! lessors     the connections from which leases come
 //! units     one lease: its units held, used, given back, expired; the upper bound of the server's time
 //! size      what a caller asked for lately, and the size of the next lease
 //! count     the leases of one count, and all events: take, give back, learn
@@ -33,7 +33,7 @@
 
 mod count;
 mod give_backs;
-mod lanes;
+mod lessors;
 mod shard;
 mod size;
 mod table;
@@ -47,7 +47,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use self::count::{Answer, GiveBack, LeaseRequest};
-use self::lanes::{ConnectionId, Reading};
+use self::lessors::{ConnectionId, Reading};
 use self::size::LastAnswer;
 pub(super) use self::table::{LeaseTarget, Leases};
 use super::key::StateKey;
@@ -78,10 +78,10 @@ struct CallCount {
 }
 
 impl CallLeases {
-    pub(super) fn new(leases: &Arc<Leases>, lane: Option<usize>) -> Self {
+    pub(super) fn new(leases: &Arc<Leases>, lessor: Option<usize>) -> Self {
         Self {
             leases: Arc::clone(leases),
-            connection: lane.and_then(|lane| leases.lanes.present(lane)),
+            connection: lessor.and_then(|lessor| leases.lessors.present(lessor)),
             asked_at: leases.now(),
             counts: Vec::new(),
             is_rerouted: false,
@@ -138,8 +138,9 @@ impl CallLeases {
         let reading = Reading { at, asked_at, answered_at: now };
         // Of another connection than planned, only the end of what is held counts.
         let connection = self.connection.unwrap_or_default();
-        let is_present =
-            self.connection.is_some() && !self.is_rerouted && self.leases.lanes.observe(connection, reading);
+        let is_present = self.connection.is_some()
+            && !self.is_rerouted
+            && self.leases.lessors.observe(connection, reading);
         let mut next_lease = first_lease;
         for CallCount { target, key, place, lease } in &mut self.counts {
             let asked = *lease;

@@ -21,7 +21,7 @@ use super::error::{CallError, ConnectionImpact, meaning};
 use super::server_check::Durability;
 use super::timeouts::Timeouts;
 use super::topology::{
-    Connection, ConnectionId, NodeId, Nodes, RedisConnection, SLOT_RANGES, hash_slot_of_key,
+    Connection, ConnectionId, NodeId, Nodes, RedisConnection, SLOT_RANGES, Server, hash_slot_of_key,
 };
 use crate::observe::calls::Calls;
 use crate::observe::metrics;
@@ -205,26 +205,26 @@ impl Link {
         self.nodes.as_ref().map_or(Some(NodeId::SINGLE), |nodes| nodes.owner(hash_slot))
     }
 
-    /// The present connection to the single server, or to a node of a cluster if it has one of its own.
-    pub(super) fn connection_to(&self, node: Option<NodeId>) -> Option<Connection> {
-        if let Some(nodes) = &self.nodes {
-            return nodes.connection(node?, self.present_generation());
-        }
-        match &*self.state.borrow() {
+    /// The store's connection to the single server.
+    pub(super) fn single(&self) -> Option<Connection> {
+        let (server, generation) = match &*self.state.borrow() {
             ConnectionState::Up { connection: RedisConnection::Single(server), generation, .. } => {
-                let generation = *generation;
-                let id = ConnectionId { node: NodeId::SINGLE, number: generation, generation };
-                Some(Connection { id, server: server.clone() })
+                (server.clone(), *generation)
             }
-            _ => None,
+            _ => return None,
+        };
+        if server.is_closed() {
+            self.mark_lost(generation);
+            return None;
         }
+        Some(Connection { id: ConnectionId { node: NodeId::SINGLE, number: generation, generation }, server })
     }
 
-    /// Gives up a lost connection, unless another has taken its place.
-    pub(super) fn lose(&self, lost: ConnectionId) {
+    /// How to make another connection to a server, while the store has one of this generation.
+    pub(super) fn server(&self, node: NodeId, generation: u64) -> Option<Server> {
         match &self.nodes {
-            Some(nodes) => nodes.lose(lost),
-            None => self.mark_lost(lost.generation),
+            Some(nodes) => nodes.server(node),
+            None => self.single().filter(|of| of.id.generation == generation).map(|of| of.server.server()),
         }
     }
 
@@ -300,7 +300,7 @@ impl Link {
     }
 
     /// Gives up the store's lost connection, unless another has taken its place.
-    fn mark_lost(&self, generation: u64) {
+    pub(super) fn mark_lost(&self, generation: u64) {
         self.state.send_if_modified(|state| {
             let is_present =
                 matches!(state, ConnectionState::Up { generation: present, .. } if *present == generation);

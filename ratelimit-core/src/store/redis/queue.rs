@@ -1,182 +1,121 @@
-//! Queues and batches: requests that come while as many calls are in flight as go at once go together into the next calls.
+//! A queue: the requests of one runtime for one server, which a task of that runtime sends.
 //!
-//! One call decides many requests, in the order in which they were made and with one reading of the clock. Single calls would
-//! decide the same: the script decides each request after charging those before it. (A call whose script the server does not
-//! know is sent again, behind the calls that were sent meanwhile.) [`pacing`] decides when a batch is sent. Other commands,
-//! such as refunds, wait for no batch.
+//! The task runs behind all tasks that are ready, and sends what was queued meanwhile as one call: a batch is a turn of the runtime. At
+//! most [`MAX_CALLS`] calls are in flight; what comes then goes into the next. One call decides many requests, in the order in
+//! which they were made and with one reading of the clock. Single calls would decide the same: the script decides each
+//! request after charging those before it. Other commands, such as refunds, go before the requests of their turn.
 //!
-//! A cluster has one queue per node. A batch has one call per caller, because a call for several callers might find some of
-//! their keys here and some there while a hash slot moves. The calls go to the node in one write.
+//! A queue of a cluster's node sends one call per caller, all in one write, because a call for several callers might find some of
+//! their keys here and some there while a hash slot moves.
 
 mod call;
-mod dispatch;
-mod distance;
+mod driver;
 mod in_flight;
-mod pacing;
 mod request;
+mod waiting;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
-use smallvec::smallvec;
-use tokio::sync::oneshot;
-use tokio::time::timeout_at;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 
-pub(super) use self::call::Shared;
-use self::dispatch::Queue;
-use self::request::{QueuedRequest, Replied, ReplySender, first_key, send_reply};
+pub(super) use self::request::{QueuedRequest, Replied, ReplySender, first_key, send_reply};
+use self::waiting::Waiting;
 use super::command::GuardedCommand;
-use super::error::CallError;
-use super::protocol::{self, LimitArg, Reply, Request};
-use super::riders::Rider;
-use super::topology::{NodeId, SLOT_RANGES, hash_slot_of_tag, range_of_slot};
-use crate::algorithm::Operation;
-use crate::error::StoreError;
+use super::connections::Connections;
+use super::shared::Shared;
 use crate::store::Deadline;
 
-/// Deadline of a message that only tells of slots: it is not dropped when the queue is long.
-const NEVER: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// Maximum number of calls in flight of one queue. It bounds the rate of calls without a timer: a full server makes round trips longer, so
+/// batches grow. Any number from 6 to 12 does, from one runtime to hundreds, at round trips up to 2 ms.
+const MAX_CALLS: usize = 8;
 
-/// The queues of a store. Their length is bounded by time: no request waits longer than its deadline.
-pub(super) struct Queues {
-    queues: Box<[Arc<Queue>]>,
+/// So long does a request wait for one of these calls, as a part of the store's deadline: then a call goes beside them, so that a round trip
+/// above half of the deadline fails no request.
+const PATIENCE: u32 = 10;
+
+/// Maximum number of calls in flight all the same. Further requests stay queued until their deadline.
+const MAX_ALL_CALLS: usize = 64;
+
+/// A queue.
+pub(super) struct Queue {
     shared: Arc<Shared>,
+    connections: Arc<Connections>,
+    /// Takes the requests and commands of a lane that has no connection. `None` for the home lane, whose requests wait for one.
+    home: Option<Arc<dyn Home>>,
+    inbox: Mutex<Inbox>,
+    /// Wakes the task.
+    wake_up: Notify,
+    task: OnceLock<AbortHandle>,
 }
 
-impl Queues {
-    pub(super) fn start(shared: Arc<Shared>) -> Self {
-        let size = if shared.link.is_cluster() { SLOT_RANGES } else { 1 };
-        let queues = (0..size).map(|_| Queue::start(Arc::clone(&shared)));
-        Self { queues: queues.collect(), shared }
+/// The queue of the home lane for what another lane cannot send.
+pub(super) trait Home: Send + Sync {
+    /// Queues a request.
+    fn push(&self, request: QueuedRequest);
+
+    /// Queues a command.
+    fn push_command(&self, command: QueuedCommand);
+}
+
+/// A command for keys of a hash slot, and what waits for its end.
+pub(super) struct QueuedCommand {
+    pub(super) command: GuardedCommand,
+    pub(super) hash_slot: u16,
+    pub(super) waiter: Option<(Deadline, ReplySender)>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    waiting: Waiting,
+    commands: SmallVec<[QueuedCommand; 1]>,
+    /// The runtime has ended, so that nothing would end what is queued.
+    is_closed: bool,
+}
+
+impl Queue {
+    /// Starts the task on the runtime of these connections.
+    pub(super) fn start(
+        shared: Arc<Shared>,
+        connections: Arc<Connections>,
+        home: Option<Arc<dyn Home>>,
+    ) -> Arc<Self> {
+        let runtime = connections.runtime().clone();
+        let (inbox, wake_up, task) = (Mutex::default(), Notify::new(), OnceLock::new());
+        let queue = Arc::new(Self { shared, connections, home, inbox, wake_up, task });
+        let task = runtime.spawn(driver::drive(Arc::clone(&queue)));
+        let _ = queue.task.set(task.abort_handle());
+        queue
     }
 
-    /// Queues a request whose keys are on one node; the result waits for the reply.
-    pub(super) fn submit(&self, request: Request, rider: Rider, deadline: Deadline) -> PendingReply {
-        let (reply, receiver) = oneshot::channel();
-        let _ = self.push(request, rider, deadline, Some(reply));
-        PendingReply(receiver)
+    /// Ends the task, and with it what is queued.
+    pub(super) fn end(&self) {
+        self.task.get().inspect(|task| task.abort());
     }
 
-    /// Queues a request of which only the rider learns the reply.
-    pub(super) fn submit_unawaited(&self, request: Request, rider: Rider, deadline: Deadline) {
-        let _ = self.push(request, rider, deadline, None);
-    }
-
-    /// Queues a message that only tells of slots. Returns false if there is no connection.
-    pub(super) fn tell(&self, limit: LimitArg) -> bool {
-        self.push(message(limit), Rider::Message, Deadline::after(NEVER), None)
-    }
-
-    fn push(&self, request: Request, rider: Rider, deadline: Deadline, reply: Option<ReplySender>) -> bool {
-        let hash_slot = match (self.shared.link.is_cluster(), first_key(&request)) {
-            (true, Some(key)) => hash_slot_of_tag(&key.hash_tag()),
-            _ => 0,
-        };
-        // Fails here and not on the connection's thread, which may be busy with connecting: TLS takes computing time.
-        if let Some(error) = self.fast_fail(hash_slot) {
-            send_reply(reply, Err(error));
-            return false;
+    /// Adds a request. Drops it if the runtime has ended, which closes the channel for its reply.
+    pub(super) fn push(&self, request: QueuedRequest) {
+        let mut inbox = self.inbox.lock();
+        if inbox.is_closed {
+            drop(inbox);
+            return drop(request);
         }
-        self.of_slot(hash_slot).push(QueuedRequest { request, hash_slot, deadline, rider, reply });
-        true
+        inbox.waiting.push(request);
+        drop(inbox);
+        self.wake_up.notify_one();
     }
 
-    /// Sends a command at once. The result waits until the deadline; the command goes on without it, for the store's deadline, so
-    /// that a refund does not depend on the time that is left to a request.
-    pub(super) fn send(&self, command: GuardedCommand, deadline: Deadline) -> PendingReply {
-        let (reply, receiver) = oneshot::channel();
-        let hash_slot = self.shared.link.hash_slot(command.command.keys().first());
-        if let Some(error) = self.fast_fail(hash_slot) {
-            send_reply(Some(reply), Err(error));
-        } else {
-            self.of_slot(hash_slot).send_command(command, hash_slot, deadline, reply);
+    /// Adds a command, which goes before the requests that are queued.
+    pub(super) fn push_command(&self, command: QueuedCommand) {
+        let mut inbox = self.inbox.lock();
+        if inbox.is_closed {
+            drop(inbox);
+            return drop(command);
         }
-        PendingReply(receiver)
-    }
-
-    /// An error in a child of the process that has the connection, where a call would never end; such as for the end of a
-    /// slot that both processes have.
-    fn fast_fail(&self, hash_slot: u16) -> Option<CallError> {
-        if self.shared.process.is_past() {
-            return Some(CallError::Unavailable);
-        }
-        self.shared.link.fast_fail(range_of_slot(hash_slot))
-    }
-
-    /// Sends the commands of riders.
-    pub(super) fn send_rider_commands(&self) -> Vec<PendingReply> {
-        let Shared { link, riders, encoder, .. } = &*self.shared;
-        let commands = riders.take_commands(encoder, link.is_cluster());
-        commands.into_iter().map(|command| self.send(command, self.deadline())).collect()
-    }
-
-    /// The store's deadline, from now on.
-    pub(super) fn deadline(&self) -> Deadline {
-        Deadline::after(self.shared.link.deadline())
-    }
-
-    /// Tells the server what the process no longer holds, when the store is dropped. Waits no longer than one deadline.
-    pub(super) async fn close(&self) {
-        let Shared { link, riders, .. } = &*self.shared;
-        let deadline = Deadline::after(link.deadline());
-        let messages = riders.close();
-        let messages =
-            messages.into_iter().map(|limit| self.submit(message(limit), Rider::Message, deadline));
-        let mut replies: Vec<PendingReply> = messages.collect();
-        replies.extend(self.send_rider_commands());
-        for reply in replies {
-            let _ = timeout_at(deadline.instant().into(), reply.done()).await;
-        }
-    }
-
-    /// The queue of a hash slot in a cluster: that of the hash slot's node, or of its range while the node is not known.
-    fn of_slot(&self, hash_slot: u16) -> &Arc<Queue> {
-        let link = &self.shared.link;
-        &self.queues[if link.is_cluster() { queue_of(hash_slot, link.owner(hash_slot)) } else { 0 }]
-    }
-}
-
-fn queue_of(hash_slot: u16, node: Option<NodeId>) -> usize {
-    node.map_or_else(|| range_of_slot(hash_slot), |node| node.index() % SLOT_RANGES)
-}
-
-/// A request that only tells of slots.
-fn message(limit: LimitArg) -> Request {
-    Request { operation: Operation::Check, limits: smallvec![limit] }
-}
-
-/// A reply that has not arrived yet.
-pub(super) struct PendingReply(oneshot::Receiver<Replied>);
-
-impl PendingReply {
-    /// Waits for the reply to a request.
-    pub(super) async fn reply(self) -> Result<Reply, StoreError> {
-        let reply = self.replied().await?;
-        reply.ok_or_else(|| CallError::Protocol(protocol::EXPECTED).into())
-    }
-
-    /// Waits for the end of a command, or of a request.
-    pub(super) async fn done(self) -> Result<(), StoreError> {
-        self.replied().await.map(drop)
-    }
-
-    async fn replied(self) -> Result<Option<Reply>, StoreError> {
-        self.0.await.unwrap_or(Err(CallError::Unavailable)).map_err(StoreError::from)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slots_of_one_node_share_a_queue() {
-        let (one, other) = (0, 16_383);
-        assert_ne!(range_of_slot(one), range_of_slot(other));
-        let node = |index| Some(NodeId::of(index));
-        assert_eq!(queue_of(one, node(2)), queue_of(other, node(2)));
-        assert_ne!(queue_of(one, node(2)), queue_of(one, node(3)));
-        assert_ne!(queue_of(one, None), queue_of(other, None), "the node is not known");
-        assert!(queue_of(one, node(64)) < SLOT_RANGES);
+        inbox.commands.push(command);
+        drop(inbox);
+        self.wake_up.notify_one();
     }
 }

@@ -93,12 +93,12 @@ impl Riders {
 
     /// Voids the leases of a node: there is a new connection to it, or none, or it has rejected a call because a hash slot has moved.
     pub(super) fn renew(&self, node: NodeId) {
-        self.held.lanes.renew(node.index());
+        self.held.lessors.renew(node.index());
     }
 
     /// Voids all leases before the first call on a new connection: its server may be another, or have lost its data.
     pub(super) fn renew_all(&self) {
-        self.held.lanes.renew_all();
+        self.held.lessors.renew_all();
     }
 
     /// A new connection serves: tells all slots again.

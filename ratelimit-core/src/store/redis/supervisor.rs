@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::command::{Command, Keys, ScriptCall};
 use super::error::ConnectionImpact;
 use super::link::ConnectionState;
-use super::queue::Shared;
+use super::shared::Shared;
 use super::timeouts::reply_within;
 use super::topology::{RedisConnection, SLOT_RANGES, Topology};
 use super::{script, server_check};
@@ -62,6 +62,10 @@ impl Shared {
         metrics::disconnected();
         loop {
             let VerifiedConnection { connection, ranges } = self.connect(topology, &mut pauses).await;
+            // Before lanes see the generation, and connect to the masters anew.
+            if let (Some(nodes), RedisConnection::Cluster(cluster)) = (&self.link.nodes, &connection) {
+                nodes.start_over(cluster.clone());
+            }
             let generation = self.link.generation.fetch_add(1, Ordering::Relaxed) + 1;
             self.riders.renew_all();
             let up = Instant::now();
@@ -81,9 +85,6 @@ impl Shared {
             }
             metrics::open_ranges(self.link.open_ranges());
             self.link.is_down.store(false, Ordering::Relaxed);
-            if let (Some(nodes), RedisConnection::Cluster(cluster)) = (&self.link.nodes, &connection) {
-                nodes.start_over(cluster.clone());
-            }
             self.riders.note_connected();
             metrics::connected();
             let mut serves_no_longer =
@@ -111,9 +112,6 @@ impl Shared {
     /// Pings the connection, so that a loss or a hang is noticed without requests; in a cluster those to masters, whose loss it
     /// notices.
     async fn ping(&self, connection: &RedisConnection, generation: u64) {
-        if let Some(nodes) = &self.link.nodes {
-            nodes.ping(generation);
-        }
         let RedisConnection::Single(server) = connection else { return };
         match reply_within(self.link.timeouts.deadline, server.ping()).await {
             Ok(Err(error))

@@ -4,6 +4,7 @@ mod cluster;
 mod connector;
 mod hosts;
 mod nodes;
+mod refusal;
 mod sentinel;
 mod server;
 #[cfg_attr(not(feature = "redis-tls-no-provider"), path = "topology/tls/absent.rs")]
@@ -16,6 +17,7 @@ use redis::{Cmd, ConnectionInfo, RedisResult, Value};
 use tokio::runtime::Handle;
 
 use self::cluster::ClusterConnection;
+pub(super) use self::cluster::RETRY_INTERVAL;
 use self::connector::Connector;
 pub(super) use self::connector::is_tls;
 use self::hosts::Hosts;
@@ -23,7 +25,7 @@ pub(super) use self::nodes::{
     Nodes, SLOT_RANGES, hash_slot_of_key, hash_slot_of_tag, key_in_each_range, range_of_slot,
 };
 use self::sentinel::Sentinels;
-pub(super) use self::server::{Connection, ConnectionId, NodeId, ServerConnection};
+pub(super) use self::server::{CallReplies, Connection, ConnectionId, NodeId, Server, ServerConnection};
 use self::tls::Tls;
 pub(super) use self::tls::TlsSettings;
 use self::url::Url;
@@ -108,20 +110,11 @@ impl Topology {
         matches!(self.servers, Servers::Cluster(_))
     }
 
-    /// Whether calls go over plain sockets.
-    pub(super) fn is_plain(&self) -> bool {
-        cfg!(unix) && self.connector.tls.is_none()
-    }
-
-    /// The masters of a cluster, without connections yet. `renew` is called when a connection to one is made or gone.
-    pub(super) fn nodes(
-        &self,
-        renew: impl Fn(NodeId) + Send + Sync + 'static,
-        runtime: &Handle,
-    ) -> Option<Arc<Nodes>> {
+    /// The masters of a cluster.
+    pub(super) fn nodes(&self, runtime: &Handle) -> Option<Arc<Nodes>> {
         let Servers::Cluster(nodes) = &self.servers else { return None };
         let pattern = nodes.first()?.clone();
-        Some(Arc::new(Nodes::new(pattern, self.connector.clone(), Box::new(renew), runtime.clone())))
+        Some(Arc::new(Nodes::new(pattern, self.connector.clone(), runtime.clone())))
     }
 
     /// Connects once.

@@ -7,7 +7,7 @@
 
 use smallvec::SmallVec;
 
-use super::lanes::ConnectionId;
+use super::lessors::ConnectionId;
 use super::size::{Heat, LastAnswer};
 use super::units::{Lease, end_of_window};
 use crate::algorithm::State;
@@ -124,9 +124,9 @@ impl Count {
         }
     }
 
-    /// The lane of the connection from which the leases are.
-    pub(super) const fn lane(&self) -> u16 {
-        self.connection.lane
+    /// The lessor of the connection from which the leases are.
+    pub(super) const fn lessor(&self) -> u16 {
+        self.connection.lessor
     }
 
     /// Units that are held.

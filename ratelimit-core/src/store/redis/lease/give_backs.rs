@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
 use super::count::{Effects, GiveBack};
-use super::lanes::Lanes;
+use super::lessors::Lessors;
 use crate::observe::metrics;
 use crate::observe::stats::Tally;
 use crate::store::LeaseStatus;
@@ -84,11 +84,6 @@ impl GiveBacks {
         }
     }
 
-    /// Whether any units wait.
-    pub(super) fn are_waiting(&self) -> bool {
-        self.any.load(Ordering::Relaxed)
-    }
-
     #[cold]
     fn push(&self, count_id: &CountId, give_backs: SmallVec<[GiveBack; 2]>) {
         let mut waiting = self.waiting.lock();
@@ -110,14 +105,26 @@ impl GiveBacks {
 
     /// Takes the waiting units out, as commands: up to 64 keys each, and in a cluster one. Units of a connection that has been
     /// replaced are forgotten, because its server may have lost their charge.
-    pub(super) fn take(&self, lanes: &Lanes, encoder: &Encoder, is_cluster: bool) -> Vec<GuardedCommand> {
+    pub(super) fn take(&self, lessors: &Lessors, encoder: &Encoder, is_cluster: bool) -> Vec<GuardedCommand> {
         if !self.any.swap(false, Ordering::Relaxed) {
             return Vec::new();
         }
         let mut waiting = std::mem::take(&mut *self.waiting.lock());
-        waiting.retain(|(_, back)| lanes.present(usize::from(back.connection.lane)) == Some(back.connection));
+        waiting.retain(|(_, back)| {
+            lessors.present(usize::from(back.connection.lessor)) == Some(back.connection)
+        });
+        self.encode_all(&waiting, encoder, is_cluster)
+    }
+
+    /// The commands that give units back.
+    pub(super) fn encode_all(
+        &self,
+        given_back: &[(CountId, GiveBack)],
+        encoder: &Encoder,
+        is_cluster: bool,
+    ) -> Vec<GuardedCommand> {
         let size = if is_cluster { 1 } else { MAX_KEYS };
-        waiting.chunks(size).map(|batch| self.encode(batch, encoder)).collect()
+        given_back.chunks(size).map(|batch| self.encode(batch, encoder)).collect()
     }
 
     fn encode(&self, batch: &[(CountId, GiveBack)], encoder: &Encoder) -> GuardedCommand {

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::count::{Answer, Count, Effects, LeaseRequest, Taken, Terms};
 use super::give_backs::{CountId, GiveBacks};
-use super::lanes::{ConnectionId, Lanes};
+use super::lessors::{ConnectionId, Lessors};
 use super::shard::{Shard, Warm};
 use super::size::{Heat, is_leasable};
 use crate::algorithm::Operation;
@@ -51,7 +51,7 @@ pub(in crate::store::redis) struct Leases {
     shards: Box<[Mutex<Shard>]>,
     /// Number of counts of which something is held, or may be soon.
     counts: AtomicUsize,
-    pub(in crate::store::redis) lanes: Lanes,
+    pub(in crate::store::redis) lessors: Lessors,
     pub(super) give_backs: GiveBacks,
     /// Wakes the sweeper when there is a count to sweep.
     pub(in crate::store::redis) has_count: Notify,
@@ -143,7 +143,7 @@ impl Leases {
             instances: AtomicU64::new(1),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             counts: AtomicUsize::new(0),
-            lanes: Lanes::new(is_cluster),
+            lessors: Lessors::new(is_cluster),
             give_backs: GiveBacks::new(denials),
             has_count: Notify::new(),
             logged: Noted::default(),
@@ -224,10 +224,10 @@ impl Leases {
         self.shards[shard_of(digest)].lock()
     }
 
-    /// The present connection of a lane.
-    pub(super) fn connection(&self, lane: u16) -> ConnectionId {
-        // Lanes are not removed.
-        self.lanes.present(usize::from(lane)).unwrap_or_default()
+    /// The present connection of a lessor.
+    pub(super) fn connection(&self, lessor: u16) -> ConnectionId {
+        // Lessors are not removed.
+        self.lessors.present(usize::from(lessor)).unwrap_or_default()
     }
 
     /// Changes a count, if there is one, and passes on what follows from that.
@@ -236,10 +236,21 @@ impl Leases {
         digest: u128,
         change: impl FnOnce(&mut Count, &Heat, ConnectionId, &mut Effects) -> R,
     ) -> Option<R> {
+        self.change_and(digest, change, |_, _| {})
+    }
+
+    /// The same. `take` may take out what is given back.
+    fn change_and<R>(
+        &self,
+        digest: u128,
+        change: impl FnOnce(&mut Count, &Heat, ConnectionId, &mut Effects) -> R,
+        take: impl FnOnce(&CountId, &mut Effects),
+    ) -> Option<R> {
         let mut shard = self.lock_shard(digest);
         let (Warm { count, count_id }, heat) = shard.warm(digest)?;
         let mut effects = Effects::default();
-        let result = change(count, heat, self.connection(count.lane()), &mut effects);
+        let result = change(count, heat, self.connection(count.lessor()), &mut effects);
+        take(count_id, &mut effects);
         self.give_backs.note(count_id, effects);
         Some(result)
     }
@@ -333,7 +344,7 @@ impl Leases {
     fn holds(&self, warm: &mut Warm, member: &Member<'_>, is_peek: bool, now: u64) -> bool {
         let Warm { count, count_id } = warm;
         let (policy, cost) = (member.check.policy(), member.check.cost());
-        let terms = Terms { policy, interval: member.interval, connection: self.connection(count.lane()) };
+        let terms = Terms { policy, interval: member.interval, connection: self.connection(count.lessor()) };
         let mut effects = Effects::default();
         let is_held = count.holds(terms, cost, now, &mut effects);
         self.give_backs.note(count_id, effects);
@@ -386,10 +397,21 @@ impl Leases {
 
     // ---- Give back
 
-    /// Notes a request that the server decides as a whole, and gives back what is held of its limits as far as it is in the way. A
-    /// settlement gives back what is held of the count by any limit. Returns whether something waits to be given back.
-    pub(in crate::store::redis) fn make_way(&self, group: &[Check<'_>], operation: Operation) -> bool {
+    /// Notes a request that the server decides as a whole, and returns the commands that give back what is held of its limits, as far as it
+    /// is in the way: they have to go before the request, over the same connection. A settlement gives back what is held of the
+    /// count by any limit.
+    pub(in crate::store::redis) fn make_way(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+        encoder: &Encoder,
+        is_cluster: bool,
+    ) -> Vec<GuardedCommand> {
         let (now, instances) = (self.now(), self.instances());
+        let mut given_back = Vec::new();
+        let mut take = |count_id: &CountId, effects: &mut Effects| {
+            given_back.extend(effects.give_backs.drain(..).map(|back| (count_id.clone(), back)));
+        };
         let is_fetched = self.may_fetch(group, operation);
         for check in group {
             let interval = self.interval(check.policy());
@@ -403,18 +425,20 @@ impl Leases {
                 continue;
             }
             if operation.overdraws() {
-                self.change(self.digest(check), |count, _, connection, effects| {
+                let change = |count: &mut Count, _: &Heat, connection, effects: &mut Effects| {
                     count.give_back_all(connection, now, effects);
-                });
+                };
+                self.change_and(self.digest(check), change, &mut take);
             } else if is_possible {
-                self.change(self.digest(check), |count, heat, connection, effects| {
+                let change = |count: &mut Count, heat: &Heat, connection, effects: &mut Effects| {
                     let terms = Terms { policy: check.policy(), interval, connection };
                     let asked = heat.units(now, interval).saturating_mul(instances);
                     count.make_way(terms, check.cost(), asked, now, effects);
-                });
+                };
+                self.change_and(self.digest(check), change, &mut take);
             }
         }
-        self.give_backs.are_waiting()
+        self.give_backs.encode_all(&given_back, encoder, is_cluster)
     }
 
     /// Puts the units of a charge back into a lease. Returns false if the server has to refund them.
@@ -441,7 +465,7 @@ impl Leases {
             shard.table.retain(|entry| {
                 if let Some(warm) = &mut entry.warm {
                     let mut effects = Effects::default();
-                    let connection = self.connection(warm.count.lane());
+                    let connection = self.connection(warm.count.lessor());
                     let is_idle = warm.count.sweep(connection, now, &mut effects);
                     self.give_backs.note(&warm.count_id, effects);
                     held += warm.count.held();
@@ -466,7 +490,7 @@ impl Leases {
                 if let Some(mut warm) = entry.warm {
                     self.counts.fetch_sub(1, Ordering::Relaxed);
                     let mut effects = Effects::default();
-                    warm.count.give_back_all(self.connection(warm.count.lane()), now, &mut effects);
+                    warm.count.give_back_all(self.connection(warm.count.lessor()), now, &mut effects);
                     self.give_backs.note(&warm.count_id, effects);
                 }
             }
@@ -479,7 +503,7 @@ impl Leases {
         encoder: &Encoder,
         is_cluster: bool,
     ) -> Vec<GuardedCommand> {
-        self.give_backs.take(&self.lanes, encoder, is_cluster)
+        self.give_backs.take(&self.lessors, encoder, is_cluster)
     }
 
     /// Drops the leases of these counts before a command that resets them on the server, and again at its end.
@@ -557,7 +581,7 @@ impl Leases {
             Box::new(Warm { count, count_id: target.count_id(key) })
         });
         if !answer.is_present {
-            answer.connection = self.connection(count.lane());
+            answer.connection = self.connection(count.lessor());
         }
         let (mut effects, lease) = (Effects::default(), answer.lease);
         count.learn(answer, &mut effects);

@@ -1,4 +1,4 @@
-//! A call: its command, and what waits for its reply; and what the calls of a store share.
+//! A call: its command, and what waits for its reply.
 
 use std::mem;
 use std::sync::Arc;
@@ -6,16 +6,15 @@ use std::time::Instant;
 
 use redis::Value;
 use smallvec::{SmallVec, smallvec};
-use tokio::runtime::Handle;
 
 use super::request::{QueuedRequest, ReplySender, send_reply};
-use crate::process::Process;
 use crate::store::Deadline;
 use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::error::CallError;
-use crate::store::redis::link::{CallProgress, Link};
-use crate::store::redis::protocol::{self, Batch, Encoder, Replies};
-use crate::store::redis::riders::{CallRiders, Riders};
+use crate::store::redis::link::CallProgress;
+use crate::store::redis::protocol::{self, Batch, Replies};
+use crate::store::redis::riders::CallRiders;
+use crate::store::redis::shared::Shared;
 use crate::store::redis::topology::{NodeId, range_of_slot};
 
 /// A call about requests, or another command.
@@ -204,17 +203,4 @@ impl Call {
             }
         }
     }
-}
-
-/// What the queues of a store and the supervisor share.
-pub(in crate::store::redis) struct Shared {
-    pub(in crate::store::redis) link: Arc<Link>,
-    /// That of the connection's thread.
-    pub(in crate::store::redis) runtime: Handle,
-    pub(in crate::store::redis) encoder: Arc<Encoder>,
-    pub(in crate::store::redis) riders: Riders,
-    /// Whether the thread that asks sends its request. Not over TLS, where calls go through the connection's thread.
-    pub(in crate::store::redis) is_direct: bool,
-    /// Whose threads and connection they are.
-    pub(in crate::store::redis) process: Process,
 }

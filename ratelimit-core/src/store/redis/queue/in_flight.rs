@@ -9,8 +9,14 @@ use super::call::Call;
 use super::request::ReplySender;
 use crate::store::Deadline;
 use crate::store::redis::link::Link;
-use crate::store::redis::reply_sink::CallId;
-use crate::store::redis::topology::{Connection, ConnectionId, SLOT_RANGES};
+use crate::store::redis::topology::{Connection, SLOT_RANGES};
+
+/// A call in flight: its batch, and its place there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CallId {
+    pub(super) batch: u64,
+    pub(super) index: usize,
+}
 
 /// Batches in flight.
 #[derive(Default)]
@@ -19,7 +25,6 @@ pub(super) struct InFlight {
     batches: VecDeque<BatchInFlight>,
     next: u64,
     busy: usize,
-    requests: usize,
 }
 
 /// A batch in flight: one call on a single server, one per caller in a cluster.
@@ -33,8 +38,6 @@ pub(super) struct BatchInFlight {
     /// Over which its calls were written; it lives until they have ended, although another may have taken its place. `None` if they
     /// may follow redirects.
     connection: Option<Connection>,
-    /// Whether a part took another way than one round trip over that connection.
-    took_detour: bool,
     /// When a deadline passes next.
     due: Instant,
     is_timeout_recorded: bool,
@@ -47,9 +50,9 @@ pub(super) struct EndedCall {
     pub(super) call: Call,
     /// Whether it is the first reply, or the first failure, of its slot range. A batch counts once per slot range.
     pub(super) counts: bool,
-    pub(super) connection: Option<ConnectionId>,
-    /// If this was the last call of its batch: when that was sent, and over which connection, if it tells the time of a round trip.
-    pub(super) ends_batch: Option<(Instant, Option<ConnectionId>)>,
+    pub(super) connection: Option<Connection>,
+    /// If this was the last call of its batch, when that was sent.
+    pub(super) ends_batch: Option<Instant>,
 }
 
 /// What became due at an instant.
@@ -79,16 +82,11 @@ impl BatchInFlight {
             requests,
             start,
             connection,
-            took_detour: false,
             due: start,
             is_timeout_recorded: false,
             answered,
             failed,
         }
-    }
-
-    fn connection_id(&self) -> Option<ConnectionId> {
-        self.connection.as_ref().map(|connection| connection.id)
     }
 
     /// The calls that have not ended.
@@ -119,21 +117,15 @@ impl BatchInFlight {
 }
 
 impl InFlight {
-    /// Batches of requests. Commands without requests take no part in the pace.
+    /// Batches of requests; commands without requests do not count.
     pub(super) const fn busy(&self) -> usize {
         self.busy
-    }
-
-    /// Requests of all batches.
-    pub(super) const fn requests(&self) -> usize {
-        self.requests
     }
 
     /// Adds a batch. Returns its number, and when its next deadline passes.
     pub(super) fn add(&mut self, mut batch: BatchInFlight, limit: Duration) -> (u64, Instant) {
         self.next += 1;
         (batch.number, batch.due) = (self.next, batch.next_due(limit));
-        self.requests += batch.requests;
         self.busy += usize::from(batch.requests > 0);
         let due = batch.due;
         self.batches.push_back(batch);
@@ -146,7 +138,6 @@ impl InFlight {
 
     fn remove(&mut self, index: usize) -> Option<BatchInFlight> {
         let batch = self.batches.remove(index)?;
-        self.requests -= batch.requests;
         self.busy -= usize::from(batch.requests > 0);
         Some(batch)
     }
@@ -158,10 +149,10 @@ impl InFlight {
         let call = batch.calls.get_mut(id.index)?.take()?;
         let counted = if is_answered { &mut batch.answered } else { &mut batch.failed };
         let counts = counted.insert(call.range);
-        let connection = batch.connection_id();
+        let connection = batch.connection.clone();
         batch.open -= 1;
         let ended = if batch.open == 0 { self.remove(index) } else { None };
-        let ends_batch = ended.map(|batch| (batch.start, connection.filter(|_| !batch.took_detour)));
+        let ends_batch = ended.map(|batch| batch.start);
         Some(EndedCall { call, counts, connection, ends_batch })
     }
 
@@ -175,13 +166,6 @@ impl InFlight {
     /// The connection of a batch.
     pub(super) fn connection(&self, batch: u64) -> Option<Connection> {
         self.batches[self.index_of(batch)?].connection.clone()
-    }
-
-    /// A part of a batch is sent another way: its time is not that of one round trip.
-    pub(super) fn note_detour(&mut self, batch: u64) {
-        if let Some(index) = self.index_of(batch) {
-            self.batches[index].took_detour = true;
-        }
     }
 
     /// Takes what is due at `now`.
@@ -216,7 +200,7 @@ impl InFlight {
 
     /// Takes all batches out.
     pub(super) fn take(&mut self) -> VecDeque<BatchInFlight> {
-        (self.busy, self.requests) = (0, 0);
+        self.busy = 0;
         std::mem::take(&mut self.batches)
     }
 }

@@ -14,20 +14,20 @@ use crate::store::redis::protocol::{Reply, Request};
 use crate::store::redis::riders::Rider;
 
 /// The end of a request; without a reply that of a command.
-pub(super) type Replied = Result<Option<Reply>, CallError>;
+pub(in crate::store::redis) type Replied = Result<Option<Reply>, CallError>;
 
 /// The channel for a reply.
-pub(super) type ReplySender = oneshot::Sender<Replied>;
+pub(in crate::store::redis) type ReplySender = oneshot::Sender<Replied>;
 
 /// A queued request.
-pub(super) struct QueuedRequest {
-    pub(super) request: Request,
+pub(in crate::store::redis) struct QueuedRequest {
+    pub(in crate::store::redis) request: Request,
     /// The hash slot of its keys in a cluster.
-    pub(super) hash_slot: u16,
-    pub(super) deadline: Deadline,
-    pub(super) rider: Rider,
+    pub(in crate::store::redis) hash_slot: u16,
+    pub(in crate::store::redis) deadline: Deadline,
+    pub(in crate::store::redis) rider: Rider,
     /// `None` if only the rider learns the reply: for a lease that is fetched in the background, and for a message of slots.
-    pub(super) reply: Option<ReplySender>,
+    pub(in crate::store::redis) reply: Option<ReplySender>,
 }
 
 impl QueuedRequest {
@@ -43,14 +43,14 @@ impl QueuedRequest {
 }
 
 /// Sends a request its reply, unless its future was dropped, or there is none.
-pub(super) fn send_reply(sender: Option<ReplySender>, reply: Replied) {
+pub(in crate::store::redis) fn send_reply(sender: Option<ReplySender>, reply: Replied) {
     if let Some(sender) = sender {
         let _ = sender.send(reply);
     }
 }
 
 /// The first key of a request, which decides the node: all keys of a request are on one.
-pub(super) fn first_key(request: &Request) -> Option<&StateKey> {
+pub(in crate::store::redis) fn first_key(request: &Request) -> Option<&StateKey> {
     request.limits.first().map(|limit| &limit.key)
 }
 

@@ -19,8 +19,8 @@ use super::connector::{Connector, server_at};
 use super::server::ServerConnection;
 use crate::store::redis::error::is_lost;
 
-/// Minimum time between two attempts to connect to one node, or to read the owners of the hash slots.
-pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// Minimum time between two attempts to connect to one server, or to read the owners of the hash slots.
+pub(in crate::store::redis) const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time after which another known node is asked as well where the cluster is.
 const STAGGER: Duration = Duration::from_millis(50);

@@ -1,11 +1,10 @@
-//! The hash slots of a cluster, in ranges that fail independently, and the masters that own them: a connection to each.
+//! The hash slots of a cluster, in ranges that fail independently, and the masters that own them.
 //!
-//! Calls go at once to the master that is known as the owner, as to a single server. Everything unusual is left to the cluster
+//! Each lane sends calls to a known master over a connection of its own. Everything unusual is left to the cluster
 //! connection: redirects, unknown owners, and masters to which there is no connection at the moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::time::Instant;
 
 use parking_lot::Mutex;
 use redis::ConnectionInfo;
@@ -14,9 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::cluster::{Address, ClusterConnection, OwnedSlots, RETRY_INTERVAL};
 use super::connector::{Connector, server_at};
-use super::server::{Connection, ConnectionId, NodeId, ServerConnection};
-use crate::store::deadline::now;
-use crate::store::redis::error::is_lost;
+use super::server::{NodeId, Server, ServerConnection};
 
 /// Number of ranges into which the hash slots of a cluster are divided, so that a hanging node does not affect the others. A single
 /// server is one range.
@@ -65,40 +62,24 @@ pub(in crate::store::redis) fn key_in_each_range(key: impl Fn(u32) -> String) ->
     found
 }
 
-/// The masters of a cluster.
+/// The masters of a cluster, and the hash slots of each.
 pub(in crate::store::redis) struct Nodes {
     /// The owner of each hash slot, or [`UNKNOWN`].
     owners: Box<[AtomicU16]>,
-    /// Masters keep their place, so that an id always names the same address.
-    masters: Mutex<Vec<Master>>,
+    /// They keep their place, so that an id always names the same address.
+    masters: Mutex<Vec<Address>>,
     /// Reads the owners of the hash slots; that of the present connection.
     cluster: Mutex<Option<ClusterConnection>>,
     is_refreshing: AtomicBool,
     /// Settings of one node, from which those of any other node follow.
     pattern: ConnectionInfo,
     connector: Connector,
-    /// Called when a connection to a master is made or gone.
-    renew: Box<dyn Fn(NodeId) + Send + Sync>,
     /// Callers of this are on other threads.
     runtime: Handle,
 }
 
-struct Master {
-    address: Address,
-    connection: Option<ServerConnection>,
-    /// Number of the last attempt to connect; `connection` came from it.
-    number: u64,
-    /// When the last attempt began.
-    tried: Option<Instant>,
-}
-
 impl Nodes {
-    pub(super) fn new(
-        pattern: ConnectionInfo,
-        connector: Connector,
-        renew: Box<dyn Fn(NodeId) + Send + Sync>,
-        runtime: Handle,
-    ) -> Self {
+    pub(super) fn new(pattern: ConnectionInfo, connector: Connector, runtime: Handle) -> Self {
         Self {
             owners: (0..HASH_SLOTS).map(|_| AtomicU16::new(UNKNOWN)).collect(),
             masters: Mutex::default(),
@@ -106,7 +87,6 @@ impl Nodes {
             is_refreshing: AtomicBool::new(false),
             pattern,
             connector,
-            renew,
             runtime,
         }
     }
@@ -117,92 +97,38 @@ impl Nodes {
         (owner != UNKNOWN).then_some(NodeId(owner))
     }
 
-    /// Starts over with a new cluster connection, and with its connections to the masters.
-    pub(in crate::store::redis) fn start_over(self: &Arc<Self>, cluster: ClusterConnection) {
-        for master in &mut *self.masters.lock() {
-            (master.connection, master.tried) = (None, None);
-        }
+    /// Whether a master has any hash slot.
+    pub(in crate::store::redis) fn has_slots(&self, node: NodeId) -> bool {
+        self.owners.iter().any(|owner| owner.load(Ordering::Relaxed) == node.0)
+    }
+
+    /// Starts over with another cluster connection.
+    pub(in crate::store::redis) fn start_over(&self, cluster: ClusterConnection) {
         self.note_owners(&cluster.owners());
-        for (address, connection) in cluster.connected() {
-            let node = self.id_of(&address);
-            if let Some(master) = self.masters.lock().get_mut(node.index()) {
-                // An attempt that still runs came too late.
-                (master.connection, master.number) = (Some(connection), master.number + 1);
-            }
-            (self.renew)(node);
-        }
         *self.cluster.lock() = Some(cluster);
     }
 
-    /// The connection to a master. Without one it returns `None`, and connects in the background.
-    pub(in crate::store::redis) fn connection(
-        self: &Arc<Self>,
-        node: NodeId,
-        generation: u64,
-    ) -> Option<Connection> {
-        let mut masters = self.masters.lock();
-        let master = masters.get_mut(node.index())?;
-        if let Some(server) = &master.connection {
-            let id = ConnectionId { node, number: master.number, generation };
-            return Some(Connection { id, server: server.clone() });
-        }
-        if master.tried.is_none_or(|tried| {
-            now().saturating_duration_since(tried) > self.connector.timeouts.connect.max(RETRY_INTERVAL)
-        }) {
-            (master.tried, master.number) = (Some(now()), master.number + 1);
-            let server = server_at(&self.pattern, &master.address.host, master.address.port);
-            self.runtime.spawn(Arc::clone(self).connect(node, master.number, server));
-        }
-        None
+    /// How to connect to a master.
+    pub(in crate::store::redis) fn server(&self, node: NodeId) -> Option<Server> {
+        let masters = self.masters.lock();
+        let Address { host, port } = masters.get(node.index())?;
+        let settings = server_at(&self.pattern, host, *port);
+        Some(Server { settings, connector: self.connector.clone() })
     }
 
-    async fn connect(self: Arc<Self>, node: NodeId, number: u64, server: ConnectionInfo) {
-        let connected = ServerConnection::open(&server, &self.connector).await;
-        let mut masters = self.masters.lock();
-        let Some(master) = masters.get_mut(node.index()).filter(|master| master.number == number) else {
-            return;
-        };
-        if let Ok(connection) = connected {
-            (self.renew)(node);
-            master.connection = Some(connection);
-        } else {
-            drop(masters);
-            // Another may have become the master.
-            self.refresh();
-        }
+    /// The connection to a master that the cluster connection has.
+    pub(in crate::store::redis) fn connection(&self, node: NodeId) -> Option<ServerConnection> {
+        let address = self.masters.lock().get(node.index())?.clone();
+        let cluster = self.cluster.lock().clone()?;
+        let (_, connection) = cluster.connected().into_iter().find(|(known, _)| *known == address)?;
+        (!connection.is_closed()).then_some(connection)
     }
 
-    /// Forgets a lost connection, unless another has taken its place.
-    pub(in crate::store::redis) fn lose(self: &Arc<Self>, lost: ConnectionId) {
-        let mut masters = self.masters.lock();
-        if let Some(master) = masters.get_mut(lost.node.index())
-            && master.number == lost.number
-        {
-            (master.connection, master.tried) = (None, None);
-            (self.renew)(lost.node);
-            if let Some(cluster) = &*self.cluster.lock() {
-                cluster.forget(&master.address);
-            }
-        }
-        drop(masters);
-        self.refresh();
-    }
-
-    /// Notices connections that were lost while no command was in flight.
-    pub(in crate::store::redis) fn ping(self: &Arc<Self>, generation: u64) {
-        let count = u16::try_from(self.masters.lock().len()).unwrap_or(UNKNOWN);
-        for node in (0..count).map(NodeId) {
-            let is_open = self.masters.lock()[node.index()].connection.is_some();
-            if is_open && let Some(Connection { id, server }) = self.connection(node, generation) {
-                let (nodes, limit) = (Arc::clone(self), self.connector.timeouts.deadline);
-                self.runtime.spawn(async move {
-                    // A master that hangs is noticed by the requests that wait for it.
-                    let reply = timeout(limit, server.ping()).await;
-                    if reply.is_ok_and(|reply| reply.as_ref().is_err_and(is_lost)) {
-                        nodes.lose(id);
-                    }
-                });
-            }
+    /// Has the cluster connection forget a lost connection to a master.
+    pub(in crate::store::redis) fn forget(&self, node: NodeId) {
+        let address = self.masters.lock().get(node.index()).cloned();
+        if let (Some(cluster), Some(address)) = (&*self.cluster.lock(), address) {
+            cluster.forget(&address);
         }
     }
 
@@ -235,20 +161,14 @@ impl Nodes {
         for (known, &owner) in self.owners.iter().zip(&owners) {
             known.store(owner, Ordering::Relaxed);
         }
-        // A node that has no hash slots any more needs no connection.
-        for (index, master) in self.masters.lock().iter_mut().enumerate() {
-            if !owners.iter().any(|&owner| usize::from(owner) == index) {
-                master.connection = None;
-            }
-        }
     }
 
     /// The id of the master at an address.
     fn id_of(&self, address: &Address) -> NodeId {
         let mut masters = self.masters.lock();
-        let known = masters.iter().position(|master| master.address == *address);
+        let known = masters.iter().position(|master| master == address);
         let index = known.unwrap_or_else(|| {
-            masters.push(Master { address: address.clone(), connection: None, number: 0, tried: None });
+            masters.push(address.clone());
             masters.len() - 1
         });
         NodeId(u16::try_from(index).unwrap_or(UNKNOWN))

@@ -1,9 +1,8 @@
-//! A connection to one server: the client crate's, and the plain socket under it, over which calls go.
-//!
-//! Over TLS the client crate's connection has a socket of its own, and calls go over that connection.
+//! A connection to one server, over the client crate's multiplexed connection.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::io::tcp::socket2::SockRef;
@@ -11,19 +10,15 @@ use redis::{
     Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, Pipeline, RedisConnectionInfo, RedisError, RedisResult,
     Value,
 };
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
-use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::connector::{Connector, connection_config, tcp_settings};
+use super::refusal::Refusable;
 use crate::store::redis::error::is_lost;
-use crate::store::redis::reply_sink::{CallId, ReplySink, hand_over};
-#[cfg(unix)]
-use crate::store::redis::socket::ClientStream;
-use crate::store::redis::socket::Socket;
 
 /// A server: the single one, or a master of a cluster by its place in the list of all that were ever seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +28,6 @@ impl NodeId {
     /// The server of a store without a cluster.
     pub(in crate::store::redis) const SINGLE: Self = Self(0);
 
-    #[cfg(test)]
     pub(in crate::store::redis) const fn of(index: u16) -> Self {
         Self(index)
     }
@@ -43,21 +37,14 @@ impl NodeId {
     }
 }
 
-/// Which connection a call takes.
+/// Which connection of a lane a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store::redis) struct ConnectionId {
     pub(in crate::store::redis) node: NodeId,
-    /// Number of the connection to the node; it rises with each.
+    /// Number of the lane's connection to the node; it rises with each.
     pub(in crate::store::redis) number: u64,
-    /// Generation of the store's connection, against which failures count. In a cluster it outlives connections to nodes.
+    /// Generation of the store's connection, against which failures count.
     pub(in crate::store::redis) generation: u64,
-}
-
-impl ConnectionId {
-    /// Whether both name one connection to one node.
-    pub(in crate::store::redis) fn is_same(self, other: Self) -> bool {
-        (self.node, self.number) == (other.node, other.number)
-    }
 }
 
 /// A connection over which calls go.
@@ -67,37 +54,59 @@ pub(in crate::store::redis) struct Connection {
     pub(in crate::store::redis) server: ServerConnection,
 }
 
-/// A connection to one server, which many calls share.
+/// The replies to calls that were sent together, in their order.
+pub(in crate::store::redis) type CallReplies = SmallVec<[RedisResult<Value>; 1]>;
+
+/// How to connect to one server.
+#[derive(Clone)]
+pub(in crate::store::redis) struct Server {
+    pub(super) settings: ConnectionInfo,
+    pub(super) connector: Connector,
+}
+
+/// A connection to one server, which many calls share. The task that moves its bytes runs on the runtime that connected.
 #[derive(Clone)]
 pub(in crate::store::redis) struct ServerConnection(Arc<Connected>);
 
 struct Connected {
+    server: Server,
     client: MultiplexedConnection,
-    socket: Option<Arc<Socket>>,
-    /// Moves the client crate's commands and replies.
-    _driver: JoinSet<()>,
+    refusal: Arc<OnceLock<RedisError>>,
+    /// Whether the task that moves bytes has ended.
+    is_closed: Arc<AtomicBool>,
+    is_given_up: AtomicBool,
+    /// Moves bytes.
+    task: AbortHandle,
 }
 
-impl ServerConnection {
-    /// Connects; the client crate greets the server.
-    pub(super) async fn open(server: &ConnectionInfo, connector: &Connector) -> RedisResult<Self> {
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Server {
+    /// Connects.
+    pub(in crate::store::redis) async fn connect(self) -> RedisResult<ServerConnection> {
         let late = |_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
-        timeout(connector.timeouts.connect, Self::connect(server, connector)).await.map_err(late).flatten()
+        timeout(self.connector.timeouts.connect, self.connect_to_address()).await.map_err(late).flatten()
     }
 
-    async fn connect(server: &ConnectionInfo, connector: &Connector) -> RedisResult<Self> {
-        let settings = connector.settings(server).await?;
-        match (server.addr(), &connector.tls) {
+    async fn connect_to_address(self) -> RedisResult<ServerConnection> {
+        let settings = self.connector.settings(&self.settings).await?;
+        match (self.settings.addr(), &self.connector.tls) {
             (ConnectionAddr::Tcp(host, port), _) => {
-                Self::over_plain(&settings, connect_tcp(host, *port).await?).await
+                let stream = connect_tcp(host, *port).await?;
+                self.over(&settings, stream).await
             }
             (ConnectionAddr::TcpTls { host, port, .. }, Some(tls)) => {
                 let stream = tls.connect(host, connect_tcp(host, *port).await?).await?;
-                Self::over(&settings, stream, None).await
+                self.over(&settings, stream).await
             }
             #[cfg(unix)]
             (ConnectionAddr::Unix(path), _) => {
-                Self::over_plain(&settings, tokio::net::UnixStream::connect(path).await?).await
+                let stream = tokio::net::UnixStream::connect(path).await?;
+                self.over(&settings, stream).await
             }
             _ => Err(RedisError::from((
                 ErrorKind::InvalidClientConfig,
@@ -106,45 +115,72 @@ impl ServerConnection {
         }
     }
 
-    /// Lets the client crate's connection and calls share a plain stream.
-    #[cfg(unix)]
-    async fn over_plain(settings: &RedisConnectionInfo, stream: impl plain::IntoFd) -> RedisResult<Self> {
-        let socket = Socket::start(stream.into_fd()?, Handle::current())?;
-        Self::over(settings, ClientStream::new(Arc::clone(&socket)), Some(socket)).await
-    }
-
-    #[cfg(not(unix))]
-    async fn over_plain(settings: &RedisConnectionInfo, stream: TcpStream) -> RedisResult<Self> {
-        Self::over(settings, stream, None).await
-    }
-
     async fn over(
+        self,
         settings: &RedisConnectionInfo,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        socket: Option<Arc<Socket>>,
-    ) -> RedisResult<Self> {
-        let config = connection_config();
-        let greeted = MultiplexedConnection::new_with_config(settings, stream, config).await;
-        let (client, moves) = greeted.map_err(|error| explained(error, socket.as_deref()))?;
-        let mut driver = JoinSet::new();
-        driver.spawn(moves);
-        Ok(Self(Arc::new(Connected { client, socket, _driver: driver })))
+    ) -> RedisResult<ServerConnection> {
+        let (stream, refusal) = Refusable::new(stream);
+        let greeted = MultiplexedConnection::new_with_config(settings, stream, connection_config()).await;
+        let (client, driver) = greeted.map_err(|error| explained(error, &refusal))?;
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let closing = SetWhenDropped(Arc::clone(&is_closed));
+        let task = tokio::spawn(async move {
+            let _closing = closing;
+            driver.await;
+        });
+        let (task, is_given_up) = (task.abort_handle(), AtomicBool::new(false));
+        let connected = Connected { server: self, client, refusal, is_closed, is_given_up, task };
+        Ok(ServerConnection(Arc::new(connected)))
+    }
+}
+
+/// Sets a flag when the future that has it ends, or is dropped with its runtime.
+struct SetWhenDropped(Arc<AtomicBool>);
+
+impl Drop for SetWhenDropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl ServerConnection {
+    /// Connects; the client crate greets the server.
+    pub(super) async fn open(server: &ConnectionInfo, connector: &Connector) -> RedisResult<Self> {
+        Server { settings: server.clone(), connector: connector.clone() }.connect().await
     }
 
-    /// Sends one command by the client crate. Errors of the server, which it returns as values, become errors.
-    pub(super) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
+    /// The server, for another connection to it.
+    pub(in crate::store::redis) fn server(&self) -> Server {
+        self.0.server.clone()
+    }
+
+    /// Sends one command. Errors of the server, which the client crate returns as values, become errors.
+    pub(in crate::store::redis) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
         let reply = self.0.client.clone().req_packed_command(command).await.and_then(Value::extract_error);
-        reply.map_err(|error| explained(error, self.0.socket.as_deref()))
+        reply.map_err(|error| explained(error, &self.0.refusal))
     }
 
     /// Sends commands with no other command between them, and gives the last reply.
     pub(super) async fn send_together(&self, commands: &[&Cmd]) -> RedisResult<Value> {
-        let mut pipeline = Pipeline::with_capacity(commands.len());
-        for &command in commands {
-            pipeline.add_command(command.clone());
+        let commands = commands.iter().map(|&command| command.clone());
+        self.send_calls(commands.collect()).await.pop().unwrap_or(Ok(Value::Nil))
+    }
+
+    /// Sends the commands of calls in one write.
+    pub(in crate::store::redis) async fn send_calls(&self, mut commands: SmallVec<[Cmd; 1]>) -> CallReplies {
+        if commands.len() == 1
+            && let Some(command) = commands.pop()
+        {
+            return smallvec![self.send(&command).await];
         }
-        let replies = self.0.client.clone().req_packed_commands(&pipeline, 0, commands.len()).await?;
-        replies.into_iter().last().unwrap_or(Value::Nil).extract_error()
+        let count = commands.len();
+        let mut pipeline = Pipeline::with_capacity(count);
+        commands.into_iter().for_each(|command| _ = pipeline.add_command(command));
+        match self.0.client.clone().req_packed_commands(&pipeline, 0, count).await {
+            Ok(replies) => replies.into_iter().map(Value::extract_error).collect(),
+            Err(error) => smallvec![Err(explained(error, &self.0.refusal)); count],
+        }
     }
 
     /// Whether the connection answers a ping. Gives it up if the reply is not that of a ping: then other replies are not those of their
@@ -153,47 +189,30 @@ impl ServerConnection {
         if self.send(&redis::cmd("PING")).await? == Value::SimpleString("PONG".to_owned()) {
             return Ok(());
         }
-        if let Some(socket) = &self.0.socket {
-            socket.give_up();
-        }
+        self.give_up();
         Err(RedisError::from((ErrorKind::Parse, "the reply to PING is not PONG")))
     }
 
-    /// Sends calls of a batch, numbered from `first`, whose replies go to `sink`. Returns false if the connection is lost: then
-    /// none was sent.
-    pub(in crate::store::redis) fn send_calls(
-        &self,
-        commands: SmallVec<[Cmd; 1]>,
-        first: CallId,
-        sink: &Arc<dyn ReplySink>,
-        runtime: &Handle,
-    ) -> bool {
-        let calls = (0..commands.len()).map(move |place| CallId { index: first.index + place, ..first });
-        if let Some(socket) = &self.0.socket {
-            let mut bytes = Vec::new();
-            commands.iter().for_each(|command| command.write_packed_command(&mut bytes));
-            return socket.send_calls(&bytes, calls, sink);
-        }
-        let (mut client, sink) = (self.0.client.clone(), Arc::clone(sink));
-        let mut pipeline = Pipeline::with_capacity(commands.len());
-        commands.into_iter().for_each(|command| _ = pipeline.add_command(command));
-        runtime.spawn(async move {
-            let replies = match client.req_packed_commands(&pipeline, 0, calls.len()).await {
-                Ok(replies) => replies.into_iter().map(Value::extract_error).collect::<Vec<_>>(),
-                Err(error) => vec![Err(error); calls.len()],
-            };
-            for (call, reply) in calls.zip(replies) {
-                hand_over(Arc::clone(&sink), call, reply);
-            }
-        });
-        true
+    /// Ends the connection, and every call over it: a reply was not that of its call, so others are not either.
+    pub(in crate::store::redis) fn give_up(&self) {
+        self.0.is_given_up.store(true, Ordering::Release);
+        self.0.task.abort();
+    }
+
+    pub(in crate::store::redis) fn is_given_up(&self) -> bool {
+        self.0.is_given_up.load(Ordering::Acquire)
+    }
+
+    /// Whether it has ended, so that nothing is written any more.
+    pub(in crate::store::redis) fn is_closed(&self) -> bool {
+        self.0.is_closed.load(Ordering::Acquire) || self.is_given_up()
     }
 }
 
-/// The error of a command, or why its connection was lost, which the client crate does not know.
-fn explained(error: RedisError, socket: Option<&Socket>) -> RedisError {
-    match socket.and_then(Socket::loss) {
-        Some(loss) if is_lost(&error) => loss.clone(),
+/// The error of a command, or why the server refused the connection, which the client crate does not know.
+fn explained(error: RedisError, refusal: &OnceLock<RedisError>) -> RedisError {
+    match refusal.get() {
+        Some(refusal) if is_lost(&error) => refusal.clone(),
         _ => error,
     }
 }
@@ -225,34 +244,4 @@ fn with_settings(stream: TcpStream) -> io::Result<TcpStream> {
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
     socket.set_tcp_user_timeout(settings.user_timeout())?;
     Ok(stream)
-}
-
-#[cfg(unix)]
-mod plain {
-    //! Streams that become sockets which block.
-
-    use std::io;
-    use std::os::fd::OwnedFd;
-
-    use tokio::net::{TcpStream, UnixStream};
-
-    pub(super) trait IntoFd {
-        fn into_fd(self) -> io::Result<OwnedFd>;
-    }
-
-    impl IntoFd for TcpStream {
-        fn into_fd(self) -> io::Result<OwnedFd> {
-            let stream = self.into_std()?;
-            stream.set_nonblocking(false)?;
-            Ok(stream.into())
-        }
-    }
-
-    impl IntoFd for UnixStream {
-        fn into_fd(self) -> io::Result<OwnedFd> {
-            let stream = self.into_std()?;
-            stream.set_nonblocking(false)?;
-            Ok(stream.into())
-        }
-    }
 }

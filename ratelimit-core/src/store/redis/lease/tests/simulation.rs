@@ -15,7 +15,7 @@ use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::policy::Policy;
 use crate::store::redis::lease::count::{Answer, Count, Effects, GiveBack, LeaseRequest, Terms};
-use crate::store::redis::lease::lanes::{ConnectionId, Reading};
+use crate::store::redis::lease::lessors::{ConnectionId, Reading};
 use crate::store::redis::lease::size::Heat;
 use crate::store::toolkit::{StateTable, decide_with};
 
@@ -282,7 +282,7 @@ impl Simulation {
             let drift = i64::try_from(s.drift).unwrap();
             Process {
                 counts: BTreeMap::new(),
-                connection: ConnectionId { lane: 0, generation: 1 },
+                connection: ConnectionId { lessor: 0, generation: 1 },
                 reading: None,
                 rate: if number == 0 {
                     -drift

@@ -6,12 +6,12 @@ use crate::algorithm::{Operation, State};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 use crate::store::redis::lease::count::{Answer, Count, Effects, GiveBack, LeaseRequest, Terms};
-use crate::store::redis::lease::lanes::ConnectionId;
+use crate::store::redis::lease::lessors::ConnectionId;
 use crate::store::redis::lease::size::Heat;
 
 const MS: u64 = 1_000;
 const INTERVAL: u64 = 100 * MS;
-const CONNECTION: ConnectionId = ConnectionId { lane: 0, generation: 1 };
+const CONNECTION: ConnectionId = ConnectionId { lessor: 0, generation: 1 };
 
 /// Where the server's clock stands when the local one stands at 0: the first instant of a second.
 const SERVER: u64 = 1_790_000_000_000_000;

@@ -1,4 +1,4 @@
-//! Lanes: the connections from which leases come, one to a single server or one to each master of a cluster, and whether the
+//! Lessors: the connections from which leases come, one to a single server or one to each master of a cluster, and whether the
 //! server's clock and the local one go on alike on each, seen from one answer to the next.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 /// Largest number of masters of which callers hold leases.
-const MAX_LANES: usize = 256;
+const MAX_LESSORS: usize = 256;
 
 /// Margin for readings of two clocks, 1 ms.
 const MARGIN_US: u64 = 1_000;
@@ -45,63 +45,63 @@ impl Reading {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ConnectionId {
     /// The server, or the node of a cluster.
-    pub(super) lane: u16,
+    pub(super) lessor: u16,
     /// Number of the connection to it.
     pub(super) generation: u64,
 }
 
-/// The present connection of each lane.
+/// The present connection of each lessor.
 #[derive(Debug)]
-pub(in crate::store::redis) struct Lanes {
-    lanes: Box<[Lane]>,
+pub(in crate::store::redis) struct Lessors {
+    lessors: Box<[Lessor]>,
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct Lessor {
     /// Number of the connection. Leases of an earlier one are void.
     generation: AtomicU64,
     /// The last answer on it.
     reading: Mutex<Option<Reading>>,
 }
 
-impl Lanes {
+impl Lessors {
     pub(in crate::store::redis) fn new(is_cluster: bool) -> Self {
-        let size = if is_cluster { MAX_LANES } else { 1 };
-        Self { lanes: (0..size).map(|_| Lane::default()).collect() }
+        let size = if is_cluster { MAX_LESSORS } else { 1 };
+        Self { lessors: (0..size).map(|_| Lessor::default()).collect() }
     }
 
-    /// The present connection of a lane. `None` for a master above the largest number.
+    /// The present connection of a lessor. `None` for a master above the largest number.
     #[inline]
-    pub(super) fn present(&self, lane: usize) -> Option<ConnectionId> {
-        let generation = self.lanes.get(lane)?.generation.load(Ordering::Acquire);
-        Some(ConnectionId { lane: u16::try_from(lane).ok()?, generation })
+    pub(super) fn present(&self, lessor: usize) -> Option<ConnectionId> {
+        let generation = self.lessors.get(lessor)?.generation.load(Ordering::Acquire);
+        Some(ConnectionId { lessor: u16::try_from(lessor).ok()?, generation })
     }
 
-    /// Voids all leases of a lane: there is a new connection, or the node has rejected a call because a hash slot has moved.
-    pub(in crate::store::redis) fn renew(&self, lane: usize) {
-        if let Some(lane) = self.lanes.get(lane) {
-            let mut reading = lane.reading.lock();
-            lane.generation.fetch_add(1, Ordering::AcqRel);
+    /// Voids all leases of a lessor: there is a new connection, or the node has rejected a call because a hash slot has moved.
+    pub(in crate::store::redis) fn renew(&self, lessor: usize) {
+        if let Some(lessor) = self.lessors.get(lessor) {
+            let mut reading = lessor.reading.lock();
+            lessor.generation.fetch_add(1, Ordering::AcqRel);
             *reading = None;
         }
     }
 
-    /// Voids the leases of all lanes.
+    /// Voids the leases of all lessors.
     pub(in crate::store::redis) fn renew_all(&self) {
-        (0..self.lanes.len()).for_each(|lane| self.renew(lane));
+        (0..self.lessors.len()).for_each(|lessor| self.renew(lessor));
     }
 
     /// Compares an answer on a connection with the last one. If the server's clock and the local one did not go on alike,
-    /// all leases of the lane are void. Returns false if the connection has been replaced, or is void by now.
+    /// all leases of the lessor are void. Returns false if the connection has been replaced, or is void by now.
     pub(super) fn observe(&self, connection: ConnectionId, next: Reading) -> bool {
-        let Some(lane) = self.lanes.get(usize::from(connection.lane)) else { return false };
-        let mut reading = lane.reading.lock();
-        if lane.generation.load(Ordering::Acquire) != connection.generation {
+        let Some(lessor) = self.lessors.get(usize::from(connection.lessor)) else { return false };
+        let mut reading = lessor.reading.lock();
+        if lessor.generation.load(Ordering::Acquire) != connection.generation {
             return false;
         }
         let agrees = reading.is_none_or(|last| last.agrees_with(&next));
         if !agrees {
-            lane.generation.fetch_add(1, Ordering::AcqRel);
+            lessor.generation.fetch_add(1, Ordering::AcqRel);
         }
         *reading = Some(next);
         agrees
@@ -141,24 +141,24 @@ mod tests {
 
     #[test]
     fn a_new_connection_and_a_clock_that_was_set_void_the_leases_of_their_lane() {
-        let lanes = Lanes::new(true);
-        let first = lanes.present(3).unwrap();
-        assert!(lanes.observe(first, reading(0)));
-        assert!(lanes.observe(first, reading(5_000)));
+        let lessors = Lessors::new(true);
+        let first = lessors.present(3).unwrap();
+        assert!(lessors.observe(first, reading(0)));
+        assert!(lessors.observe(first, reading(5_000)));
         // The server's clock is three milliseconds ahead of what it should show.
         let set = Reading { at: reading(10_000).at + 3_000, ..reading(10_000) };
-        assert!(!lanes.observe(first, set));
-        let second = lanes.present(3).unwrap();
+        assert!(!lessors.observe(first, set));
+        let second = lessors.present(3).unwrap();
         assert_ne!(first, second);
-        assert!(!lanes.observe(first, set), "an answer on the connection that is void");
-        assert!(lanes.observe(second, Reading { at: reading(20_000).at + 3_000, ..reading(20_000) }));
-        let other = lanes.present(4).unwrap();
-        lanes.renew(3);
-        assert_ne!(lanes.present(3).unwrap(), second);
-        assert!(lanes.observe(lanes.present(3).unwrap(), reading(30_000)), "another clock");
-        assert_eq!(lanes.present(4).unwrap(), other);
-        lanes.renew_all();
-        assert_ne!(lanes.present(4).unwrap(), other);
-        assert!(lanes.present(MAX_LANES).is_none() && Lanes::new(false).present(1).is_none());
+        assert!(!lessors.observe(first, set), "an answer on the connection that is void");
+        assert!(lessors.observe(second, Reading { at: reading(20_000).at + 3_000, ..reading(20_000) }));
+        let other = lessors.present(4).unwrap();
+        lessors.renew(3);
+        assert_ne!(lessors.present(3).unwrap(), second);
+        assert!(lessors.observe(lessors.present(3).unwrap(), reading(30_000)), "another clock");
+        assert_eq!(lessors.present(4).unwrap(), other);
+        lessors.renew_all();
+        assert_ne!(lessors.present(4).unwrap(), other);
+        assert!(lessors.present(MAX_LESSORS).is_none() && Lessors::new(false).present(1).is_none());
     }
 }

@@ -1,0 +1,352 @@
+//! Lanes: each runtime that asks has connections and queues of its own, so that a request is queued, sent and answered on its runtime.
+//!
+//! A lane is made in the background when a thread of its runtime asks a second time. Until it has a connection, and for callers without a
+//! runtime, there is the *home lane*, that of the store's own thread. So it is for runtimes beyond the bound, and for one without timers
+//! or IO.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::pending;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use smallvec::smallvec;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout_at};
+
+use super::command::GuardedCommand;
+use super::connections::Connections;
+use super::error::CallError;
+use super::protocol::{self, LimitArg, Reply, Request};
+use super::queue::{Home, Queue, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key, send_reply};
+use super::riders::Rider;
+use super::shared::Shared;
+use super::topology::{NodeId, SLOT_RANGES, hash_slot_of_tag, range_of_slot};
+use crate::algorithm::Operation;
+use crate::error::StoreError;
+use crate::store::Deadline;
+
+/// Deadline of a message that only tells of slots: it is not dropped when the queue is long.
+const NEVER: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// The lanes of a store. The length of their queues is bounded by time: no request waits longer than its deadline.
+pub(super) struct Lanes {
+    shared: Arc<Shared>,
+    home: Arc<Lane>,
+    /// The lanes of other runtimes.
+    others: Mutex<HashMap<Id, Arc<Lane>>>,
+    /// Largest number of lanes, the home lane counted.
+    most: usize,
+    /// Tells the lanes of several stores apart in a thread.
+    number: u64,
+}
+
+/// The connections and queues of one runtime.
+struct Lane {
+    shared: Arc<Shared>,
+    connections: Arc<Connections>,
+    home: Option<Arc<dyn Home>>,
+    /// One, or one for each node of a cluster.
+    queues: Box<[OnceLock<Arc<Queue>>]>,
+    /// Keeps the place of the lane.
+    keeper: OnceLock<AbortHandle>,
+}
+
+thread_local! {
+    /// For which store and which runtime this thread asked last, and by which lane.
+    static LAST: RefCell<Option<(u64, Id, Weak<Lane>)>> = const { RefCell::new(None) };
+}
+
+impl Lanes {
+    pub(super) fn start(shared: Arc<Shared>, most: usize) -> Arc<Self> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let home = Lane::new(&shared, shared.runtime.clone(), None);
+        Arc::new(Self { shared, home, others: Mutex::default(), most, number })
+    }
+
+    /// Pings the connections of all lanes again and again, so that none is found lost by a request. On the store's own runtime, since the
+    /// clock of another may be paused.
+    pub(super) async fn ping_forever(self: Arc<Self>) {
+        loop {
+            sleep(self.shared.link.timeouts.ping_interval).await;
+            let others = self.others.lock();
+            let lanes = others.values().chain([&self.home]);
+            let all: Vec<_> = lanes.map(|lane| Arc::clone(&lane.connections)).collect();
+            drop(others);
+            for connections in all {
+                connections.ping();
+            }
+        }
+    }
+
+    /// Ends the lanes of other runtimes, when the store is dropped.
+    pub(super) fn end(&self) {
+        let others = std::mem::take(&mut *self.others.lock());
+        for lane in others.into_values() {
+            lane.end();
+        }
+    }
+
+    /// Lanes that have a connection, the home lane counted.
+    pub(super) fn connected(&self) -> usize {
+        let others = self.others.lock();
+        let connected = others.values().filter(|lane| lane.connections.are_open());
+        usize::from(self.shared.link.is_up()) + connected.count()
+    }
+
+    /// The lane of the runtime that asks, if it has a connection to the node; otherwise the home lane.
+    fn lane_to(self: &Arc<Self>, node: Option<NodeId>) -> Arc<Lane> {
+        let lane =
+            Handle::try_current().map_or_else(|_| Arc::clone(&self.home), |handle| self.lane_of(&handle));
+        if lane.connections.reach(node) { lane } else { Arc::clone(&self.home) }
+    }
+
+    fn lane_of(self: &Arc<Self>, runtime: &Handle) -> Arc<Lane> {
+        let id = runtime.id();
+        let last = LAST.with_borrow(|last| match last {
+            Some((number, of, lane)) if *number == self.number && *of == id => Some(lane.upgrade()),
+            _ => None,
+        });
+        let lane = match last {
+            Some(Some(lane)) => return lane,
+            Some(None) => Some(self.find(id, runtime)),
+            // A runtime may be made for one request, which is not worth a connection.
+            None => self.others.lock().get(&id).cloned(),
+        };
+        LAST.replace(Some((self.number, id, lane.as_ref().map_or_else(Weak::new, Arc::downgrade))));
+        lane.unwrap_or_else(|| Arc::clone(&self.home))
+    }
+
+    #[cold]
+    fn find(self: &Arc<Self>, id: Id, runtime: &Handle) -> Arc<Lane> {
+        let mut others = self.others.lock();
+        if let Some(lane) = others.get(&id) {
+            return Arc::clone(lane);
+        }
+        if id == self.shared.runtime.id() || 1 + others.len() >= self.most {
+            return Arc::clone(&self.home);
+        }
+        let home: Arc<dyn Home> = Arc::clone(&self.home) as _;
+        let lane = Lane::new(&self.shared, runtime.clone(), Some(home));
+        others.insert(id, Arc::clone(&lane));
+        drop(others);
+        lane.keep(Place { lanes: Arc::downgrade(self), id });
+        lane
+    }
+
+    /// Queues a request whose keys are on one node; the result waits for the reply.
+    pub(super) fn submit(
+        self: &Arc<Self>,
+        request: Request,
+        rider: Rider,
+        deadline: Deadline,
+    ) -> PendingReply {
+        let (reply, receiver) = oneshot::channel();
+        let _ = self.push(request, rider, deadline, Some(reply));
+        PendingReply(receiver)
+    }
+
+    /// Queues a request of which only the rider learns the reply.
+    pub(super) fn submit_unawaited(self: &Arc<Self>, request: Request, rider: Rider, deadline: Deadline) {
+        let _ = self.push(request, rider, deadline, None);
+    }
+
+    /// Queues a message that only tells of slots. Returns false if there is no connection.
+    pub(super) fn tell(self: &Arc<Self>, limit: LimitArg) -> bool {
+        self.push(message(limit), Rider::Message, Deadline::after(NEVER), None)
+    }
+
+    fn push(
+        self: &Arc<Self>,
+        request: Request,
+        rider: Rider,
+        deadline: Deadline,
+        reply: Option<ReplySender>,
+    ) -> bool {
+        let link = &self.shared.link;
+        let hash_slot = match (link.is_cluster(), first_key(&request)) {
+            (true, Some(key)) => hash_slot_of_tag(&key.hash_tag()),
+            _ => 0,
+        };
+        // Fails here and not on the store's thread, which may be busy with connecting: TLS takes computing time.
+        if let Some(error) = self.fast_fail(hash_slot) {
+            send_reply(reply, Err(error));
+            return false;
+        }
+        let node = link.owner(hash_slot);
+        self.lane_to(node).queue_of(hash_slot, node).push(QueuedRequest {
+            request,
+            hash_slot,
+            deadline,
+            rider,
+            reply,
+        });
+        true
+    }
+
+    /// Sends a command. The result waits until the deadline; the command goes on without it, for the store's deadline, so
+    /// that a refund does not depend on the time that is left to a request.
+    pub(super) fn send(self: &Arc<Self>, command: GuardedCommand, deadline: Deadline) -> PendingReply {
+        let (reply, receiver) = oneshot::channel();
+        let link = &self.shared.link;
+        let hash_slot = link.hash_slot(command.command.keys().first());
+        if let Some(error) = self.fast_fail(hash_slot) {
+            send_reply(Some(reply), Err(error));
+        } else {
+            let node = link.owner(hash_slot);
+            let waiter = Some((deadline, reply));
+            self.lane_to(node).queue_of(hash_slot, node).push_command(QueuedCommand {
+                command,
+                hash_slot,
+                waiter,
+            });
+        }
+        PendingReply(receiver)
+    }
+
+    /// An error in a child of the process that has the connections, where a call would never end; such as for the end of a
+    /// slot that both processes have.
+    fn fast_fail(&self, hash_slot: u16) -> Option<CallError> {
+        if self.shared.process.is_past() {
+            return Some(CallError::Unavailable);
+        }
+        self.shared.link.fast_fail(range_of_slot(hash_slot))
+    }
+
+    /// Sends the commands of riders.
+    pub(super) fn send_rider_commands(self: &Arc<Self>) -> Vec<PendingReply> {
+        let Shared { link, riders, encoder, .. } = &*self.shared;
+        let commands = riders.take_commands(encoder, link.is_cluster());
+        commands.into_iter().map(|command| self.send(command, self.deadline())).collect()
+    }
+
+    /// The store's deadline, from now on.
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline::after(self.shared.link.deadline())
+    }
+
+    /// Tells the server what the process no longer holds, when the store is dropped. Waits no longer than one deadline.
+    pub(super) async fn close(self: &Arc<Self>) {
+        let Shared { link, riders, .. } = &*self.shared;
+        let deadline = Deadline::after(link.deadline());
+        let messages = riders.close();
+        let messages =
+            messages.into_iter().map(|limit| self.submit(message(limit), Rider::Message, deadline));
+        let mut replies: Vec<PendingReply> = messages.collect();
+        replies.extend(self.send_rider_commands());
+        for reply in replies {
+            let _ = timeout_at(deadline.instant().into(), reply.done()).await;
+        }
+    }
+}
+
+/// Where a lane stands among those of its store.
+struct Place {
+    lanes: Weak<Lanes>,
+    id: Id,
+}
+
+impl Drop for Place {
+    /// The runtime has ended.
+    fn drop(&mut self) {
+        if let Some(lanes) = self.lanes.upgrade() {
+            let gone = lanes.others.lock().remove(&self.id);
+            drop(gone);
+        }
+    }
+}
+
+impl Lane {
+    fn new(shared: &Arc<Shared>, runtime: Handle, home: Option<Arc<dyn Home>>) -> Arc<Self> {
+        let connections = Arc::new(Connections::new(Arc::clone(shared), runtime, home.is_none()));
+        let size = if shared.link.is_cluster() { SLOT_RANGES } else { 1 };
+        let queues = (0..size).map(|_| OnceLock::new()).collect();
+        Arc::new(Self { shared: Arc::clone(shared), connections, home, queues, keeper: OnceLock::new() })
+    }
+
+    /// Keeps the place of the lane as long as the runtime lives.
+    fn keep(&self, place: Place) {
+        let keeper = self.connections.runtime().spawn(async move {
+            let _place = place;
+            pending::<()>().await;
+        });
+        let _ = self.keeper.set(keeper.abort_handle());
+    }
+
+    fn end(&self) {
+        self.queues.iter().filter_map(OnceLock::get).for_each(|queue| queue.end());
+        self.keeper.get().inspect(|keeper| keeper.abort());
+    }
+
+    /// The queue of a hash slot: in a cluster that of the hash slot's node, or of its range while the node is not known.
+    fn queue_of(&self, hash_slot: u16, node: Option<NodeId>) -> &Arc<Queue> {
+        let place = if self.queues.len() == 1 { 0 } else { place_of(hash_slot, node) };
+        self.queues[place].get_or_init(|| {
+            Queue::start(Arc::clone(&self.shared), Arc::clone(&self.connections), self.home.clone())
+        })
+    }
+
+    fn queue_for(&self, hash_slot: u16) -> &Arc<Queue> {
+        self.queue_of(hash_slot, self.shared.link.owner(hash_slot))
+    }
+}
+
+impl Home for Lane {
+    fn push(&self, request: QueuedRequest) {
+        self.queue_for(request.hash_slot).push(request);
+    }
+
+    fn push_command(&self, command: QueuedCommand) {
+        self.queue_for(command.hash_slot).push_command(command);
+    }
+}
+
+fn place_of(hash_slot: u16, node: Option<NodeId>) -> usize {
+    node.map_or_else(|| range_of_slot(hash_slot), |node| node.index() % SLOT_RANGES)
+}
+
+/// A request that only tells of slots.
+fn message(limit: LimitArg) -> Request {
+    Request { operation: Operation::Check, limits: smallvec![limit] }
+}
+
+/// A reply that has not arrived yet.
+pub(super) struct PendingReply(oneshot::Receiver<Replied>);
+
+impl PendingReply {
+    /// Waits for the reply to a request.
+    pub(super) async fn reply(self) -> Result<Reply, StoreError> {
+        let reply = self.replied().await?;
+        reply.ok_or_else(|| CallError::Protocol(protocol::EXPECTED).into())
+    }
+
+    /// Waits for the end of a command, or of a request.
+    pub(super) async fn done(self) -> Result<(), StoreError> {
+        self.replied().await.map(drop)
+    }
+
+    async fn replied(self) -> Result<Option<Reply>, StoreError> {
+        self.0.await.unwrap_or(Err(CallError::Unavailable)).map_err(StoreError::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_of_one_node_share_a_queue() {
+        let (one, other) = (0, 16_383);
+        assert_ne!(range_of_slot(one), range_of_slot(other));
+        let node = |index| Some(NodeId::of(index));
+        assert_eq!(place_of(one, node(2)), place_of(other, node(2)));
+        assert_ne!(place_of(one, node(2)), place_of(one, node(3)));
+        assert_ne!(place_of(one, None), place_of(other, None), "the node is not known");
+        assert!(place_of(one, node(64)) < SLOT_RANGES);
+    }
+}

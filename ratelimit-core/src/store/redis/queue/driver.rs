@@ -1,0 +1,546 @@
+//! The task of a queue: sends its requests in batches, gives each its reply or the end of its deadline, and sends again what did not run.
+
+#[cfg(test)]
+mod tests;
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use futures_util::future::OptionFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
+use smallvec::{SmallVec, smallvec};
+use tokio::task::yield_now;
+
+use super::call::{Call, Decoded};
+use super::in_flight::{BatchInFlight, CallId, EndedCall, InFlight};
+use super::request::{QueuedRequest, by_call, by_caller, drop_unwanted, send_reply};
+use super::{MAX_ALL_CALLS, MAX_CALLS, PATIENCE, Queue, QueuedCommand};
+use crate::store::deadline::{now, sleep_until};
+use crate::store::redis::command::Command;
+use crate::store::redis::error::{CallError, is_lost};
+use crate::store::redis::link::{CallProgress, is_redirect};
+use crate::store::redis::shared::Shared;
+use crate::store::redis::timeouts::{grace, reply_within};
+use crate::store::redis::topology::{CallReplies, Connection, NodeId};
+
+/// Longest sum of the times by which missed alarms in a row are put off: a machine may be so busy that no alarm is
+/// noticed in time.
+const MOST_GRACE: Duration = Duration::from_millis(500);
+
+/// The task of a queue, until its runtime ends. What is queued is dropped with the future, also if it was never polled.
+pub(super) fn drive(queue: Arc<Queue>) -> impl Future<Output = ()> {
+    Driver::new(queue, carry).run()
+}
+
+struct Driver<C, F: Future> {
+    queue: Arc<Queue>,
+    carry: C,
+    in_flight: InFlight,
+    errands: FuturesUnordered<F>,
+    /// When a deadline passes next, or earlier.
+    alarm: Option<Instant>,
+    /// By how much missed alarms in a row were put off, and until when nothing ends by its deadline.
+    grace: (Duration, Option<Instant>),
+    /// Whether requests wait until a connection has been made.
+    awaits_connection: bool,
+    /// The time of the last round trip.
+    round_trip: Duration,
+}
+
+/// What takes time.
+enum Errand {
+    /// Calls in one write over a connection, numbered from `first`.
+    Send { connection: Connection, commands: SmallVec<[Cmd; 1]>, first: CallId },
+    /// A call over the connection for single commands, which follows redirects.
+    SendAlone {
+        shared: Arc<Shared>,
+        id: CallId,
+        command: Command,
+        range: usize,
+        progress: Arc<CallProgress>,
+        end: Instant,
+    },
+    /// The next connection of the store.
+    AwaitConnection(Arc<Shared>),
+}
+
+/// How an errand ended.
+enum Ended {
+    Sent {
+        first: CallId,
+        replies: CallReplies,
+    },
+    /// `None` if there was no reply in time, so that nothing is known of the call.
+    SentAlone {
+        id: CallId,
+        command: Command,
+        result: Option<Result<Value, CallError>>,
+    },
+    Connected(Result<(), CallError>),
+}
+
+/// Why a call is sent again, which certainly did not run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WhyAgain {
+    UnknownScript,
+    /// The server's clock was in other calendar windows than those of the call. The call now has the right ones.
+    OtherWindows,
+    /// Another node of the cluster has its keys.
+    Moved,
+}
+
+async fn carry(errand: Errand) -> Ended {
+    match errand {
+        Errand::Send { connection, commands, first } => {
+            Ended::Sent { first, replies: connection.server.send_calls(commands).await }
+        }
+        Errand::SendAlone { shared, id, command, range, progress, end } => {
+            let (link, runtime) = (Arc::clone(&shared.link), &shared.runtime);
+            // On the store's own runtime, on which the cluster connection lives.
+            let call = runtime.spawn(async move {
+                let left = end.saturating_duration_since(now());
+                let result = reply_within(left, link.call(&command, range, &progress)).await.ok();
+                (command, result)
+            });
+            let unavailable = || (Command::Delete(SmallVec::new()), Some(Err(CallError::Unavailable)));
+            let (command, result) = call.await.unwrap_or_else(|_| unavailable());
+            Ended::SentAlone { id, command, result }
+        }
+        Errand::AwaitConnection(shared) => {
+            Ended::Connected(Box::pin(shared.link.connection()).await.map(drop))
+        }
+    }
+}
+
+impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
+    fn new(queue: Arc<Queue>, carry: C) -> Self {
+        Self {
+            queue,
+            carry,
+            in_flight: InFlight::default(),
+            errands: FuturesUnordered::new(),
+            alarm: None,
+            grace: (Duration::ZERO, None),
+            awaits_connection: false,
+            round_trip: Duration::ZERO,
+        }
+    }
+
+    async fn run(mut self) {
+        let queue = Arc::clone(&self.queue);
+        let mut timer = pin!(OptionFuture::default());
+        let mut set_for = None;
+        loop {
+            self.put_off_if_missed();
+            self.guarded(Self::send_queued);
+            if self.alarm != set_for {
+                timer.set(self.alarm.map(sleep_until).into());
+                set_for = self.alarm;
+            }
+            tokio::select! {
+                biased;
+                Some(ended) = self.errands.next() => self.guarded(|driver| driver.end(ended)),
+                () = queue.wake_up.notified() => {}
+                _ = timer.as_mut(), if set_for.is_some() => self.at_alarm().await,
+            }
+        }
+    }
+
+    /// Runs what calls the application's metrics recorder and tracing subscriber. Their panic ends one batch, not the queue.
+    fn guarded(&mut self, run: impl FnOnce(&mut Self)) {
+        let _ = catch_unwind(AssertUnwindSafe(|| run(self)));
+    }
+
+    fn errand(&mut self, errand: Errand) {
+        self.errands.push((self.carry)(errand));
+    }
+
+    /// Sends what is queued: all commands, and batches while not too many are in flight.
+    fn send_queued(&mut self) {
+        let patience = self.queue.shared.link.deadline() / PATIENCE;
+        loop {
+            let mut inbox = self.queue.inbox.lock();
+            let commands = std::mem::take(&mut inbox.commands);
+            let (mut batch, mut due) = (None, None);
+            let (calls, oldest) = (self.in_flight.busy(), inbox.waiting.oldest());
+            if self.awaits_connection || calls >= MAX_ALL_CALLS {
+                due = inbox.waiting.next_deadline();
+            } else if calls < MAX_CALLS
+                || oldest.is_some_and(|oldest| now().saturating_duration_since(oldest) >= patience)
+            {
+                batch = inbox.waiting.next_batch();
+            } else {
+                due = oldest.map(|oldest| oldest + patience).min(inbox.waiting.next_deadline());
+            }
+            drop(inbox);
+            self.set_alarm(due);
+            for command in commands {
+                self.send_command(command);
+            }
+            let Some(batch) = batch else { return };
+            self.send(batch);
+        }
+    }
+
+    fn send_command(&mut self, command: QueuedCommand) {
+        let link = &self.queue.shared.link;
+        let connection = self.queue.connections.to(link.owner(command.hash_slot));
+        match (connection, &self.queue.home) {
+            (None, Some(home)) => home.push_command(command),
+            (connection, _) => {
+                let call = Call::of_command(command.command, command.hash_slot, command.waiter);
+                self.send_calls(connection, smallvec![call], 0, now());
+            }
+        }
+    }
+
+    /// Sends a batch, in parts for each node of a cluster.
+    fn send(&mut self, batch: Vec<QueuedRequest>) {
+        let shared = Arc::clone(&self.queue.shared);
+        let link = &shared.link;
+        if !link.is_cluster() {
+            return self.send_to(Some(NodeId::SINGLE), batch);
+        }
+        let mut parts = SmallVec::<[(Option<NodeId>, Vec<QueuedRequest>); 1]>::new();
+        for request in batch {
+            let node = link.owner(request.hash_slot);
+            match parts.iter_mut().find(|part| part.0 == node) {
+                Some((_, requests)) => requests.push(request),
+                None => parts.push((node, vec![request])),
+            }
+        }
+        for (node, requests) in parts {
+            self.send_to(node, requests);
+        }
+    }
+
+    /// Sends the requests of one node.
+    fn send_to(&mut self, node: Option<NodeId>, mut requests: Vec<QueuedRequest>) {
+        let shared = Arc::clone(&self.queue.shared);
+        let Shared { link, encoder, riders, .. } = &*shared;
+        let start = now();
+        drop_unwanted(&mut requests, start, self.round_trip.min(link.deadline() / 2));
+        let count = requests.len();
+        if count == 0 {
+            return;
+        }
+        let connection = self.queue.connections.to(node);
+        if connection.is_none() {
+            if let Some(home) = &self.queue.home {
+                return requests.into_iter().for_each(|request| home.push(request));
+            }
+            // The connection of a cluster serves nodes to which there is none of their own.
+            if !link.is_cluster() || link.is_connecting() {
+                return self.await_connection(requests);
+            }
+        }
+        // Before the requests, so that these find the units again.
+        let commands = riders.take_commands(encoder, link.is_cluster());
+        let commands = commands.into_iter().map(|command| {
+            let hash_slot = link.hash_slot(command.command.keys().first());
+            Call::of_command(command, hash_slot, None)
+        });
+        let new = |requests| Call::of_requests(requests, node, &shared);
+        let mut calls = SmallVec::<[Call; 1]>::new();
+        if link.is_cluster() {
+            // Their keys may be on any node.
+            self.send_calls(None, commands.collect(), 0, start);
+            calls.extend(by_caller(requests).flat_map(by_call).filter_map(new));
+        } else {
+            calls.extend(commands);
+            calls.extend(by_call(requests).filter_map(new));
+        }
+        let is_open = |call: Call| match link.fast_fail(call.range) {
+            Some(error) => {
+                call.finish(Err(error));
+                None
+            }
+            None => Some(call),
+        };
+        let calls: SmallVec<[Call; 1]> = calls.into_iter().filter_map(is_open).collect();
+        if connection.is_none()
+            && let Some(nodes) = &link.nodes
+        {
+            nodes.refresh();
+        }
+        self.send_calls(connection, calls, count, start);
+    }
+
+    /// Sends calls over a connection, or without one each over the connection for single commands.
+    fn send_calls(
+        &mut self,
+        connection: Option<Connection>,
+        calls: SmallVec<[Call; 1]>,
+        requests: usize,
+        start: Instant,
+    ) {
+        if calls.is_empty() {
+            return;
+        }
+        let count = calls.len();
+        let mut commands = SmallVec::<[Cmd; 1]>::new();
+        if let Some(connection) = &connection {
+            calls.iter().for_each(|call| call.progress.send_now(connection.id.generation));
+            commands.extend(calls.iter().map(|call| call.command.to_cmd()));
+        }
+        let batch = BatchInFlight::new(calls, requests, start, connection.clone());
+        let (batch, due) = self.in_flight.add(batch, self.queue.shared.link.deadline());
+        self.set_alarm(Some(due));
+        let first = CallId { batch, index: 0 };
+        match connection {
+            Some(connection) => self.write(connection, commands, first),
+            None => (0..count).for_each(|index| self.send_alone(CallId { batch, index })),
+        }
+    }
+
+    fn write(&mut self, connection: Connection, commands: SmallVec<[Cmd; 1]>, first: CallId) {
+        self.errand(Errand::Send { connection, commands, first });
+    }
+
+    /// Sends a call that is in flight over the connection for single commands.
+    fn send_alone(&mut self, id: CallId) {
+        let shared = Arc::clone(&self.queue.shared);
+        if let Some((call, start)) = self.in_flight.get_mut(id) {
+            let (progress, range, command) = (Arc::clone(&call.progress), call.range, call.take_command());
+            let end = start + shared.link.deadline();
+            self.errand(Errand::SendAlone { shared, id, command, range, progress, end });
+        }
+    }
+
+    /// Sends a call again that certainly did not run.
+    fn send_again(&mut self, id: CallId, why: WhyAgain) {
+        let shared = Arc::clone(&self.queue.shared);
+        let Shared { link, riders, .. } = &*shared;
+        let connection = self.in_flight.connection(id.batch);
+        if let (WhyAgain::Moved, Some(nodes)) = (why, &link.nodes) {
+            nodes.refresh();
+            if let Some(connection) = &connection {
+                riders.renew(connection.id.node);
+            }
+        }
+        let Some((call, _)) = self.in_flight.get_mut(id).filter(|(call, _)| call.is_wanted()) else {
+            // It would charge requests for nothing.
+            let ended = self.in_flight.end(id, false);
+            return self.finish(ended, Err(CallError::Unavailable));
+        };
+        let is_unknown = why == WhyAgain::UnknownScript && call.command.is_by_digest();
+        if is_unknown {
+            call.command = call.take_command().with_text();
+        }
+        if let Some(connection) = connection.filter(|_| is_unknown || why == WhyAgain::OtherWindows) {
+            let command = call.command.to_cmd();
+            // Over the same connection, so that the next requests do not overtake it.
+            return self.write(connection, smallvec![command], id);
+        }
+        call.progress = Arc::default();
+        if link.is_cluster() {
+            call.reroute();
+        }
+        self.send_alone(id);
+    }
+
+    /// Keeps the requests, in their order, until a connection has been made.
+    fn await_connection(&mut self, requests: Vec<QueuedRequest>) {
+        let mut inbox = self.queue.inbox.lock();
+        for request in requests {
+            inbox.waiting.push(request);
+        }
+        drop(inbox);
+        if !std::mem::replace(&mut self.awaits_connection, true) {
+            self.errand(Errand::AwaitConnection(Arc::clone(&self.queue.shared)));
+        }
+    }
+
+    fn end(&mut self, ended: Ended) {
+        match ended {
+            Ended::Sent { first, replies } => self.end_calls(first, replies),
+            Ended::SentAlone { id, mut command, result } => {
+                let Some(result) = result else { return };
+                if let Some((call, _)) = self.in_flight.get_mut(id)
+                    && let Ok(reply) = &result
+                    && call.is_wanted()
+                    && call.correct_windows(&mut command, reply)
+                {
+                    call.command = command;
+                    return self.send_alone(id);
+                }
+                let ended = self.in_flight.end(id, result.is_ok());
+                let Some(EndedCall { call, .. }) = &ended else { return };
+                let result = result.and_then(|reply| call.decode(reply));
+                self.finish(ended, result);
+            }
+            Ended::Connected(result) => {
+                self.awaits_connection = false;
+                if let Err(error) = result {
+                    let failed = self.queue.inbox.lock().waiting.take_all();
+                    for QueuedRequest { request, rider, reply, .. } in failed {
+                        self.queue.shared.riders.note_not_sent(&rider, &request);
+                        send_reply(reply, Err(error.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn end_calls(&mut self, first: CallId, replies: CallReplies) {
+        let connection = self.in_flight.connection(first.batch);
+        for (place, reply) in replies.into_iter().enumerate() {
+            let is_given_up = connection.as_ref().is_some_and(|connection| connection.server.is_given_up());
+            let reply = if is_given_up { Err(not_its_own()) } else { reply };
+            self.reply(CallId { index: first.index + place, ..first }, reply);
+        }
+    }
+
+    /// Takes the reply to a call. If it is not that of the call, the connection is given up.
+    fn reply(&mut self, id: CallId, reply: RedisResult<Value>) {
+        let shared = Arc::clone(&self.queue.shared);
+        let link = &*shared.link;
+        if let Err(error) = &reply {
+            if error.code() == Some("NOSCRIPT") {
+                return self.send_again(id, WhyAgain::UnknownScript);
+            }
+            if link.is_cluster() && is_redirect(error) {
+                return self.send_again(id, WhyAgain::Moved);
+            }
+        }
+        if let Ok(reply) = &reply
+            && self.corrects_windows(id, reply)
+        {
+            return self.send_again(id, WhyAgain::OtherWindows);
+        }
+        let ended = self.in_flight.end(id, reply.is_ok());
+        let Some(EndedCall { call, counts, connection, .. }) = &ended else { return };
+        let result = match (reply, connection) {
+            (Ok(value), _) => {
+                let replies = call.decode(value);
+                if replies.is_ok() && *counts {
+                    link.record_reply(call.range);
+                }
+                if let (Err(_), Some(connection)) = (&replies, connection) {
+                    connection.server.give_up();
+                    self.queue.connections.lose(connection.id);
+                }
+                replies
+            }
+            (Err(error), Some(connection)) => {
+                let was_lost = is_lost(&error);
+                if was_lost {
+                    self.queue.connections.lose(connection.id);
+                }
+                // A connection that is lost alone says nothing about the store's.
+                let counts = *counts && (link.is_cluster() || self.queue.connections.is_home() || !was_lost);
+                Err(if counts {
+                    link.record_error(error, connection.id.generation, call.range)
+                } else {
+                    link.call_error(error)
+                })
+            }
+            (Err(error), None) => Err(link.call_error(error)),
+        };
+        self.finish(ended, result);
+    }
+
+    /// Whether the reply to a call only corrects its calendar windows.
+    fn corrects_windows(&mut self, id: CallId, reply: &Value) -> bool {
+        // A reply with a decision is longer.
+        let is_instant = matches!(reply, Value::BulkString(bytes) if bytes.len() == size_of::<f64>());
+        let Some((call, _)) = self.in_flight.get_mut(id).filter(|_| is_instant) else { return false };
+        let mut command = call.take_command();
+        let is_corrected = call.correct_windows(&mut command, reply);
+        call.command = command;
+        is_corrected
+    }
+
+    /// Gives the requests of a call that has ended their reply.
+    fn finish(&mut self, ended: Option<EndedCall>, result: Result<Decoded, CallError>) {
+        let Some(EndedCall { call, ends_batch, .. }) = ended else { return };
+        if let Some(start) = ends_batch.filter(|_| result.is_ok()) {
+            self.round_trip = now().saturating_duration_since(start);
+            self.queue.shared.link.calls.record_round_trip(self.round_trip);
+        }
+        call.finish(result);
+    }
+
+    /// Sets the alarm for an instant, if it is not set for an earlier one. It is never moved later: a wake too many is cheaper than a
+    /// timer for each call.
+    fn set_alarm(&mut self, at: Option<Instant>) {
+        // Nothing ends before a grace is over.
+        let at = at.map(|at| self.grace.1.map_or(at, |until| at.max(until)));
+        if let Some(at) = at
+            && self.alarm.is_none_or(|alarm| at < alarm)
+        {
+            self.alarm = Some(at);
+        }
+    }
+
+    /// Puts off an alarm that was missed because the process stood still, or its thread computed. So replies that came
+    /// meanwhile are read before their calls time out, and waiting requests get back the time in which nothing could be sent.
+    /// Returns whether the alarm was missed.
+    fn put_off_if_missed(&mut self) -> bool {
+        let Some(alarm) = self.alarm else { return false };
+        let now = now();
+        let (late, (sum, _)) = (now.saturating_duration_since(alarm), self.grace);
+        let Some(grace) = grace(late).filter(|grace| sum + *grace <= MOST_GRACE) else { return false };
+        self.queue.inbox.lock().waiting.put_off(late, now);
+        self.grace = (sum + grace, Some(now + grace));
+        self.alarm = Some(now + grace);
+        true
+    }
+
+    /// Ends what is due. Replies that have arrived count before deadlines: the runtime may not have run for a while.
+    async fn at_alarm(&mut self) {
+        if self.put_off_if_missed() {
+            return;
+        }
+        self.alarm = None;
+        yield_now().await;
+        while let Poll::Ready(Some(ended)) =
+            poll_fn(|context| Poll::Ready(self.errands.poll_next_unpin(context))).await
+        {
+            self.guarded(|driver| driver.end(ended));
+        }
+        self.grace = (Duration::ZERO, None);
+        self.guarded(|driver| driver.end_late(now()));
+    }
+
+    fn end_late(&mut self, now: Instant) {
+        let shared = Arc::clone(&self.queue.shared);
+        let link = &shared.link;
+        let mut inbox = self.queue.inbox.lock();
+        let late = inbox.waiting.expired(now);
+        let next = inbox.waiting.next_deadline();
+        drop(inbox);
+        let due = self.in_flight.due(now, link);
+        self.set_alarm(next);
+        self.set_alarm(self.in_flight.next_due());
+        // First, so that the next requests of those that are told, and what waits, meet a circuit breaker that knows.
+        for (range, generation) in due.timeouts {
+            self.guarded(|_| link.record_failure(range, link.breaker.timeout_weight(), generation));
+        }
+        let late = late.into_iter().map(|request| (request.reply, request.deadline));
+        let in_flight = due.requests.into_iter().map(|(reply, deadline)| (Some(reply), deadline));
+        for (reply, deadline) in late.chain(in_flight) {
+            send_reply(reply, Err(deadline.timeout_error()));
+        }
+    }
+}
+
+fn not_its_own() -> RedisError {
+    RedisError::from((ErrorKind::Io, "a reply was not that of its call"))
+}
+
+impl<C, F: Future> Drop for Driver<C, F> {
+    fn drop(&mut self) {
+        let mut inbox = self.queue.inbox.lock();
+        inbox.is_closed = true;
+        let (waiting, commands) = (inbox.waiting.take_all(), std::mem::take(&mut inbox.commands));
+        // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
+        drop(inbox);
+        drop((waiting, commands, self.in_flight.take()));
+    }
+}

@@ -1,0 +1,397 @@
+//! Tests of the task of a queue without a Redis server.
+
+use std::future::{Pending, pending};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::task::{Context, Wake, Waker};
+
+use redis::{ErrorKind, RedisError};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot::{self, Receiver};
+use tokio::time::{advance, sleep, timeout};
+
+use super::super::request::tests::{check, check_of};
+use super::super::{Home, Replied};
+use super::*;
+use crate::clock::{Clock, FakeClock};
+use crate::policy::Algorithm;
+use crate::process::Process;
+use crate::store::Deadline;
+use crate::store::redis::breaker::Breaker;
+use crate::store::redis::connections::Connections;
+use crate::store::redis::denial_cache::DenialCache;
+use crate::store::redis::key::KeyFormat;
+use crate::store::redis::link::Link;
+use crate::store::redis::link::tests::connect;
+use crate::store::redis::protocol::Encoder;
+use crate::store::redis::riders::Riders;
+use crate::store::redis::timeouts::tests::TIMEOUTS;
+
+const MILLIS: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_secs(30);
+
+fn shared(runtime: &Handle) -> Arc<Shared> {
+    let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
+    let denials = Arc::new(DenialCache::new(Arc::clone(&clock), Duration::ZERO));
+    Arc::new(Shared {
+        link: Arc::new(Link::new(None, TIMEOUTS, Breaker::new(), Vec::new())),
+        runtime: runtime.clone(),
+        encoder: Arc::new(Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None))),
+        riders: Riders::new(&clock, 0, false, &denials),
+        process: Process::present(),
+    })
+}
+
+/// The queue of the home lane of a store that is making its first connection.
+fn connecting(runtime: &Handle) -> Arc<Queue> {
+    let shared = shared(runtime);
+    let connections = Arc::new(Connections::new(Arc::clone(&shared), runtime.clone(), true));
+    Queue::start(shared, connections, None)
+}
+
+type Silent = Driver<fn(Errand) -> Pending<Ended>, Pending<Ended>>;
+
+/// A task whose calls get no reply, for a queue whose own task does not run.
+fn silent() -> Silent {
+    Driver::new(connecting(&Handle::current()), |_| pending())
+}
+
+/// Queues a request that is made now, with this deadline.
+fn ask(queue: &Queue, deadline: Duration) -> Receiver<Replied> {
+    let (request, reply) = check();
+    queue.push(QueuedRequest { deadline: Deadline::after(deadline), ..request });
+    reply
+}
+
+/// Puts requests that are made now, with these deadlines, into one call, which is in flight from now on.
+fn send<const N: usize>(driver: &mut Silent, deadlines: [Duration; N]) -> [Receiver<Replied>; N] {
+    let mut requests = Vec::new();
+    let replies = deadlines.map(|deadline| {
+        let (request, reply) = check();
+        requests.push(QueuedRequest { deadline: Deadline::after(deadline), ..request });
+        reply
+    });
+    let shared = Arc::clone(&driver.queue.shared);
+    let call = Call::of_requests(requests, Some(NodeId::SINGLE), &shared).unwrap();
+    call.progress.send_now(0);
+    let batch = BatchInFlight::new([call], N, now(), None);
+    let (_, due) = driver.in_flight.add(batch, shared.link.deadline());
+    driver.set_alarm(Some(due));
+    replies
+}
+
+/// When the requests were made that wait, in their order.
+fn instants(queue: &Queue) -> Vec<Instant> {
+    let mut inbox = queue.inbox.lock();
+    let waiting = inbox.waiting.take_all();
+    let instants = waiting.iter().map(|request| request.deadline.since).collect();
+    for request in waiting {
+        inbox.waiting.push(request);
+    }
+    instants
+}
+
+async fn pass(time: Duration) {
+    sleep(time).await;
+    // The tasks that the time has woken.
+    for _ in 0..10 {
+        yield_now().await;
+    }
+}
+
+fn is_timeout(reply: &mut Receiver<Replied>) -> bool {
+    matches!(reply.try_recv(), Ok(Err(CallError::Timeout(_))))
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_wait_for_a_connection_in_their_order_until_their_deadline_or_its_failure() {
+    let queue = connecting(&Handle::current());
+    let (mut replies, mut made) = (Vec::new(), Vec::new());
+    // The second one has the shortest deadline.
+    for deadline in [100, 20, 40, 100] {
+        made.push(now());
+        replies.push(ask(&queue, deadline * MILLIS));
+        pass(MILLIS).await;
+    }
+    assert_eq!(instants(&queue), made, "none was sent, and each is in its place");
+    pass(25 * MILLIS).await;
+    assert!(is_timeout(&mut replies.remove(1)), "after its deadline");
+    made.remove(1);
+    assert_eq!(instants(&queue), made);
+    pass(20 * MILLIS).await;
+    assert!(is_timeout(&mut replies.remove(1)), "the next one as well");
+    made.remove(1);
+    assert_eq!(instants(&queue), made);
+    queue.shared.link.mark_down(Arc::new(RedisError::from((ErrorKind::Io, "refused"))));
+    pass(MILLIS).await;
+    for mut reply in replies {
+        let error = reply.try_recv().unwrap().unwrap_err();
+        assert!(matches!(error, CallError::Connection { .. }), "{error:?}");
+    }
+    assert!(instants(&queue).is_empty());
+}
+
+#[tokio::test]
+async fn requests_that_waited_for_a_connection_are_sent_over_it_in_their_order() {
+    let queue = connecting(&Handle::current());
+    let request = |caller| check_of(caller, Algorithm::SlidingWindowCounter);
+    let key =
+        |request: &QueuedRequest| queue.shared.encoder.key_format.redis_key(&request.request.limits[0].key);
+    let (mut keys, mut replies) = (Vec::new(), Vec::new());
+    for caller in ["first", "second", "third"] {
+        let (request, reply) = request(caller);
+        keys.push(key(&request));
+        queue.push(request);
+        replies.push(reply);
+        // Two of them wait for the connection, the third is queued when it comes.
+        if caller == "second" {
+            yield_now().await;
+        }
+    }
+    let (sender, calls) = mpsc::channel();
+    connect(&queue.shared.link, 1, "-ERR not here\r\n", sender).await;
+    for reply in replies {
+        let result = timeout(LONG, reply).await.expect("the connection's first call").unwrap();
+        assert!(matches!(result, Err(CallError::Rejected(_))), "{result:?}");
+    }
+    assert_eq!(calls.recv_timeout(LONG).unwrap(), keys);
+    let (later, reply) = request("later");
+    keys = vec![key(&later)];
+    queue.push(later);
+    timeout(LONG, reply).await.expect("a call of its own").unwrap().unwrap_err();
+    assert_eq!(calls.recv_timeout(LONG).unwrap(), keys);
+}
+
+/// Notes the weight of the failures at the moment at which a task is woken.
+struct WeightWhenWoken {
+    link: Arc<Link>,
+    weight: AtomicU32,
+}
+
+impl Wake for WeightWhenWoken {
+    fn wake(self: Arc<Self>) {
+        self.weight.store(self.link.failures[0].load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_counts_before_its_request_ends() {
+    let mut driver = silent();
+    let link = Arc::clone(&driver.queue.shared.link);
+    let [mut reply] = send(&mut driver, [link.deadline()]);
+    tokio::spawn(driver.run());
+    let woken = Arc::new(WeightWhenWoken { link: Arc::clone(&link), weight: AtomicU32::new(0) });
+    let waker = Waker::from(Arc::clone(&woken));
+    assert!(pin!(&mut reply).poll(&mut Context::from_waker(&waker)).is_pending());
+    pass(link.deadline() + MILLIS).await;
+    assert!(is_timeout(&mut reply));
+    assert_eq!(woken.weight.load(Ordering::Relaxed), link.breaker.timeout_weight());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_one_timeout_whatever_deadlines_its_requests_have() {
+    let mut driver = silent();
+    let link = Arc::clone(&driver.queue.shared.link);
+    let replies = send(&mut driver, [60, 70, 80, 100].map(|deadline| deadline * MILLIS));
+    tokio::spawn(driver.run());
+    pass(link.deadline() + MILLIS).await;
+    for mut reply in replies {
+        assert!(is_timeout(&mut reply));
+    }
+    assert_eq!(link.failures[0].load(Ordering::Relaxed), link.breaker.timeout_weight());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_without_a_reply_is_given_up_after_the_deadline() {
+    let mut driver = silent();
+    let (start, deadline) = (now(), driver.queue.shared.link.deadline());
+    let [mut reply] = send(&mut driver, [deadline / 2]);
+    driver.end_late(start + deadline.saturating_sub(MILLIS));
+    assert!(is_timeout(&mut reply));
+    assert_eq!(driver.in_flight.busy(), 1, "its reply shows how the server is");
+    driver.end_late(start + deadline);
+    assert_eq!(driver.in_flight.busy(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_alarm_is_set_again_for_each_call_in_flight() {
+    let mut driver = silent();
+    let mut replies = [40, 20, 60].map(|deadline| send(&mut driver, [deadline * MILLIS]));
+    tokio::spawn(driver.run());
+    for next in [1, 0, 2] {
+        pass(19 * MILLIS).await;
+        assert!(replies[next][0].try_recv().is_err(), "{next}: before its deadline");
+        pass(MILLIS).await;
+        assert!(is_timeout(&mut replies[next][0]), "{next}");
+    }
+}
+
+/// A store with a connection over which nothing comes back, and a task that does not run.
+async fn connected() -> (Silent, mpsc::Receiver<Vec<String>>) {
+    let driver = silent();
+    let (sender, calls) = mpsc::channel();
+    connect(&driver.queue.shared.link, 1, "", sender).await;
+    (driver, calls)
+}
+
+#[tokio::test]
+async fn what_comes_while_eight_calls_are_in_flight_goes_into_the_next() {
+    let (mut driver, _calls) = connected().await;
+    let queue = Arc::clone(&driver.queue);
+    // Nothing else takes its requests.
+    queue.end();
+    yield_now().await;
+    queue.inbox.lock().is_closed = false;
+    let mut replies = Vec::new();
+    for calls in 1..=MAX_CALLS {
+        replies.push(ask(&queue, LONG));
+        driver.send_queued();
+        assert_eq!(driver.in_flight.busy(), calls, "each turn sends a call");
+    }
+    for _ in 0..3 {
+        replies.push(ask(&queue, LONG));
+        driver.send_queued();
+    }
+    assert_eq!((driver.in_flight.busy(), instants(&queue).len()), (MAX_CALLS, 3));
+    let reply = Err(RedisError::from((ErrorKind::Client, "a reply")));
+    driver.reply(CallId { batch: 1, index: 0 }, reply);
+    driver.send_queued();
+    assert_eq!((driver.in_flight.busy(), instants(&queue).len()), (MAX_CALLS, 0), "one call for all three");
+    let (mut late, reply) = check();
+    late.deadline.since -= queue.shared.link.deadline() / PATIENCE;
+    queue.push(late);
+    replies.push(reply);
+    driver.send_queued();
+    assert_eq!(driver.in_flight.busy(), MAX_CALLS + 1, "it has waited for long enough");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_has_arrived_counts_before_a_deadline_that_has_passed() {
+    let queue = connecting(&Handle::current());
+    let deadline = queue.shared.link.deadline();
+    let arrives = now() + deadline;
+    let carry = move |_| async move {
+        tokio::spawn(async move { sleep_until(arrives).await }).await.unwrap();
+        let error = RedisError::from((ErrorKind::Client, "a reply"));
+        let (first, replies) = (CallId { batch: 1, index: 0 }, CallReplies::from_iter([Err(error)]));
+        Ended::Sent { first, replies }
+    };
+    let mut driver = Driver::new(queue, carry);
+    let (request, reply) = check();
+    let request = QueuedRequest { deadline: Deadline::after(deadline), ..request };
+    let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &driver.queue.shared);
+    driver.in_flight.add(BatchInFlight::new(call, 1, now(), None), deadline);
+    driver.set_alarm(Some(arrives));
+    driver.errand(Errand::AwaitConnection(Arc::clone(&driver.queue.shared)));
+    tokio::spawn(driver.run());
+    let result = reply.await.unwrap();
+    assert!(matches!(result, Err(CallError::Rejected(_))), "{result:?}");
+}
+
+#[tokio::test]
+async fn a_reply_of_another_shape_gives_the_connection_up() {
+    for (reply, is_kept) in [("$4\r\nodd!\r\n", false), ("+OK\r\n", false), ("-WRONGTYPE no\r\n", true)] {
+        let queue = connecting(&Handle::current());
+        let link = &queue.shared.link;
+        connect(link, 1, reply, mpsc::channel().0).await;
+        // It counts for nothing.
+        let _ = link.breaker.record_failure(&link.failures[0], 1);
+        let result = timeout(LONG, ask(&queue, LONG)).await.unwrap().unwrap();
+        assert_eq!(matches!(result, Err(CallError::Protocol(_))), !is_kept, "{reply}: {result:?}");
+        assert_eq!(link.is_up(), is_kept, "{reply}");
+        assert_eq!(link.failures[0].load(Ordering::Relaxed), 1, "{reply}");
+    }
+}
+
+/// A home lane that notes what it is given.
+#[derive(Default)]
+struct Given(parking_lot::Mutex<Vec<QueuedRequest>>);
+
+impl Home for Given {
+    fn push(&self, request: QueuedRequest) {
+        self.0.lock().push(request);
+    }
+
+    fn push_command(&self, _: QueuedCommand) {}
+}
+
+#[tokio::test]
+async fn a_lane_without_a_connection_leaves_its_requests_to_the_home_lane() {
+    let shared = shared(&Handle::current());
+    let connections = Arc::new(Connections::new(Arc::clone(&shared), Handle::current(), false));
+    let home = Arc::new(Given::default());
+    let queue = Queue::start(shared, connections, Some(Arc::clone(&home) as _));
+    let mut reply = ask(&queue, LONG);
+    while home.0.lock().is_empty() {
+        yield_now().await;
+    }
+    assert!(
+        instants(&queue).is_empty() && matches!(reply.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+    );
+}
+
+#[test]
+fn a_queue_whose_runtime_has_ended_keeps_nothing() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let queue = connecting(runtime.handle());
+    let waiting = ask(&queue, 100 * MILLIS);
+    drop(runtime);
+    for mut reply in [waiting, ask(&queue, 100 * MILLIS)] {
+        assert!(matches!(reply.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
+    }
+}
+
+/// Sent over a connection, or alone.
+#[cfg(feature = "calendar")]
+#[tokio::test]
+async fn a_call_is_corrected_once_by_a_reply_that_says_only_the_servers_instant() {
+    use crate::check::Check;
+    use crate::policy::{Calendar, Policy};
+    use crate::store::redis::protocol::LimitArg;
+
+    let mut driver = silent();
+    let policy = Policy::builder("day").calendar(Calendar::day()).build();
+    let year_2100 = 4_102_444_800_000_000.0f64;
+    for is_sent_alone in [false, true] {
+        let (mut request, mut reply) = check();
+        let check = Check::new(&policy, "alice");
+        request.request.limits[0] = LimitArg::new(driver.queue.shared.encoder.key_format.key(&check), &check);
+        let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &driver.queue.shared).unwrap();
+        let (batch, _) = driver.in_flight.add(BatchInFlight::new([call], 1, now(), None), LONG);
+        let id = CallId { batch, index: 0 };
+        let instant = || Value::BulkString(year_2100.to_le_bytes().to_vec());
+        let answer = |driver: &mut Silent| {
+            let (call, _) = driver.in_flight.get_mut(id).unwrap();
+            if is_sent_alone {
+                let command = call.take_command();
+                driver.end(Ended::SentAlone { id, command, result: Some(Ok(instant())) });
+            } else {
+                driver.reply(id, Ok(instant()));
+            }
+        };
+        answer(&mut driver);
+        assert!(matches!(reply.try_recv(), Err(oneshot::error::TryRecvError::Empty)), "it is sent again");
+        answer(&mut driver);
+        assert!(matches!(reply.try_recv(), Ok(Err(CallError::Protocol(_)))), "at most once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_ends_by_an_alarm_that_was_missed_until_its_grace_is_over() {
+    let mut driver = silent();
+    let deadline = driver.queue.shared.link.deadline();
+    // Nothing else takes its requests.
+    driver.queue.end();
+    yield_now().await;
+    driver.queue.inbox.lock().is_closed = false;
+    let [mut reply] = send(&mut driver, [deadline]);
+    let mut waiting = ask(&driver.queue, deadline + MILLIS);
+    let missed = 40 * MILLIS;
+    advance(deadline + missed).await;
+    tokio::spawn(driver.run());
+    pass(missed.saturating_sub(MILLIS)).await;
+    assert!(reply.try_recv().is_err() && waiting.try_recv().is_err());
+    pass(2 * MILLIS).await;
+    assert!(is_timeout(&mut reply) && is_timeout(&mut waiting));
+}

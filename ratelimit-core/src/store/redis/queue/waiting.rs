@@ -1,0 +1,124 @@
+//! The requests that wait for a call, and how many of them the next one takes.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::request::QueuedRequest;
+
+/// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two tenths of a
+/// millisecond, with logs one millisecond at most, so that it does not delay other users of the server. A single group
+/// that weighs more goes in a call of its own.
+const MAX_BATCH_WEIGHT: usize = 128;
+
+/// Requests for which a queue without requests keeps room. More is the room of a spike.
+const KEPT_ROOM: usize = 1024;
+
+/// The requests that no call has taken.
+#[derive(Default)]
+pub(super) struct Waiting {
+    requests: VecDeque<QueuedRequest>,
+}
+
+impl Waiting {
+    pub(super) fn push(&mut self, request: QueuedRequest) {
+        self.requests.push_back(request);
+    }
+
+    /// Takes the requests of the next call, in the order in which they were made, whichever thread queued first: as many as fit
+    /// into one call, at least one. `None` if there are none.
+    pub(super) fn next_batch(&mut self) -> Option<Vec<QueuedRequest>> {
+        self.requests.make_contiguous().sort_by_key(|request| request.deadline.since);
+        let mut weight = 0;
+        let fitting = self.requests.iter().take_while(|request| {
+            weight += request.weight();
+            weight <= MAX_BATCH_WEIGHT
+        });
+        let size = fitting.count().max(1).min(self.requests.len());
+        let batch: Vec<QueuedRequest> = self.requests.drain(..size).collect();
+        if self.requests.is_empty() && self.requests.capacity() > KEPT_ROOM {
+            self.requests = VecDeque::new();
+        }
+        (!batch.is_empty()).then_some(batch)
+    }
+
+    /// When the first request was made.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.requests.front().map(|request| request.deadline.since)
+    }
+
+    /// Puts the deadlines off by the time until `now` for which the process stood still, of each request since it was made.
+    pub(super) fn put_off(&mut self, by: Duration, now: Instant) {
+        for QueuedRequest { deadline, .. } in &mut self.requests {
+            deadline.limit += by.min(now.saturating_duration_since(deadline.since));
+        }
+    }
+
+    /// When a deadline passes next.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.requests.iter().map(|request| request.deadline.instant()).min()
+    }
+
+    /// Takes the requests whose deadline has passed at `now`.
+    pub(super) fn expired(&mut self, now: Instant) -> Vec<QueuedRequest> {
+        let is_expired = |request: &QueuedRequest| request.deadline.instant() <= now;
+        if !self.requests.iter().any(is_expired) {
+            return Vec::new();
+        }
+        let (expired, left): (Vec<_>, Vec<_>) = self.take_all().into_iter().partition(is_expired);
+        self.requests = left.into();
+        expired
+    }
+
+    /// Takes all requests.
+    pub(super) fn take_all(&mut self) -> VecDeque<QueuedRequest> {
+        std::mem::take(&mut self.requests)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Algorithm;
+    use crate::store::redis::queue::request::tests::{check_under, checks};
+
+    fn waiting(requests: impl IntoIterator<Item = QueuedRequest>) -> Waiting {
+        Waiting { requests: requests.into_iter().collect() }
+    }
+
+    fn sizes(mut waiting: Waiting) -> Vec<usize> {
+        std::iter::from_fn(|| waiting.next_batch().map(|batch| batch.len())).collect()
+    }
+
+    #[test]
+    fn a_call_takes_as_many_requests_as_fit() {
+        assert_eq!(sizes(Waiting::default()), []);
+        assert_eq!(sizes(waiting(checks(3).0)), [3]);
+        assert_eq!(sizes(waiting(checks(300).0)), [128, 128, 44]);
+        let logs = (0..20).map(|_| check_under(Algorithm::SlidingWindowLog).0);
+        assert_eq!(sizes(waiting(logs)), [16, 4]);
+    }
+
+    #[test]
+    fn requests_are_taken_in_the_order_in_which_they_were_made() {
+        let (mut requests, _replies) = checks(3);
+        let made: Vec<Instant> = requests.iter().map(|request| request.deadline.since).collect();
+        requests.rotate_left(1);
+        let batch = waiting(requests).next_batch().unwrap();
+        assert_eq!(batch.iter().map(|request| request.deadline.since).collect::<Vec<_>>(), made);
+    }
+
+    #[test]
+    fn what_has_expired_is_taken_out_and_the_rest_keeps_its_order() {
+        let (mut requests, _replies) = checks(3);
+        requests[1].deadline.limit = Duration::from_secs(1);
+        let due = requests[1].deadline.instant();
+        let before = requests[1].deadline.since + Duration::from_millis(999);
+        let kept = [requests[0].deadline.since, requests[2].deadline.since];
+        let mut waiting = waiting(requests);
+        assert_eq!(waiting.next_deadline(), Some(due));
+        assert!(waiting.expired(before).is_empty());
+        assert_eq!(waiting.expired(due).len(), 1);
+        let left = waiting.take_all();
+        assert_eq!(left.iter().map(|request| request.deadline.since).collect::<Vec<_>>(), kept);
+    }
+}

@@ -1,0 +1,261 @@
+//! Each runtime asks over a connection of its own: what happens to it alone, and to runtimes that compute, end, or lack something.
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::disallowed_methods, reason = "real time is what is tested")]
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder};
+use tests::log::Log;
+use tests::own_process::in_own_process;
+use tests::redis::{Server, server};
+use tokio::runtime::{Builder, Runtime};
+use tracing::Level;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// It fails closed, so an outcome comes from the store.
+static STRICT: Policy = Policy::builder("strict")
+    .max(1_000_000)
+    .window(Duration::from_secs(3600))
+    .algorithm(Algorithm::FixedWindow)
+    .on_error(OnError::Deny)
+    .build();
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn lanes(limiter: &RateLimiter) -> usize {
+    limiter.store_status().connection.unwrap().lanes
+}
+
+/// Asks until the store has so many connections.
+fn ask_until_connected(runtime: &Runtime, limiter: &RateLimiter, count: usize) {
+    let connected = tests::within(30 * SECOND, || {
+        let _ = runtime.block_on(limiter.check(&STRICT, "first"));
+        lanes(limiter) >= count
+    });
+    assert!(connected, "{} connections", lanes(limiter));
+}
+
+/// A limiter, and runtimes with a connection each.
+fn of_runtimes<const N: usize>(builder: RedisStoreBuilder) -> (RateLimiter, [Runtime; N]) {
+    let limiter = RateLimiter::new(builder.connections(N + 1).build().unwrap());
+    let mut count = 1;
+    let runtimes = [(); N].map(|()| {
+        let runtime = runtime();
+        count += 1;
+        ask_until_connected(&runtime, &limiter, count);
+        runtime
+    });
+    (limiter, runtimes)
+}
+
+/// The ids of the connections of clients, in the order in which they were made; without the one that asks.
+fn clients(server: &Server) -> Vec<u64> {
+    runtime().block_on(async {
+        let mut raw = server.raw().await;
+        let own: u64 = redis::cmd("CLIENT").arg("ID").query_async(&mut raw).await.unwrap();
+        let list: String = redis::cmd("CLIENT").arg("LIST").query_async(&mut raw).await.unwrap();
+        let id = |line: &str| line.strip_prefix("id=")?.split(' ').next()?.parse().ok();
+        list.lines().filter_map(id).filter(|id| *id != own).collect()
+    })
+}
+
+fn generation(limiter: &RateLimiter) -> u64 {
+    limiter.store_status().connection.unwrap().connections
+}
+
+#[test]
+fn a_runtime_whose_connection_is_cut_goes_on_and_the_store_keeps_its_own() {
+    let Some(server) = server() else { return };
+    let (limiter, [first, second, third]) =
+        of_runtimes(RedisStore::builder(&server.url()).deadline(10 * SECOND));
+    let before = clients(&server);
+    assert_eq!(before.len(), 4, "one of each runtime, and that of the store");
+    let generation_before = generation(&limiter);
+    // The store's is the first.
+    server.must(&format!("CLIENT KILL ID {}", before[2]));
+    for runtime in [&first, &second, &third] {
+        // A worker runs while it has no request.
+        runtime.block_on(async { tokio::time::sleep(SECOND / 50).await });
+        for _ in 0..20 {
+            assert!(
+                runtime.block_on(limiter.check(&STRICT, "a")).unwrap().is_allowed(),
+                "an idle one costs no request"
+            );
+        }
+    }
+    assert_eq!(generation(&limiter), generation_before, "the store's connection served on");
+    ask_until_connected(&second, &limiter, 4);
+    let after = clients(&server);
+    assert_eq!((after.len(), before.iter().filter(|id| after.contains(id)).count()), (4, 3));
+}
+
+#[test]
+fn a_server_without_room_for_more_clients_serves_all_runtimes_over_one_connection() {
+    in_own_process(|| {
+        let Some(server) = server() else { return };
+        let log = Log::of_process();
+        let limiter = RateLimiter::new(RedisStore::builder(&server.url()).connections(5).build().unwrap());
+        let first = runtime();
+        assert!(tests::within(30 * SECOND, || limiter.is_ready()));
+        // The store's connection, and the one that sets the limit.
+        server.must("CONFIG SET maxclients 1");
+        let end = Instant::now() + 2 * SECOND;
+        while Instant::now() < end {
+            assert!(first.block_on(limiter.check(&STRICT, "a")).unwrap().is_allowed());
+        }
+        assert_eq!(lanes(&limiter), 1);
+        let lines = log.at(Level::WARN);
+        let told = lines.iter().filter(|line| line.contains("no connection to Redis of its own")).count();
+        assert_eq!(told, 1, "{lines:?}");
+    });
+}
+
+#[test]
+fn a_worker_that_computes_takes_no_reply_for_late() {
+    let Some(server) = server() else { return };
+    let (limiter, [worker]) = of_runtimes(RedisStore::builder(&server.url()));
+    for round in 0..30 {
+        let decided = worker.block_on(async {
+            let checks = join_all((0..8u8).map(|caller| {
+                let limiter = limiter.clone();
+                async move { limiter.check(&STRICT, [caller]).await.is_ok() }
+            }));
+            let computes = async {
+                // The checks are on their way.
+                tokio::task::yield_now().await;
+                let end = Instant::now() + Duration::from_millis(150);
+                while Instant::now() < end {
+                    std::hint::spin_loop();
+                }
+            };
+            tokio::join!(checks, computes).0
+        });
+        assert_eq!(decided, [true; 8], "round {round}");
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_amid_calls_leaves_nothing_behind() {
+    let Some(server) = server() else { return };
+    let limiter = RateLimiter::new(
+        RedisStore::builder(&server.url()).connections(4).deadline(10 * SECOND).build().unwrap(),
+    );
+    for round in 0..300u32 {
+        let runtime = runtime();
+        runtime.block_on(async {
+            for _ in 0..3 {
+                assert!(limiter.check(&STRICT, "a").await.is_ok(), "round {round}");
+            }
+            for caller in 0..4u8 {
+                let limiter = limiter.clone();
+                tokio::spawn(async move { limiter.check(&STRICT, [caller]).await.is_ok() });
+            }
+            if round % 2 == 0 {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+    let is_left = || lanes(&limiter) == 1 && clients(&server).len() == 1;
+    assert!(tests::within(10 * SECOND, is_left), "{} lanes, {:?}", lanes(&limiter), clients(&server));
+    let last = runtime();
+    assert!(last.block_on(limiter.check(&STRICT, "a")).is_ok());
+}
+
+#[test]
+fn two_hundred_short_runtimes_share_the_bound() {
+    let Some(server) = server() else { return };
+    let limiter = RateLimiter::new(
+        RedisStore::builder(&server.url()).connections(3).deadline(20 * SECOND).build().unwrap(),
+    );
+    for _ in 0..20 {
+        let threads: Vec<_> = (0..10)
+            .map(|_| {
+                let limiter = limiter.clone();
+                thread::spawn(move || {
+                    let decided = runtime().block_on(async {
+                        let mut decided = 0;
+                        for _ in 0..20 {
+                            decided += usize::from(limiter.check(&STRICT, "a").await.is_ok());
+                        }
+                        decided
+                    });
+                    assert_eq!(decided, 20);
+                    assert!(lanes(&limiter) <= 3);
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }
+    let is_left = || clients(&server).len() == 1;
+    assert!(tests::within(10 * SECOND, is_left), "{:?}", clients(&server));
+}
+
+#[test]
+fn a_runtime_without_timers_or_io_asks_over_the_stores_connection() {
+    let Some(server) = server() else { return };
+    let limiter = RateLimiter::new(RedisStore::builder(&server.url()).deadline(10 * SECOND).build().unwrap());
+    for builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
+        let mut builder = builder;
+        let bare = builder.build().unwrap();
+        for _ in 0..20 {
+            assert!(bare.block_on(limiter.check(&STRICT, "a")).unwrap().is_allowed());
+        }
+    }
+    assert_eq!(lanes(&limiter), 1);
+}
+
+#[test]
+fn one_connection_serves_all_runtimes_if_no_more_are_allowed() {
+    let Some(server) = server() else { return };
+    let limiter = RateLimiter::new(
+        RedisStore::builder(&server.url()).connections(1).deadline(10 * SECOND).build().unwrap(),
+    );
+    for _ in 0..3 {
+        let runtime = runtime();
+        for _ in 0..20 {
+            assert!(runtime.block_on(limiter.check(&STRICT, "a")).unwrap().is_allowed());
+        }
+    }
+    assert_eq!(clients(&server).len(), 1);
+}
+
+#[test]
+fn a_paused_server_and_a_killed_one_bound_the_wait_of_every_runtime() {
+    let Some(mut server) = server() else { return };
+    let (limiter, runtimes) = of_runtimes::<4>(RedisStore::builder(&server.url()));
+    let slowest = |for_long: Duration| -> Duration {
+        thread::scope(|scope| {
+            let waits = runtimes.each_ref().map(|runtime| {
+                let limiter = &limiter;
+                scope.spawn(move || {
+                    let (end, mut slowest) = (Instant::now() + for_long, Duration::ZERO);
+                    while Instant::now() < end {
+                        let start = Instant::now();
+                        let _ = runtime.block_on(limiter.check(&STRICT, "a"));
+                        slowest = slowest.max(start.elapsed());
+                        thread::sleep(Duration::from_millis(2));
+                    }
+                    slowest
+                })
+            });
+            waits.into_iter().map(|wait| wait.join().unwrap()).max().unwrap()
+        })
+    };
+    let is_back = || runtimes.iter().all(|runtime| runtime.block_on(limiter.check(&STRICT, "a")).is_ok());
+    server.must("CLIENT PAUSE 700 ALL");
+    let waited = slowest(SECOND);
+    assert!(waited < SECOND / 2, "paused: {waited:?}");
+    assert!(tests::within(10 * SECOND, is_back), "not back after a pause");
+    server.kill();
+    let waited = slowest(SECOND / 2);
+    assert!(waited < SECOND / 2, "killed: {waited:?}");
+    server.restart();
+    assert!(tests::within(10 * SECOND, is_back), "not back after a kill");
+}
