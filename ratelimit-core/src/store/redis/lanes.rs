@@ -22,7 +22,7 @@ use super::command::GuardedCommand;
 use super::connections::Connections;
 use super::error::CallError;
 use super::protocol::{self, LimitArg, Reply, Request};
-use super::queue::{Home, Queue, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key, send_reply};
+use super::queue::{Home, Queue, Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
 use super::riders::Rider;
 use super::shared::Shared;
 use super::topology::{NodeId, SLOT_RANGES, hash_slot_of_tag, range_of_slot};
@@ -45,15 +45,21 @@ pub(super) struct Lanes {
     number: u64,
 }
 
-/// The connections and queues of one runtime.
+/// The connections and queues of one runtime. They end when this is dropped, or with the runtime.
 struct Lane {
     shared: Arc<Shared>,
     connections: Arc<Connections>,
     home: Option<Arc<dyn Home>>,
     /// One, or one for each node of a cluster.
-    queues: Box<[OnceLock<Arc<Queue>>]>,
-    /// Keeps the place of the lane.
+    queues: Box<[OnceLock<Queue>]>,
+    /// Keeps the lane's place as long as the runtime lives.
     keeper: OnceLock<AbortHandle>,
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.keeper.get().inspect(|keeper| keeper.abort());
+    }
 }
 
 thread_local! {
@@ -87,9 +93,7 @@ impl Lanes {
     /// Ends the lanes of other runtimes, when the store is dropped.
     pub(super) fn end(&self) {
         let others = std::mem::take(&mut *self.others.lock());
-        for lane in others.into_values() {
-            lane.end();
-        }
+        drop(others);
     }
 
     /// Lanes that have a connection, the home lane counted.
@@ -135,7 +139,8 @@ impl Lanes {
         let lane = Lane::new(&self.shared, runtime.clone(), Some(home));
         others.insert(id, Arc::clone(&lane));
         drop(others);
-        lane.keep(Place { lanes: Arc::downgrade(self), id });
+        let keeper = runtime.spawn(Place { lanes: Arc::downgrade(self), id }.keep());
+        let _ = lane.keeper.set(keeper.abort_handle());
         lane
     }
 
@@ -147,75 +152,57 @@ impl Lanes {
         deadline: Deadline,
     ) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
-        let _ = self.push(request, rider, deadline, Some(reply));
+        let _ = self.push(self.queued(request, rider, deadline, Some(reply)));
         PendingReply(receiver)
     }
 
     /// Queues a request of which only the rider learns the reply.
     pub(super) fn submit_unawaited(self: &Arc<Self>, request: Request, rider: Rider, deadline: Deadline) {
-        let _ = self.push(request, rider, deadline, None);
+        let _ = self.push(self.queued(request, rider, deadline, None));
     }
 
     /// Queues a message that only tells of slots. Returns false if there is no connection.
     pub(super) fn tell(self: &Arc<Self>, limit: LimitArg) -> bool {
-        self.push(message(limit), Rider::Message, Deadline::after(NEVER), None)
+        self.push(self.queued(message(limit), Rider::Message, Deadline::after(NEVER), None))
     }
 
-    fn push(
-        self: &Arc<Self>,
+    fn queued(
+        &self,
         request: Request,
         rider: Rider,
         deadline: Deadline,
         reply: Option<ReplySender>,
-    ) -> bool {
-        let link = &self.shared.link;
-        let hash_slot = match (link.is_cluster(), first_key(&request)) {
-            (true, Some(key)) => hash_slot_of_tag(&key.hash_tag()),
+    ) -> Queued {
+        let hash_slot = match first_key(&request) {
+            Some(key) if self.shared.link.is_cluster() => hash_slot_of_tag(&key.hash_tag()),
             _ => 0,
         };
-        // Fails here and not on the store's thread, which may be busy with connecting: TLS takes computing time.
-        if let Some(error) = self.fast_fail(hash_slot) {
-            send_reply(reply, Err(error));
-            return false;
-        }
-        let node = link.owner(hash_slot);
-        self.lane_to(node).queue_of(hash_slot, node).push(QueuedRequest {
-            request,
-            hash_slot,
-            deadline,
-            rider,
-            reply,
-        });
-        true
+        Queued::Request(QueuedRequest { request, hash_slot, deadline, rider, reply })
     }
 
     /// Sends a command. The result waits until the deadline; the command goes on without it, for the store's deadline, so
     /// that a refund does not depend on the time that is left to a request.
     pub(super) fn send(self: &Arc<Self>, command: GuardedCommand, deadline: Deadline) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
-        let link = &self.shared.link;
-        let hash_slot = link.hash_slot(command.command.keys().first());
-        if let Some(error) = self.fast_fail(hash_slot) {
-            send_reply(Some(reply), Err(error));
-        } else {
-            let node = link.owner(hash_slot);
-            let waiter = Some((deadline, reply));
-            self.lane_to(node).queue_of(hash_slot, node).push_command(QueuedCommand {
-                command,
-                hash_slot,
-                waiter,
-            });
-        }
+        let hash_slot = self.shared.link.hash_slot(command.command.keys().first());
+        let waiter = Some((deadline, reply));
+        let _ = self.push(Queued::Command(QueuedCommand { command, hash_slot, waiter }));
         PendingReply(receiver)
     }
 
-    /// An error in a child of the process that has the connections, where a call would never end; such as for the end of a
-    /// slot that both processes have.
-    fn fast_fail(&self, hash_slot: u16) -> Option<CallError> {
-        if self.shared.process.is_past() {
-            return Some(CallError::Unavailable);
+    /// Queues in the lane of the runtime that asks. Returns false if it would fail anyway: then it has.
+    fn push(self: &Arc<Self>, queued: Queued) -> bool {
+        let (Shared { link, process, .. }, hash_slot) = (&*self.shared, queued.hash_slot());
+        // In a child of the process that has the connections a call would never end; such as for the end of a slot that both have.
+        let past = process.is_past().then_some(CallError::Unavailable);
+        // Fails here and not on the lane's thread, which may be busy with connecting: TLS takes computing time.
+        if let Some(error) = past.or_else(|| link.fast_fail(range_of_slot(hash_slot))) {
+            queued.fail(error);
+            return false;
         }
-        self.shared.link.fast_fail(range_of_slot(hash_slot))
+        let node = link.owner(hash_slot);
+        self.lane_to(node).queue_of(hash_slot, node).push(queued);
+        true
     }
 
     /// Sends the commands of riders.
@@ -251,6 +238,12 @@ struct Place {
     id: Id,
 }
 
+impl Place {
+    async fn keep(self) {
+        pending::<()>().await;
+    }
+}
+
 impl Drop for Place {
     /// The runtime has ended.
     fn drop(&mut self) {
@@ -269,40 +262,19 @@ impl Lane {
         Arc::new(Self { shared: Arc::clone(shared), connections, home, queues, keeper: OnceLock::new() })
     }
 
-    /// Keeps the place of the lane as long as the runtime lives.
-    fn keep(&self, place: Place) {
-        let keeper = self.connections.runtime().spawn(async move {
-            let _place = place;
-            pending::<()>().await;
-        });
-        let _ = self.keeper.set(keeper.abort_handle());
-    }
-
-    fn end(&self) {
-        self.queues.iter().filter_map(OnceLock::get).for_each(|queue| queue.end());
-        self.keeper.get().inspect(|keeper| keeper.abort());
-    }
-
     /// The queue of a hash slot: in a cluster that of the hash slot's node, or of its range while the node is not known.
-    fn queue_of(&self, hash_slot: u16, node: Option<NodeId>) -> &Arc<Queue> {
+    fn queue_of(&self, hash_slot: u16, node: Option<NodeId>) -> &Queue {
         let place = if self.queues.len() == 1 { 0 } else { place_of(hash_slot, node) };
         self.queues[place].get_or_init(|| {
             Queue::start(Arc::clone(&self.shared), Arc::clone(&self.connections), self.home.clone())
         })
     }
-
-    fn queue_for(&self, hash_slot: u16) -> &Arc<Queue> {
-        self.queue_of(hash_slot, self.shared.link.owner(hash_slot))
-    }
 }
 
 impl Home for Lane {
-    fn push(&self, request: QueuedRequest) {
-        self.queue_for(request.hash_slot).push(request);
-    }
-
-    fn push_command(&self, command: QueuedCommand) {
-        self.queue_for(command.hash_slot).push_command(command);
+    fn push(&self, queued: Queued) {
+        let hash_slot = queued.hash_slot();
+        self.queue_of(hash_slot, self.shared.link.owner(hash_slot)).push(queued);
     }
 }
 

@@ -18,27 +18,52 @@ use tokio::task::yield_now;
 
 use super::call::{Call, Decoded};
 use super::in_flight::{BatchInFlight, CallId, EndedCall, InFlight};
-use super::request::{QueuedRequest, by_call, by_caller, drop_unwanted, send_reply};
-use super::{MAX_ALL_CALLS, MAX_CALLS, PATIENCE, Queue, QueuedCommand};
+use super::inbox::Inbox;
+use super::request::{Queued, QueuedCommand, QueuedRequest, by_call, by_caller, drop_unwanted, send_reply};
 use crate::store::deadline::{now, sleep_until};
 use crate::store::redis::command::Command;
+use crate::store::redis::connections::Connections;
 use crate::store::redis::error::{CallError, is_lost};
 use crate::store::redis::link::{CallProgress, is_redirect};
 use crate::store::redis::shared::Shared;
 use crate::store::redis::timeouts::{grace, reply_within};
 use crate::store::redis::topology::{CallReplies, Connection, NodeId};
 
+/// Maximum number of calls in flight of one queue. It bounds the rate of calls without a timer: a full server makes round trips longer, so
+/// batches grow. Any number from 6 to 12 does, from one runtime to hundreds, at round trips up to 2 ms.
+const MAX_CALLS: usize = 8;
+
+/// So long does a request wait for one of these calls, as a part of the store's deadline: then a call goes beside them, so that a round trip
+/// above half of the deadline fails no request.
+const PATIENCE: u32 = 10;
+
+/// Maximum number of calls in flight all the same. Further requests stay queued until their deadline.
+const MAX_ALL_CALLS: usize = 64;
+
 /// Longest sum of the times by which missed alarms in a row are put off: a machine may be so busy that no alarm is
 /// noticed in time.
 const MOST_GRACE: Duration = Duration::from_millis(500);
 
 /// The task of a queue, until its runtime ends. What is queued is dropped with the future, also if it was never polled.
-pub(super) fn drive(queue: Arc<Queue>) -> impl Future<Output = ()> {
-    Driver::new(queue, carry).run()
+pub(super) fn drive(
+    inbox: Arc<Inbox>,
+    shared: Arc<Shared>,
+    connections: Arc<Connections>,
+    home: Option<Arc<dyn Home>>,
+) -> impl Future<Output = ()> {
+    Driver::new(inbox, shared, connections, home, carry).run()
+}
+
+/// The home lane, for what another lane cannot send.
+pub(in crate::store::redis) trait Home: Send + Sync {
+    fn push(&self, queued: Queued);
 }
 
 struct Driver<C, F: Future> {
-    queue: Arc<Queue>,
+    inbox: Arc<Inbox>,
+    shared: Arc<Shared>,
+    connections: Arc<Connections>,
+    home: Option<Arc<dyn Home>>,
     carry: C,
     in_flight: InFlight,
     errands: FuturesUnordered<F>,
@@ -118,9 +143,18 @@ async fn carry(errand: Errand) -> Ended {
 }
 
 impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
-    fn new(queue: Arc<Queue>, carry: C) -> Self {
+    fn new(
+        inbox: Arc<Inbox>,
+        shared: Arc<Shared>,
+        connections: Arc<Connections>,
+        home: Option<Arc<dyn Home>>,
+        carry: C,
+    ) -> Self {
         Self {
-            queue,
+            inbox,
+            shared,
+            connections,
+            home,
             carry,
             in_flight: InFlight::default(),
             errands: FuturesUnordered::new(),
@@ -132,7 +166,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
     }
 
     async fn run(mut self) {
-        let queue = Arc::clone(&self.queue);
+        let inbox = Arc::clone(&self.inbox);
         let mut timer = pin!(OptionFuture::default());
         let mut set_for = None;
         loop {
@@ -145,7 +179,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             tokio::select! {
                 biased;
                 Some(ended) = self.errands.next() => self.guarded(|driver| driver.end(ended)),
-                () = queue.wake_up.notified() => {}
+                () = inbox.wake_up.notified() => {}
                 _ = timer.as_mut(), if set_for.is_some() => self.at_alarm().await,
             }
         }
@@ -162,9 +196,9 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
 
     /// Sends what is queued: all commands, and batches while not too many are in flight.
     fn send_queued(&mut self) {
-        let patience = self.queue.shared.link.deadline() / PATIENCE;
+        let patience = self.shared.link.deadline() / PATIENCE;
         loop {
-            let mut inbox = self.queue.inbox.lock();
+            let mut inbox = self.inbox.content.lock();
             let commands = std::mem::take(&mut inbox.commands);
             let (mut batch, mut due) = (None, None);
             let (calls, oldest) = (self.in_flight.busy(), inbox.waiting.oldest());
@@ -188,10 +222,10 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
     }
 
     fn send_command(&mut self, command: QueuedCommand) {
-        let link = &self.queue.shared.link;
-        let connection = self.queue.connections.to(link.owner(command.hash_slot));
-        match (connection, &self.queue.home) {
-            (None, Some(home)) => home.push_command(command),
+        let link = &self.shared.link;
+        let connection = self.connections.to(link.owner(command.hash_slot));
+        match (connection, &self.home) {
+            (None, Some(home)) => home.push(Queued::Command(command)),
             (connection, _) => {
                 let call = Call::of_command(command.command, command.hash_slot, command.waiter);
                 self.send_calls(connection, smallvec![call], 0, now());
@@ -201,7 +235,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
 
     /// Sends a batch, in parts for each node of a cluster.
     fn send(&mut self, batch: Vec<QueuedRequest>) {
-        let shared = Arc::clone(&self.queue.shared);
+        let shared = Arc::clone(&self.shared);
         let link = &shared.link;
         if !link.is_cluster() {
             return self.send_to(Some(NodeId::SINGLE), batch);
@@ -221,7 +255,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
 
     /// Sends the requests of one node.
     fn send_to(&mut self, node: Option<NodeId>, mut requests: Vec<QueuedRequest>) {
-        let shared = Arc::clone(&self.queue.shared);
+        let shared = Arc::clone(&self.shared);
         let Shared { link, encoder, riders, .. } = &*shared;
         let start = now();
         drop_unwanted(&mut requests, start, self.round_trip.min(link.deadline() / 2));
@@ -229,10 +263,10 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         if count == 0 {
             return;
         }
-        let connection = self.queue.connections.to(node);
+        let connection = self.connections.to(node);
         if connection.is_none() {
-            if let Some(home) = &self.queue.home {
-                return requests.into_iter().for_each(|request| home.push(request));
+            if let Some(home) = &self.home {
+                return requests.into_iter().for_each(|request| home.push(Queued::Request(request)));
             }
             // The connection of a cluster serves nodes to which there is none of their own.
             if !link.is_cluster() || link.is_connecting() {
@@ -289,7 +323,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             commands.extend(calls.iter().map(|call| call.command.to_cmd()));
         }
         let batch = BatchInFlight::new(calls, requests, start, connection.clone());
-        let (batch, due) = self.in_flight.add(batch, self.queue.shared.link.deadline());
+        let (batch, due) = self.in_flight.add(batch, self.shared.link.deadline());
         self.set_alarm(Some(due));
         let first = CallId { batch, index: 0 };
         match connection {
@@ -304,7 +338,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
 
     /// Sends a call that is in flight over the connection for single commands.
     fn send_alone(&mut self, id: CallId) {
-        let shared = Arc::clone(&self.queue.shared);
+        let shared = Arc::clone(&self.shared);
         if let Some((call, start)) = self.in_flight.get_mut(id) {
             let (progress, range, command) = (Arc::clone(&call.progress), call.range, call.take_command());
             let end = start + shared.link.deadline();
@@ -314,7 +348,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
 
     /// Sends a call again that certainly did not run.
     fn send_again(&mut self, id: CallId, why: WhyAgain) {
-        let shared = Arc::clone(&self.queue.shared);
+        let shared = Arc::clone(&self.shared);
         let Shared { link, riders, .. } = &*shared;
         let connection = self.in_flight.connection(id.batch);
         if let (WhyAgain::Moved, Some(nodes)) = (why, &link.nodes) {
@@ -346,13 +380,13 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
 
     /// Keeps the requests, in their order, until a connection has been made.
     fn await_connection(&mut self, requests: Vec<QueuedRequest>) {
-        let mut inbox = self.queue.inbox.lock();
+        let mut inbox = self.inbox.content.lock();
         for request in requests {
             inbox.waiting.push(request);
         }
         drop(inbox);
         if !std::mem::replace(&mut self.awaits_connection, true) {
-            self.errand(Errand::AwaitConnection(Arc::clone(&self.queue.shared)));
+            self.errand(Errand::AwaitConnection(Arc::clone(&self.shared)));
         }
     }
 
@@ -377,9 +411,9 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             Ended::Connected(result) => {
                 self.awaits_connection = false;
                 if let Err(error) = result {
-                    let failed = self.queue.inbox.lock().waiting.take_all();
+                    let failed = self.inbox.content.lock().waiting.take_all();
                     for QueuedRequest { request, rider, reply, .. } in failed {
-                        self.queue.shared.riders.note_not_sent(&rider, &request);
+                        self.shared.riders.note_not_sent(&rider, &request);
                         send_reply(reply, Err(error.clone()));
                     }
                 }
@@ -398,7 +432,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
 
     /// Takes the reply to a call. If it is not that of the call, the connection is given up.
     fn reply(&mut self, id: CallId, reply: RedisResult<Value>) {
-        let shared = Arc::clone(&self.queue.shared);
+        let shared = Arc::clone(&self.shared);
         let link = &*shared.link;
         if let Err(error) = &reply {
             if error.code() == Some("NOSCRIPT") {
@@ -423,17 +457,17 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
                 }
                 if let (Err(_), Some(connection)) = (&replies, connection) {
                     connection.server.give_up();
-                    self.queue.connections.lose(connection.id);
+                    self.connections.lose(connection.id);
                 }
                 replies
             }
             (Err(error), Some(connection)) => {
                 let was_lost = is_lost(&error);
                 if was_lost {
-                    self.queue.connections.lose(connection.id);
+                    self.connections.lose(connection.id);
                 }
                 // A connection that is lost alone says nothing about the store's.
-                let counts = *counts && (link.is_cluster() || self.queue.connections.is_home() || !was_lost);
+                let counts = *counts && (link.is_cluster() || self.connections.is_home() || !was_lost);
                 Err(if counts {
                     link.record_error(error, connection.id.generation, call.range)
                 } else {
@@ -461,7 +495,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         let Some(EndedCall { call, ends_batch, .. }) = ended else { return };
         if let Some(start) = ends_batch.filter(|_| result.is_ok()) {
             self.round_trip = now().saturating_duration_since(start);
-            self.queue.shared.link.calls.record_round_trip(self.round_trip);
+            self.shared.link.calls.record_round_trip(self.round_trip);
         }
         call.finish(result);
     }
@@ -486,7 +520,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         let now = now();
         let (late, (sum, _)) = (now.saturating_duration_since(alarm), self.grace);
         let Some(grace) = grace(late).filter(|grace| sum + *grace <= MOST_GRACE) else { return false };
-        self.queue.inbox.lock().waiting.put_off(late, now);
+        self.inbox.content.lock().waiting.put_off(late, now);
         self.grace = (sum + grace, Some(now + grace));
         self.alarm = Some(now + grace);
         true
@@ -509,9 +543,9 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
     }
 
     fn end_late(&mut self, now: Instant) {
-        let shared = Arc::clone(&self.queue.shared);
+        let shared = Arc::clone(&self.shared);
         let link = &shared.link;
-        let mut inbox = self.queue.inbox.lock();
+        let mut inbox = self.inbox.content.lock();
         let late = inbox.waiting.expired(now);
         let next = inbox.waiting.next_deadline();
         drop(inbox);
@@ -536,11 +570,6 @@ fn not_its_own() -> RedisError {
 
 impl<C, F: Future> Drop for Driver<C, F> {
     fn drop(&mut self) {
-        let mut inbox = self.queue.inbox.lock();
-        inbox.is_closed = true;
-        let (waiting, commands) = (inbox.waiting.take_all(), std::mem::take(&mut inbox.commands));
-        // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
-        drop(inbox);
-        drop((waiting, commands, self.in_flight.take()));
+        self.inbox.close();
     }
 }

@@ -197,12 +197,6 @@ impl InFlight {
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.batches.iter().map(|batch| batch.due).min()
     }
-
-    /// Takes all batches out.
-    pub(super) fn take(&mut self) -> VecDeque<BatchInFlight> {
-        self.busy = 0;
-        std::mem::take(&mut self.batches)
-    }
 }
 
 /// Slot ranges of which a batch has recorded an event.

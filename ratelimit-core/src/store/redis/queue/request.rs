@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::policy::KnownCalendar;
 use crate::store::Deadline;
+use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::error::CallError;
 use crate::store::redis::key::StateKey;
 use crate::store::redis::protocol::{Reply, Request};
@@ -28,6 +29,38 @@ pub(in crate::store::redis) struct QueuedRequest {
     pub(in crate::store::redis) rider: Rider,
     /// `None` if only the rider learns the reply: for a lease that is fetched in the background, and for a message of slots.
     pub(in crate::store::redis) reply: Option<ReplySender>,
+}
+
+/// A command for keys of a hash slot, and what waits for its end.
+pub(in crate::store::redis) struct QueuedCommand {
+    pub(in crate::store::redis) command: GuardedCommand,
+    pub(in crate::store::redis) hash_slot: u16,
+    pub(in crate::store::redis) waiter: Option<(Deadline, ReplySender)>,
+}
+
+/// What is queued.
+pub(in crate::store::redis) enum Queued {
+    Request(QueuedRequest),
+    /// It goes before the requests that are queued.
+    Command(QueuedCommand),
+}
+
+impl Queued {
+    pub(in crate::store::redis) const fn hash_slot(&self) -> u16 {
+        match self {
+            Self::Request(request) => request.hash_slot,
+            Self::Command(command) => command.hash_slot,
+        }
+    }
+
+    pub(in crate::store::redis) fn fail(self, error: CallError) {
+        match self {
+            Self::Request(QueuedRequest { reply, .. }) => send_reply(reply, Err(error)),
+            Self::Command(QueuedCommand { waiter, .. }) => {
+                send_reply(waiter.map(|(_, reply)| reply), Err(error));
+            }
+        }
+    }
 }
 
 impl QueuedRequest {

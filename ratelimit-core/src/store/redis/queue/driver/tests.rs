@@ -12,7 +12,7 @@ use tokio::sync::oneshot::{self, Receiver};
 use tokio::time::{advance, sleep, timeout};
 
 use super::super::request::tests::{check, check_of};
-use super::super::{Home, Replied};
+use super::super::{Queue, Replied};
 use super::*;
 use crate::clock::{Clock, FakeClock};
 use crate::policy::Algorithm;
@@ -43,24 +43,32 @@ fn shared(runtime: &Handle) -> Arc<Shared> {
     })
 }
 
-/// The queue of the home lane of a store that is making its first connection.
-fn connecting(runtime: &Handle) -> Arc<Queue> {
+/// What the task of a queue works with: that of the home lane of a store that is making its first connection.
+fn parts(runtime: &Handle) -> (Arc<Shared>, Arc<Connections>) {
     let shared = shared(runtime);
     let connections = Arc::new(Connections::new(Arc::clone(&shared), runtime.clone(), true));
-    Queue::start(shared, connections, None)
+    (shared, connections)
+}
+
+/// The inbox of such a queue, whose task runs, and its store.
+fn connecting(runtime: &Handle) -> (Arc<Inbox>, Arc<Shared>) {
+    let ((shared, connections), inbox) = (parts(runtime), Arc::<Inbox>::default());
+    runtime.spawn(drive(Arc::clone(&inbox), Arc::clone(&shared), connections, None));
+    (inbox, shared)
 }
 
 type Silent = Driver<fn(Errand) -> Pending<Ended>, Pending<Ended>>;
 
-/// A task whose calls get no reply, for a queue whose own task does not run.
+/// A task that does not run, and whose calls get no reply.
 fn silent() -> Silent {
-    Driver::new(connecting(&Handle::current()), |_| pending())
+    let (shared, connections) = parts(&Handle::current());
+    Driver::new(Arc::default(), shared, connections, None, |_| pending())
 }
 
 /// Queues a request that is made now, with this deadline.
-fn ask(queue: &Queue, deadline: Duration) -> Receiver<Replied> {
+fn ask(inbox: &Inbox, deadline: Duration) -> Receiver<Replied> {
     let (request, reply) = check();
-    queue.push(QueuedRequest { deadline: Deadline::after(deadline), ..request });
+    inbox.push(Queued::Request(QueuedRequest { deadline: Deadline::after(deadline), ..request }));
     reply
 }
 
@@ -72,7 +80,7 @@ fn send<const N: usize>(driver: &mut Silent, deadlines: [Duration; N]) -> [Recei
         requests.push(QueuedRequest { deadline: Deadline::after(deadline), ..request });
         reply
     });
-    let shared = Arc::clone(&driver.queue.shared);
+    let shared = Arc::clone(&driver.shared);
     let call = Call::of_requests(requests, Some(NodeId::SINGLE), &shared).unwrap();
     call.progress.send_now(0);
     let batch = BatchInFlight::new([call], N, now(), None);
@@ -82,12 +90,12 @@ fn send<const N: usize>(driver: &mut Silent, deadlines: [Duration; N]) -> [Recei
 }
 
 /// When the requests were made that wait, in their order.
-fn instants(queue: &Queue) -> Vec<Instant> {
-    let mut inbox = queue.inbox.lock();
-    let waiting = inbox.waiting.take_all();
+fn instants(inbox: &Inbox) -> Vec<Instant> {
+    let mut content = inbox.content.lock();
+    let waiting = content.waiting.take_all();
     let instants = waiting.iter().map(|request| request.deadline.since).collect();
     for request in waiting {
-        inbox.waiting.push(request);
+        content.waiting.push(request);
     }
     instants
 }
@@ -106,43 +114,42 @@ fn is_timeout(reply: &mut Receiver<Replied>) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn requests_wait_for_a_connection_in_their_order_until_their_deadline_or_its_failure() {
-    let queue = connecting(&Handle::current());
+    let (inbox, shared) = connecting(&Handle::current());
     let (mut replies, mut made) = (Vec::new(), Vec::new());
     // The second one has the shortest deadline.
     for deadline in [100, 20, 40, 100] {
         made.push(now());
-        replies.push(ask(&queue, deadline * MILLIS));
+        replies.push(ask(&inbox, deadline * MILLIS));
         pass(MILLIS).await;
     }
-    assert_eq!(instants(&queue), made, "none was sent, and each is in its place");
+    assert_eq!(instants(&inbox), made, "none was sent, and each is in its place");
     pass(25 * MILLIS).await;
     assert!(is_timeout(&mut replies.remove(1)), "after its deadline");
     made.remove(1);
-    assert_eq!(instants(&queue), made);
+    assert_eq!(instants(&inbox), made);
     pass(20 * MILLIS).await;
     assert!(is_timeout(&mut replies.remove(1)), "the next one as well");
     made.remove(1);
-    assert_eq!(instants(&queue), made);
-    queue.shared.link.mark_down(Arc::new(RedisError::from((ErrorKind::Io, "refused"))));
+    assert_eq!(instants(&inbox), made);
+    shared.link.mark_down(Arc::new(RedisError::from((ErrorKind::Io, "refused"))));
     pass(MILLIS).await;
     for mut reply in replies {
         let error = reply.try_recv().unwrap().unwrap_err();
         assert!(matches!(error, CallError::Connection { .. }), "{error:?}");
     }
-    assert!(instants(&queue).is_empty());
+    assert!(instants(&inbox).is_empty());
 }
 
 #[tokio::test]
 async fn requests_that_waited_for_a_connection_are_sent_over_it_in_their_order() {
-    let queue = connecting(&Handle::current());
+    let (inbox, shared) = connecting(&Handle::current());
     let request = |caller| check_of(caller, Algorithm::SlidingWindowCounter);
-    let key =
-        |request: &QueuedRequest| queue.shared.encoder.key_format.redis_key(&request.request.limits[0].key);
+    let key = |request: &QueuedRequest| shared.encoder.key_format.redis_key(&request.request.limits[0].key);
     let (mut keys, mut replies) = (Vec::new(), Vec::new());
     for caller in ["first", "second", "third"] {
         let (request, reply) = request(caller);
         keys.push(key(&request));
-        queue.push(request);
+        inbox.push(Queued::Request(request));
         replies.push(reply);
         // Two of them wait for the connection, the third is queued when it comes.
         if caller == "second" {
@@ -150,7 +157,7 @@ async fn requests_that_waited_for_a_connection_are_sent_over_it_in_their_order()
         }
     }
     let (sender, calls) = mpsc::channel();
-    connect(&queue.shared.link, 1, "-ERR not here\r\n", sender).await;
+    connect(&shared.link, 1, "-ERR not here\r\n", sender).await;
     for reply in replies {
         let result = timeout(LONG, reply).await.expect("the connection's first call").unwrap();
         assert!(matches!(result, Err(CallError::Rejected(_))), "{result:?}");
@@ -158,7 +165,7 @@ async fn requests_that_waited_for_a_connection_are_sent_over_it_in_their_order()
     assert_eq!(calls.recv_timeout(LONG).unwrap(), keys);
     let (later, reply) = request("later");
     keys = vec![key(&later)];
-    queue.push(later);
+    inbox.push(Queued::Request(later));
     timeout(LONG, reply).await.expect("a call of its own").unwrap().unwrap_err();
     assert_eq!(calls.recv_timeout(LONG).unwrap(), keys);
 }
@@ -178,7 +185,7 @@ impl Wake for WeightWhenWoken {
 #[tokio::test(start_paused = true)]
 async fn a_timeout_counts_before_its_request_ends() {
     let mut driver = silent();
-    let link = Arc::clone(&driver.queue.shared.link);
+    let link = Arc::clone(&driver.shared.link);
     let [mut reply] = send(&mut driver, [link.deadline()]);
     tokio::spawn(driver.run());
     let woken = Arc::new(WeightWhenWoken { link: Arc::clone(&link), weight: AtomicU32::new(0) });
@@ -192,7 +199,7 @@ async fn a_timeout_counts_before_its_request_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_call_is_one_timeout_whatever_deadlines_its_requests_have() {
     let mut driver = silent();
-    let link = Arc::clone(&driver.queue.shared.link);
+    let link = Arc::clone(&driver.shared.link);
     let replies = send(&mut driver, [60, 70, 80, 100].map(|deadline| deadline * MILLIS));
     tokio::spawn(driver.run());
     pass(link.deadline() + MILLIS).await;
@@ -205,7 +212,7 @@ async fn a_call_is_one_timeout_whatever_deadlines_its_requests_have() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_without_a_reply_is_given_up_after_the_deadline() {
     let mut driver = silent();
-    let (start, deadline) = (now(), driver.queue.shared.link.deadline());
+    let (start, deadline) = (now(), driver.shared.link.deadline());
     let [mut reply] = send(&mut driver, [deadline / 2]);
     driver.end_late(start + deadline.saturating_sub(MILLIS));
     assert!(is_timeout(&mut reply));
@@ -231,36 +238,32 @@ async fn the_alarm_is_set_again_for_each_call_in_flight() {
 async fn connected() -> (Silent, mpsc::Receiver<Vec<String>>) {
     let driver = silent();
     let (sender, calls) = mpsc::channel();
-    connect(&driver.queue.shared.link, 1, "", sender).await;
+    connect(&driver.shared.link, 1, "", sender).await;
     (driver, calls)
 }
 
 #[tokio::test]
 async fn what_comes_while_eight_calls_are_in_flight_goes_into_the_next() {
     let (mut driver, _calls) = connected().await;
-    let queue = Arc::clone(&driver.queue);
-    // Nothing else takes its requests.
-    queue.end();
-    yield_now().await;
-    queue.inbox.lock().is_closed = false;
+    let inbox = Arc::clone(&driver.inbox);
     let mut replies = Vec::new();
     for calls in 1..=MAX_CALLS {
-        replies.push(ask(&queue, LONG));
+        replies.push(ask(&inbox, LONG));
         driver.send_queued();
         assert_eq!(driver.in_flight.busy(), calls, "each turn sends a call");
     }
     for _ in 0..3 {
-        replies.push(ask(&queue, LONG));
+        replies.push(ask(&inbox, LONG));
         driver.send_queued();
     }
-    assert_eq!((driver.in_flight.busy(), instants(&queue).len()), (MAX_CALLS, 3));
+    assert_eq!((driver.in_flight.busy(), instants(&inbox).len()), (MAX_CALLS, 3));
     let reply = Err(RedisError::from((ErrorKind::Client, "a reply")));
     driver.reply(CallId { batch: 1, index: 0 }, reply);
     driver.send_queued();
-    assert_eq!((driver.in_flight.busy(), instants(&queue).len()), (MAX_CALLS, 0), "one call for all three");
+    assert_eq!((driver.in_flight.busy(), instants(&inbox).len()), (MAX_CALLS, 0), "one call for all three");
     let (mut late, reply) = check();
-    late.deadline.since -= queue.shared.link.deadline() / PATIENCE;
-    queue.push(late);
+    late.deadline.since -= driver.shared.link.deadline() / PATIENCE;
+    inbox.push(Queued::Request(late));
     replies.push(reply);
     driver.send_queued();
     assert_eq!(driver.in_flight.busy(), MAX_CALLS + 1, "it has waited for long enough");
@@ -268,8 +271,8 @@ async fn what_comes_while_eight_calls_are_in_flight_goes_into_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reply_that_has_arrived_counts_before_a_deadline_that_has_passed() {
-    let queue = connecting(&Handle::current());
-    let deadline = queue.shared.link.deadline();
+    let (shared, connections) = parts(&Handle::current());
+    let deadline = shared.link.deadline();
     let arrives = now() + deadline;
     let carry = move |_| async move {
         tokio::spawn(async move { sleep_until(arrives).await }).await.unwrap();
@@ -277,13 +280,13 @@ async fn a_reply_that_has_arrived_counts_before_a_deadline_that_has_passed() {
         let (first, replies) = (CallId { batch: 1, index: 0 }, CallReplies::from_iter([Err(error)]));
         Ended::Sent { first, replies }
     };
-    let mut driver = Driver::new(queue, carry);
+    let mut driver = Driver::new(Arc::default(), shared, connections, None, carry);
     let (request, reply) = check();
     let request = QueuedRequest { deadline: Deadline::after(deadline), ..request };
-    let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &driver.queue.shared);
+    let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &driver.shared);
     driver.in_flight.add(BatchInFlight::new(call, 1, now(), None), deadline);
     driver.set_alarm(Some(arrives));
-    driver.errand(Errand::AwaitConnection(Arc::clone(&driver.queue.shared)));
+    driver.errand(Errand::AwaitConnection(Arc::clone(&driver.shared)));
     tokio::spawn(driver.run());
     let result = reply.await.unwrap();
     assert!(matches!(result, Err(CallError::Rejected(_))), "{result:?}");
@@ -292,12 +295,12 @@ async fn a_reply_that_has_arrived_counts_before_a_deadline_that_has_passed() {
 #[tokio::test]
 async fn a_reply_of_another_shape_gives_the_connection_up() {
     for (reply, is_kept) in [("$4\r\nodd!\r\n", false), ("+OK\r\n", false), ("-WRONGTYPE no\r\n", true)] {
-        let queue = connecting(&Handle::current());
-        let link = &queue.shared.link;
+        let (inbox, shared) = connecting(&Handle::current());
+        let link = &shared.link;
         connect(link, 1, reply, mpsc::channel().0).await;
         // It counts for nothing.
         let _ = link.breaker.record_failure(&link.failures[0], 1);
-        let result = timeout(LONG, ask(&queue, LONG)).await.unwrap().unwrap();
+        let result = timeout(LONG, ask(&inbox, LONG)).await.unwrap().unwrap();
         assert_eq!(matches!(result, Err(CallError::Protocol(_))), !is_kept, "{reply}: {result:?}");
         assert_eq!(link.is_up(), is_kept, "{reply}");
         assert_eq!(link.failures[0].load(Ordering::Relaxed), 1, "{reply}");
@@ -306,14 +309,12 @@ async fn a_reply_of_another_shape_gives_the_connection_up() {
 
 /// A home lane that notes what it is given.
 #[derive(Default)]
-struct Given(parking_lot::Mutex<Vec<QueuedRequest>>);
+struct Given(parking_lot::Mutex<Vec<Queued>>);
 
 impl Home for Given {
-    fn push(&self, request: QueuedRequest) {
-        self.0.lock().push(request);
+    fn push(&self, queued: Queued) {
+        self.0.lock().push(queued);
     }
-
-    fn push_command(&self, _: QueuedCommand) {}
 }
 
 #[tokio::test]
@@ -322,22 +323,21 @@ async fn a_lane_without_a_connection_leaves_its_requests_to_the_home_lane() {
     let connections = Arc::new(Connections::new(Arc::clone(&shared), Handle::current(), false));
     let home = Arc::new(Given::default());
     let queue = Queue::start(shared, connections, Some(Arc::clone(&home) as _));
-    let mut reply = ask(&queue, LONG);
+    let (request, mut reply) = check();
+    queue.push(Queued::Request(request));
     while home.0.lock().is_empty() {
         yield_now().await;
     }
-    assert!(
-        instants(&queue).is_empty() && matches!(reply.try_recv(), Err(oneshot::error::TryRecvError::Empty))
-    );
+    assert!(matches!(reply.try_recv(), Err(oneshot::error::TryRecvError::Empty)));
 }
 
 #[test]
 fn a_queue_whose_runtime_has_ended_keeps_nothing() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let queue = connecting(runtime.handle());
-    let waiting = ask(&queue, 100 * MILLIS);
+    let (inbox, _) = connecting(runtime.handle());
+    let waiting = ask(&inbox, 100 * MILLIS);
     drop(runtime);
-    for mut reply in [waiting, ask(&queue, 100 * MILLIS)] {
+    for mut reply in [waiting, ask(&inbox, 100 * MILLIS)] {
         assert!(matches!(reply.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
     }
 }
@@ -356,8 +356,8 @@ async fn a_call_is_corrected_once_by_a_reply_that_says_only_the_servers_instant(
     for is_sent_alone in [false, true] {
         let (mut request, mut reply) = check();
         let check = Check::new(&policy, "alice");
-        request.request.limits[0] = LimitArg::new(driver.queue.shared.encoder.key_format.key(&check), &check);
-        let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &driver.queue.shared).unwrap();
+        request.request.limits[0] = LimitArg::new(driver.shared.encoder.key_format.key(&check), &check);
+        let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &driver.shared).unwrap();
         let (batch, _) = driver.in_flight.add(BatchInFlight::new([call], 1, now(), None), LONG);
         let id = CallId { batch, index: 0 };
         let instant = || Value::BulkString(year_2100.to_le_bytes().to_vec());
@@ -380,13 +380,9 @@ async fn a_call_is_corrected_once_by_a_reply_that_says_only_the_servers_instant(
 #[tokio::test(start_paused = true)]
 async fn nothing_ends_by_an_alarm_that_was_missed_until_its_grace_is_over() {
     let mut driver = silent();
-    let deadline = driver.queue.shared.link.deadline();
-    // Nothing else takes its requests.
-    driver.queue.end();
-    yield_now().await;
-    driver.queue.inbox.lock().is_closed = false;
+    let deadline = driver.shared.link.deadline();
     let [mut reply] = send(&mut driver, [deadline]);
-    let mut waiting = ask(&driver.queue, deadline + MILLIS);
+    let mut waiting = ask(&driver.inbox, deadline + MILLIS);
     let missed = 40 * MILLIS;
     advance(deadline + missed).await;
     tokio::spawn(driver.run());

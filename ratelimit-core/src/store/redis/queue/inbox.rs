@@ -1,9 +1,14 @@
-//! The requests that wait for a call, and how many of them the next one takes.
+//! What waits for the task of a queue: requests, of which it takes as many as fit into a call, and commands.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::time::{Duration, Instant};
 
-use super::request::QueuedRequest;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use tokio::sync::Notify;
+
+use super::request::{Queued, QueuedCommand, QueuedRequest};
 
 /// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two tenths of a
 /// millisecond, with logs one millisecond at most, so that it does not delay other users of the server. A single group
@@ -12,6 +17,49 @@ const MAX_BATCH_WEIGHT: usize = 128;
 
 /// Requests for which a queue without requests keeps room. More is the room of a spike.
 const KEPT_ROOM: usize = 1024;
+
+/// What other threads and tasks have queued.
+#[derive(Default)]
+pub(super) struct Inbox {
+    pub(super) content: Mutex<Content>,
+    /// Wakes the task.
+    pub(super) wake_up: Notify,
+}
+
+/// What is queued.
+#[derive(Default)]
+pub(super) struct Content {
+    pub(super) waiting: Waiting,
+    pub(super) commands: SmallVec<[QueuedCommand; 1]>,
+    /// The task has ended, so that nothing would end what is queued.
+    pub(super) is_closed: bool,
+}
+
+impl Inbox {
+    pub(super) fn push(&self, queued: Queued) {
+        let mut content = self.content.lock();
+        if content.is_closed {
+            drop(content);
+            // Wakes the task that waits for the reply.
+            return drop(queued);
+        }
+        match queued {
+            Queued::Request(request) => content.waiting.push(request),
+            Queued::Command(command) => content.commands.push(command),
+        }
+        drop(content);
+        self.wake_up.notify_one();
+    }
+
+    /// Drops what is queued, and what comes.
+    pub(super) fn close(&self) {
+        let mut content = self.content.lock();
+        let left = mem::replace(&mut *content, Content { is_closed: true, ..Content::default() });
+        // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
+        drop(content);
+        drop(left);
+    }
+}
 
 /// The requests that no call has taken.
 #[derive(Default)]
@@ -71,7 +119,7 @@ impl Waiting {
 
     /// Takes all requests.
     pub(super) fn take_all(&mut self) -> VecDeque<QueuedRequest> {
-        std::mem::take(&mut self.requests)
+        mem::take(&mut self.requests)
     }
 }
 
