@@ -69,8 +69,8 @@ store() {
   # list of their own.
   local redis=ratelimit-core/src/store/redis
   local files="ratelimit-core/src/store/*.rs ratelimit-core/src/store/memory/*.rs $redis/denial_cache.rs $redis/key.rs
-    $redis/protocol.rs $redis/protocol/*.rs $redis/error.rs $redis/command.rs $redis/socket/frame.rs
-    $redis/queue/in_flight.rs $redis/queue/pacing.rs"
+    $redis/protocol.rs $redis/protocol/*.rs $redis/error.rs $redis/command.rs
+    $redis/queue/in_flight.rs $redis/queue/inbox.rs"
   automatic store 1 ratelimit-core "$files" '' '--lib'
   automatic store 2 ratelimit-core "$files" \
     '--test-package tests -C=--test=core -C=--test=redis' \

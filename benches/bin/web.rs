@@ -1,10 +1,13 @@
 //! An Actix server with two workers and one route, limited or not. Prints its port, and ends when its standard input does.
 //!
-//! Arguments: `bare`, `lean` or `ours`, and the URL of a Redis server.
+//! Arguments: `bare`, `lean` or `ours`, the URL of a Redis server, and for how many microseconds the handler computes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark: a panic is the report")]
+#![allow(clippy::disallowed_methods, reason = "computes for a real time")]
 
+use std::hint::spin_loop;
 use std::io::Read;
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use actix_web::web::{Data, ServiceConfig};
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, Responder, get};
@@ -21,9 +24,24 @@ const WORKERS: usize = 2;
 /// Longer than any pause between two rounds.
 const KEEP_ALIVE: Duration = Duration::from_secs(600);
 
+/// For how long the handler computes.
+static COMPUTES: OnceLock<Duration> = OnceLock::new();
+
+/// What every handler does once its limit has decided.
+fn handled() -> &'static str {
+    let computes = *COMPUTES.get().expect("set before the server starts");
+    if !computes.is_zero() {
+        let end = Instant::now() + computes;
+        while Instant::now() < end {
+            spin_loop();
+        }
+    }
+    BODY
+}
+
 #[get("/")]
 async fn bare() -> &'static str {
-    BODY
+    handled()
 }
 
 #[get("/")]
@@ -31,7 +49,7 @@ async fn lean(request: HttpRequest, rival: Data<Rival>) -> impl Responder {
     let caller = request.headers().get(CALLER).and_then(|value| Caller::parse(value.to_str().ok()?));
     match caller {
         None => HttpResponse::BadRequest().finish(),
-        Some(caller) if rival.decide(caller).await => HttpResponse::Ok().body(BODY),
+        Some(caller) if rival.decide(caller).await => HttpResponse::Ok().body(handled()),
         Some(_) => HttpResponse::TooManyRequests().finish(),
     }
 }
@@ -39,13 +57,15 @@ async fn lean(request: HttpRequest, rival: Data<Rival>) -> impl Responder {
 #[rate_limit(max = 1_000_000, window = "60s", key = "web", by = header("x-caller"))]
 #[get("/")]
 async fn limited() -> &'static str {
-    BODY
+    handled()
 }
 
 fn main() -> std::io::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let limit = arguments.next().expect("bare, lean or ours");
     let url = arguments.next().expect("a URL");
+    let computes = arguments.next().expect("microseconds").parse().expect("a number of microseconds");
+    COMPUTES.set(Duration::from_micros(computes)).expect("set once");
     // Ends with the benchmark, however that ends.
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// Where the programs are.
 #[derive(Clone, Copy, Debug)]
@@ -62,14 +63,18 @@ pub struct Web {
 }
 
 impl Web {
-    /// Starts a server with one route, which is limited as `limit` says, through the Redis server at `url`.
+    /// Starts a server with one route, which is limited as `limit` says, through the Redis server at `url`, and whose handler computes
+    /// for `computes`.
     ///
     /// # Panics
     ///
     /// When it does not start.
-    pub fn start(program: &str, limit: &str, url: &str) -> Self {
+    pub fn start(program: &str, limit: &str, url: &str, computes: Duration) -> Self {
         let mut command = Command::new(program);
-        command.args([limit, url]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args([limit, url, &computes.as_micros().to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut port = String::new();
         // The server prints its port once it listens.

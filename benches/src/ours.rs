@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ratelimit_actix::core::policy::Calendar;
-use ratelimit_actix::{Algorithm, Policy, PolicyBuilder, RateLimiter, RedisStore};
+use ratelimit_actix::{Algorithm, Policy, PolicyBuilder, RateLimiter, RedisStore, RedisStoreBuilder};
 
 use crate::caller::Caller;
 use crate::drive::Decider;
@@ -45,9 +45,14 @@ pub struct Ours {
 /// Long, so that a busy machine never makes a limiter count by itself: that would be fast, and no decision of Redis.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
+/// A store with the deadline of the benchmark.
+pub fn store(url: &str) -> RedisStoreBuilder {
+    RedisStore::builder(url).deadline(DEADLINE)
+}
+
 /// A limiter that is connected to the servers at `url`.
 pub fn connect(url: &str) -> RateLimiter {
-    ready(RateLimiter::new(RedisStore::builder(url).deadline(DEADLINE).build().unwrap()))
+    ready(RateLimiter::new(store(url).build().unwrap()))
 }
 
 /// The limiter, once it is connected.

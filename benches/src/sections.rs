@@ -59,7 +59,12 @@ pub(crate) fn contender<'a>(
 
 /// A rival at a single server.
 pub(crate) fn rival(bench: &Bench<'_>, servers: &[Server], way: Way) -> Rival {
-    Rival::new(way, Wire::Single(bench.runtime.block_on(servers[0].connect())), servers)
+    rival_on(&bench.runtime, servers, way)
+}
+
+/// The same over a connection that lives on this runtime.
+pub(crate) fn rival_on(runtime: &Runtime, servers: &[Server], way: Way) -> Rival {
+    Rival::new(way, Wire::Single(runtime.block_on(servers[0].connect())), servers)
 }
 
 /// Our two-window counter at these servers.

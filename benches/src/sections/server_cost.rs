@@ -1,10 +1,11 @@
 //! What a check costs the server alone: commands are sent in one write, so that system calls do not count.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ratelimit_actix::{Algorithm, Outcome, Policy, RateLimiter, RedisStore};
 use redis::aio::MultiplexedConnection;
+use tokio::runtime::Builder;
 
 use super::{Bench, compare};
 use crate::caller::Caller;
@@ -20,12 +21,9 @@ use crate::{MAX, cpu};
 /// Checks in one write, each of another caller.
 const CHECKS: u64 = 1024;
 
-/// Loads that are recorded, and the fewest calls of one size that must be among theirs.
-const ATTEMPTS: u64 = 100;
-const FEWEST_CALLS: usize = 8;
-
-/// From then on the fewest calls are enough.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Loads that are recorded until their calls have the right size, and the pause between two.
+const ATTEMPTS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Callers in a call.
 const SIZES: [u64; 3] = [1, 16, 128];
@@ -95,7 +93,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         .collect();
     for (case, size) in Case::ALL.into_iter().flat_map(|case| SIZES.map(|size| (case, size))) {
         let policy = case.policy();
-        let calls = calls(bench, servers, size, &async |limiter: &RateLimiter, caller| {
+        let calls = calls(servers, size, &async |limiter: &RateLimiter, caller| {
             limiter.check(&policy, caller).await.unwrap()
         });
         let wire = bench.runtime.block_on(servers[0].connect());
@@ -130,7 +128,7 @@ fn kinds(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     let kinds = kinds.chain([("wait", bucket(), true)]);
     let kinds = kinds.filter(|(name, ..)| KINDS.iter().any(|(one, other, _)| [one, other].contains(&name)));
     let variants = kinds.map(|(name, policy, waits)| {
-        let calls = calls(bench, servers, 1, &async |limiter: &RateLimiter, caller| {
+        let calls = calls(servers, 1, &async |limiter: &RateLimiter, caller| {
             if waits {
                 limiter.wait(&policy, caller, 1, Duration::ZERO).await.unwrap()
             } else {
@@ -187,38 +185,34 @@ fn send(bench: &Bench<'_>, wire: &MultiplexedConnection, commands: Vec<redis::Cm
     let () = bench.runtime.block_on(pipe.query_async(&mut wire.clone())).unwrap();
 }
 
-/// Calls about `size` callers each, [`CHECKS`] in all if that many are made, no caller in two of them.
-fn calls(
-    bench: &Bench<'_>,
-    servers: &[Server],
-    size: u64,
-    decide: &impl AsyncFn(&RateLimiter, Caller) -> Outcome,
-) -> Vec<Call> {
+/// Calls about `size` callers each, [`CHECKS`] in all, no caller in two of them. What a runtime asks in one turn goes as one call.
+fn calls(servers: &[Server], size: u64, decide: &impl AsyncFn(&RateLimiter, Caller) -> Outcome) -> Vec<Call> {
     let store = RedisStore::builder(&servers[0].url()).deadline(DEADLINE).denial_cache_ttl(Duration::ZERO);
     let limiter = ours::ready(RateLimiter::new(store.build().unwrap()));
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let next = AtomicU64::new(0);
-    let (mut calls, start) = (Vec::new(), Instant::now());
-    for attempt in 0..ATTEMPTS {
-        // How the machine wakes threads decides whether one call takes the requests of all tasks, or of half or a third of them.
-        let tasks = if size == 1 { 1 } else { size + attempt * 2 * size / ATTEMPTS };
-        let load = async {
-            let checks = (0..tasks).map(|_| async {
-                for _ in 0..50 {
-                    let caller = Caller::new(0, next.fetch_add(1, Ordering::Relaxed));
-                    let outcome = decide(&limiter, caller).await;
-                    assert!(!outcome.is_degraded(), "decided without Redis");
-                }
-            });
-            futures_util::future::join_all(checks).await
-        };
-        let made = record(&servers[0], || drop(bench.runtime.block_on(load)));
-        calls.extend(made.into_iter().filter(|call| call.keys() as u64 == size));
-        let is_late = start.elapsed() > PATIENCE && calls.len() >= FEWEST_CALLS;
-        if calls.len() as u64 >= CHECKS / size || is_late {
-            break;
+    let turn = async || {
+        let checks = (0..size).map(|_| async {
+            let caller = Caller::new(0, next.fetch_add(1, Ordering::Relaxed));
+            assert!(!decide(&limiter, caller).await.is_degraded(), "decided without Redis");
+        });
+        futures_util::future::join_all(checks).await
+    };
+    let load = async || {
+        for _ in 0..CHECKS / size {
+            turn().await;
+        }
+    };
+    // Until the runtime has a connection of its own, the store's thread makes calls of what has arrived there.
+    for _ in 0..ATTEMPTS {
+        runtime.block_on(async {
+            turn().await;
+            tokio::time::sleep(PAUSE).await;
+        });
+        let made = record(&servers[0], || runtime.block_on(load()));
+        if made.len() as u64 == CHECKS / size && made.iter().all(|call| call.keys() as u64 == size) {
+            return made;
         }
     }
-    assert!(calls.len() >= FEWEST_CALLS, "the loads made only {} calls about {size} callers", calls.len());
-    calls.truncate((CHECKS / size) as usize);
-    calls
+    panic!("what a runtime asked in one turn went as several calls, {ATTEMPTS} times");
 }

@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use super::{Bench, contender, rival, two_windows};
+use tokio::runtime::Builder;
+
+use super::{Bench, contender, rival, rival_on, two_windows};
 use crate::caller::Callers;
-use crate::drive::{Load, Yield};
+use crate::drive::{Load, Yield, drive};
 use crate::ours::{self, Ours};
 use crate::plot::{Line, Plot};
 use crate::report::{Goal, Report, Row};
@@ -18,6 +20,8 @@ use crate::table::Table;
 pub(crate) const OURS: &str = "ours, two windows";
 /// Tasks of the loads.
 pub(crate) const TASKS: [u64; 4] = [1, 8, 64, 512];
+/// Tasks of the loads of one thread, and the goals.
+const ONE_THREAD: [(u64, f64); 6] = [(1, 0.92), (2, 0.92), (8, 1.1), (32, 1.3), (64, 1.5), (512, 1.7)];
 /// The deciders that are measured at every size.
 const ALWAYS: [Way; 3] = [Way::Incr, Way::Lean, Way::TwoKeys];
 
@@ -27,6 +31,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     report.section("Throughput through Redis");
     report.text("512 tasks over 1000 callers, each asking again as soon as it has its answer:");
     report.table(&costs(&all_contenders(bench, servers)));
+    one_thread(bench, servers, report);
     for (callers, name) in [(1, "one caller"), (1000, "1000 callers"), (settings.crowd, "many callers")] {
         let file = format!("throughput-{}", name.replace(' ', "-"));
         let title = if callers > 1000 {
@@ -41,6 +46,36 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
             goals(&cells, report);
         }
     }
+}
+
+/// A runtime with one thread, as that of an Actix worker.
+fn one_thread(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let (rival, ours) = (rival_on(&runtime, servers, Way::Lean), two_windows(&servers[0].url()));
+    let mut table = Table::new(["tasks", "lean: 1/s", "ours: 1/s", "×", "ours: client ns"]);
+    for (tasks, goal) in ONE_THREAD {
+        servers[0].flush();
+        let load = || load(bench, tasks, 1000);
+        let variants = vec![
+            Variant::new(Way::Lean.name(), || drive(&runtime, &rival, servers, load())),
+            Variant::new(OURS, || drive(&runtime, &ours, servers, load())),
+        ];
+        let measured = take_turns(bench.settings.goal_rounds, variants);
+        let (lean, ours) = (find(&measured, Way::Lean.name()), find(&measured, OURS));
+        let median = |one: &Measured<Yield>, number: fn(&Yield) -> f64| short(one.spread(number).median);
+        let ratio = faster(ours, lean);
+        table.row([
+            tasks.to_string(),
+            median(lean, |one| one.per_second),
+            median(ours, |one| one.per_second),
+            ratio.to_string(),
+            median(ours, |one| one.client_ns),
+        ]);
+        let what = format!("one thread, {tasks} tasks");
+        report.goal(Goal::at_least(Row::SingleServer, what, goal, " × lean", ratio));
+    }
+    report.text("A runtime with one thread, as that of an Actix worker; 1000 callers:");
+    report.table(&table);
 }
 
 /// The goals for 1000 callers, and what follows from the numbers.

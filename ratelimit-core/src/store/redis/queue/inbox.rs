@@ -65,10 +65,14 @@ impl Inbox {
 #[derive(Default)]
 pub(super) struct Waiting {
     requests: VecDeque<QueuedRequest>,
+    /// No deadline passes before. It is not moved later while any wait: an alarm too many is cheaper than a search.
+    next_deadline: Option<Instant>,
 }
 
 impl Waiting {
     pub(super) fn push(&mut self, request: QueuedRequest) {
+        let deadline = request.deadline.instant();
+        self.next_deadline = Some(self.next_deadline.map_or(deadline, |next| next.min(deadline)));
         self.requests.push_back(request);
     }
 
@@ -83,8 +87,11 @@ impl Waiting {
         });
         let size = fitting.count().max(1).min(self.requests.len());
         let batch: Vec<QueuedRequest> = self.requests.drain(..size).collect();
-        if self.requests.is_empty() && self.requests.capacity() > KEPT_ROOM {
-            self.requests = VecDeque::new();
+        if self.requests.is_empty() {
+            self.next_deadline = None;
+            if self.requests.capacity() > KEPT_ROOM {
+                self.requests = VecDeque::new();
+            }
         }
         (!batch.is_empty()).then_some(batch)
     }
@@ -101,25 +108,27 @@ impl Waiting {
         }
     }
 
-    /// When a deadline passes next.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.requests.iter().map(|request| request.deadline.instant()).min()
+    /// When a deadline passes next, or earlier.
+    pub(super) const fn next_deadline(&self) -> Option<Instant> {
+        self.next_deadline
     }
 
     /// Takes the requests whose deadline has passed at `now`.
     pub(super) fn expired(&mut self, now: Instant) -> Vec<QueuedRequest> {
-        let is_expired = |request: &QueuedRequest| request.deadline.instant() <= now;
-        if !self.requests.iter().any(is_expired) {
+        if self.next_deadline.is_none_or(|next| next > now) {
             return Vec::new();
         }
+        let is_expired = |request: &QueuedRequest| request.deadline.instant() <= now;
         let (expired, left): (Vec<_>, Vec<_>) = self.take_all().into_iter().partition(is_expired);
-        self.requests = left.into();
+        for request in left {
+            self.push(request);
+        }
         expired
     }
 
     /// Takes all requests.
     pub(super) fn take_all(&mut self) -> VecDeque<QueuedRequest> {
-        mem::take(&mut self.requests)
+        mem::take(self).requests
     }
 }
 
@@ -130,7 +139,9 @@ mod tests {
     use crate::store::redis::queue::request::tests::{check_under, checks};
 
     fn waiting(requests: impl IntoIterator<Item = QueuedRequest>) -> Waiting {
-        Waiting { requests: requests.into_iter().collect() }
+        let mut waiting = Waiting::default();
+        requests.into_iter().for_each(|request| waiting.push(request));
+        waiting
     }
 
     fn sizes(mut waiting: Waiting) -> Vec<usize> {
