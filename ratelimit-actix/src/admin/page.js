@@ -117,7 +117,7 @@ function connectionTerms(status) {
   const calls = `p50 ${millis(trip.p50)}, p99 ${millis(trip.p99)}, at most ${millis(trip.max)}, of ${trip.count} calls in the last ` +
     `one to two minutes; deadline ${millis(status.deadline_us)}`;
   return [
-    ["Connections", `${status.connections} made so far`],
+    ["Connections", `${status.lanes} open; the store has made its own ${status.connections === 1 ? "once" : `${status.connections} times`}`],
     // Without a connection nothing is sent, whatever it is.
     ...(status.is_connected ? [["Circuit breaker", breaker(status)]] : []),
     ["Round trip", trip.count === 0 ? "no call in the last one to two minutes" : calls],

@@ -79,7 +79,7 @@ impl Connections {
 
     /// Whether there is any connection.
     pub(super) fn are_open(&self) -> bool {
-        self.places.lock().iter().any(|place| place.connection.is_some())
+        self.places.lock().iter().any(|place| place.connection.as_ref().is_some_and(|of| !of.is_closed()))
     }
 
     fn look<R>(
