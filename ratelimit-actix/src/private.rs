@@ -11,7 +11,8 @@ pub use crate::caller::of_request::{principal, principal_or_ip};
 pub use crate::caller::value::{Caller, IntoCaller, OnMissing};
 pub use crate::decision::Admission;
 pub use crate::handler::bounds::{
-    Answer, BodylessExtractor, Extractor, RequestFn, assert_bodyless_extractor, assert_extractor,
+    Answer, BodylessExtractor, ConstantPolicy, Extractor, RequestFn, assert_bodyless_extractor,
+    assert_extractor, assert_policy,
 };
 pub use crate::handler::default_key::DefaultKey;
 pub use crate::handler::dynamic::{DynamicLimits, join};

@@ -22,6 +22,11 @@ repeat
     end
     start, count = begun, units
   end
+  local before = from and from + window
+  if from and count == 0 and start <= now and now < ends then
+    -- An empty count does not begin at an earlier edge again: what was charged in that window before is not of this count.
+    from, before = math.max(start, from), math.max(ends, before)
+  end
   local went_back = now < start and count > 0
   local starts_again = went_back or count == 0
     or from and (ends <= now or start + window / 2 < from) or not from and now - start >= window
@@ -31,7 +36,7 @@ repeat
     start, count = from or now - now % window, 0
   end
   -- A count that began by other zone data or another anchor is kept until the end of this window, also by a denial.
-  local lasts_longer = from and ends < from + window and not starts_again
+  local lasts_longer = from and ends < before and not starts_again
   fits = count + cost <= max
   if fits then
     count = count + cost
@@ -43,7 +48,7 @@ repeat
     break
   end
   if from then
-    bytes, ttl = pack('<c1I7I5I7', 'k', start, count, from + window), from + window - now
+    bytes, ttl = pack('<c1I7I5I7', 'k', start, count, before), before - now
   else
     bytes, ttl = pack('<c1I7I5', 'f', start, count), start + window - now
   end

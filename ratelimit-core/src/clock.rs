@@ -1,11 +1,14 @@
 //! Time: the clock by which stores in this process decide.
 
+pub(crate) mod since_boot;
+
 use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use self::since_boot::since_boot_us;
 use crate::timer::Delay;
 
 /// An instant, in whole microseconds since the Unix epoch.
@@ -37,7 +40,8 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// Present instant. Must not go backwards within a process.
     fn now(&self) -> Timestamp;
 
-    /// Ends when this much time has passed; by default by the monotonic clock of the process, on any runtime.
+    /// Ends when this much time has passed; by default by the clock of the process that goes on while the machine is suspended, and then up
+    /// to a second late. Needs no runtime.
     fn sleep(&self, wait: Duration) -> Sleep {
         Box::pin(Delay::new(wait))
     }
@@ -102,26 +106,6 @@ pub(crate) fn on_wall_clock(instant: Timestamp, at: Timestamp) -> Timestamp {
         read
     });
     Timestamp(instant.0.wrapping_add(ahead))
-}
-
-/// Microseconds since some instant before the process began, also while the machine is suspended. The standard library's clock
-/// stands still meanwhile on Linux and macOS.
-#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-fn since_boot_us() -> u64 {
-    #[cfg(target_vendor = "apple")]
-    let clock = rustix::time::ClockId::Monotonic;
-    #[cfg(not(target_vendor = "apple"))]
-    let clock = rustix::time::ClockId::Boottime;
-    let time = rustix::time::clock_gettime(clock);
-    let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
-    seconds.unwrap_or_default() * 1_000_000 + nanos.unwrap_or_default() / 1_000
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-#[allow(clippy::disallowed_methods, reason = "this is the place")]
-fn since_boot_us() -> u64 {
-    static STARTED: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
-    micros(STARTED.elapsed())
 }
 
 /// Whole microseconds; saturates after 584,000 years.

@@ -171,14 +171,6 @@ impl<'a> Charge<'a> {
     pub const fn until(&self) -> Timestamp {
         self.until
     }
-
-    /// Whether it is a turn: a charge of a bucket in which requests may [wait](crate::RateLimiter::wait). That of a check is due at once.
-    /// While turns of its bucket are not due, it is refunded only if it is the last one, so that no charge ends after
-    /// [`until`](Self::until); otherwise two later turns would be due at one instant.
-    /// [`State::refund_charge`](crate::store::toolkit::State::refund_charge) decides that.
-    pub fn is_turn(&self) -> bool {
-        self.check().has_turns()
-    }
 }
 
 impl GroupOutcome {

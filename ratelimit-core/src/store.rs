@@ -45,8 +45,9 @@ use crate::reservation::Reservation;
 ///   callers in a Redis cluster: the first callers may stay charged.
 /// * **Waiting.** [`Operation::Wait`] never waits: it takes a turn, and the limiter sleeps until it is due. A store that decides by
 ///   itself has to give turns in the order of its decisions, tell them by [`Outcome::with_due_after`](crate::Outcome::with_due_after),
-///   and refund nothing but the last charge of a bucket of which [turns](crate::Charge::is_turn) are not due. For an operation that it does not know, it
-///   returns an error, such as [`StoreError::rejected`]: the failure policy decides then.
+///   and refund nothing but the last charge of a bucket of which turns are not due, as
+///   [`State::refund_charge`](toolkit::State::refund_charge) does. For an operation that it does not know, it returns an error, such as
+///   [`StoreError::rejected`]: the failure policy decides then.
 /// * **Slots.** An admitted group with a [concurrency limit](crate::Policy::concurrency) takes slots. A store that is made of the
 ///   [`toolkit`] knows nothing of them: the limiter frees them by a [`refund`](Self::refund) when the work ends. What a process holds
 ///   that crashes stays taken then, until a reset. The built-in stores hold slots themselves, and return them with the outcome.
@@ -87,7 +88,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`StoreError::TurnsNotDue`] if a charge that still counts stays, because [turns](crate::Charge::is_turn) behind it are not due, and
+    /// [`StoreError::TurnsNotDue`] if a charge that still counts stays, because [turns](Operation::Wait) behind it are not due, and
     /// all others were refunded. Otherwise as with [`decide`](Self::decide); it is then unknown which charges were refunded.
     fn refund(
         &self,

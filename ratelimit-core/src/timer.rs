@@ -12,14 +12,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 
+use crate::clock::since_boot::since_boot_us;
 use crate::process::{PerProcess, Process};
 
-/// When a sleep ends, and its number.
-type Key = (Instant, u64);
+/// When a sleep ends, in microseconds since boot, and its number.
+type Key = (u64, u64);
+
+/// How often the thread looks at the clock at least: its waits stand still while the machine is suspended, and the clock goes on.
+const LOOK: Duration = Duration::from_secs(1);
 
 enum Message {
     /// Wake this task then.
@@ -47,21 +51,21 @@ fn send(message: Message) -> bool {
 
 fn start() -> io::Result<Sender<Message>> {
     let (sender, messages) = mpsc::channel();
-    thread::Builder::new().name("ratelimit-timer".to_owned()).spawn(move || wake_sleepers(&messages))?;
+    thread::Builder::new()
+        .name("ratelimit-timer".to_owned())
+        .spawn(move || wake_sleepers(&messages, since_boot_us))?;
     Ok(sender)
 }
 
-#[allow(clippy::disallowed_methods, reason = "a timer without a runtime")]
-fn now() -> Instant {
-    Instant::now()
-}
-
-fn wake_sleepers(messages: &Receiver<Message>) {
+/// Wakes those who sleep, by a clock in microseconds.
+fn wake_sleepers(messages: &Receiver<Message>, now: impl Fn() -> u64) {
     let mut sleepers = BTreeMap::<Key, Waker>::new();
     loop {
         let message = match sleepers.keys().next() {
             None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some((end, _)) => messages.recv_timeout(end.saturating_duration_since(now())),
+            Some((end, _)) => {
+                messages.recv_timeout(Duration::from_micros(end.saturating_sub(now())).min(LOOK))
+            }
         };
         match message {
             Ok(Message::Wake(key, waker)) => guarded(|| drop(sleepers.insert(key, waker))),
@@ -81,7 +85,7 @@ fn guarded(run: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(run));
 }
 
-/// Ends at an instant of the monotonic clock.
+/// Ends at an instant of the clock since boot; up to [`LOOK`] later if the machine was suspended meanwhile.
 pub(crate) struct Delay {
     key: Key,
     /// What the thread of this process wakes.
@@ -91,9 +95,9 @@ pub(crate) struct Delay {
 impl Delay {
     pub(crate) fn new(wait: Duration) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let now = now();
-        // The longest wait of a policy is far below what an instant can hold.
-        let end = now.checked_add(wait).unwrap_or(now);
+        let wait_us = u64::try_from(wait.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX);
+        // A microsecond more, since the present one has begun.
+        let end = since_boot_us().saturating_add(1).saturating_add(wait_us);
         Self { key: (end, NUMBER.fetch_add(1, Ordering::Relaxed)), told: None }
     }
 }
@@ -102,7 +106,7 @@ impl Future for Delay {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if now() >= self.key.0 {
+        if since_boot_us() >= self.key.0 {
             return Poll::Ready(());
         }
         let waker = context.waker();
@@ -121,8 +125,37 @@ impl Future for Delay {
 
 impl Drop for Delay {
     fn drop(&mut self) {
-        if self.told.is_some() && now() < self.key.0 {
+        if self.told.is_some() && since_boot_us() < self.key.0 {
             send(Message::Forget(self.key));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use super::*;
+
+    struct Tell(Sender<()>);
+
+    impl Wake for Tell {
+        fn wake(self: Arc<Self>) {
+            self.0.send(()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_sleep_ends_soon_after_a_suspension_during_which_its_time_has_come() {
+        const HOUR_US: u64 = 3_600_000_000;
+        let (clock, (sender, messages)) = (Arc::new(AtomicU64::new(0)), mpsc::channel());
+        let of_thread = Arc::clone(&clock);
+        thread::spawn(move || wake_sleepers(&messages, || of_thread.load(Ordering::SeqCst)));
+        let (tell, woken) = mpsc::channel();
+        sender.send(Message::Wake((HOUR_US, 0), Arc::new(Tell(tell)).into())).unwrap();
+        assert_eq!(woken.recv_timeout(LOOK / 20), Err(RecvTimeoutError::Timeout), "an hour is left");
+        clock.store(HOUR_US, Ordering::SeqCst);
+        woken.recv_timeout(30 * LOOK).unwrap();
     }
 }

@@ -207,6 +207,31 @@ tests::on_both_stores! {
         assert_eq!(left(&fourteenth, "2027-03-21T00:00:00Z", 1), (false, 0));
     }
 
+    fn a_refund_reaches_no_count_that_began_empty_under_an_earlier_anchor(store: &Timed) {
+        let [first, tenth] = [1, 10].map(|day| policy(Calendar::month(day), 10));
+        let charged = |policy: &Policy, at: &str, units| {
+            store.set_with_expiry(micros(at));
+            let group = [Check::new(policy, "a").with_cost(units)];
+            let outcome = store.check_all(&group);
+            (outcome.outcomes()[0].remaining(), outcome.reservation(&group).unwrap().into_owned())
+        };
+        let (left, old) = charged(&tenth, "2027-02-25T00:00:00Z", 4);
+        assert_eq!(left, 6);
+        // A count of its own, of which everything is given back.
+        let (left, newer) = charged(&first, "2027-03-02T00:00:00Z", 3);
+        assert_eq!(left, 7);
+        store.refund(newer.clone());
+        let (left, newest) = charged(&tenth, "2027-03-05T00:00:00Z", 10);
+        assert_eq!(left, 0);
+        store.refund(old.clone());
+        assert_eq!(store.peek(&tenth, "a").remaining(), 0, "what was charged to the count of February");
+        store.refund(newest.clone());
+        assert_eq!(store.peek(&tenth, "a").remaining(), 0, "not told from it");
+        // The next window under either anchor begins a count.
+        store.set_with_expiry(micros("2027-04-01T00:00:00Z"));
+        assert_eq!(store.peek(&first, "a").remaining(), 10);
+    }
+
     fn of_limits_of_a_group_over_one_count_the_first_tells_the_window(store: &Timed) {
         let policies = ["Europe/Berlin", "Europe/London"].map(|zone| policy(Calendar::day().in_zone(zone), 4));
         let [berlin, london] = &policies;
@@ -294,11 +319,14 @@ struct Charged {
 impl Model {
     /// Brings the count to the window that an instant is in.
     fn bring(&mut self, now: u64, (from, before): (u64, u64)) {
-        let is_over = self.ends <= now || from > self.start && 2 * (from - self.start) > before - from;
+        let began_before = from > self.start && 2 * (from - self.start) > before - from;
         if self.count > 0 && self.start > now {
             (self.start, self.ends) = (from, before);
-        } else if self.count == 0 || is_over {
+        } else if self.start > now || self.ends <= now || self.count > 0 && began_before {
             *self = Self { number: self.number + 1, start: from, ends: before, count: 0 };
+        } else if self.count == 0 {
+            // The next count is behind all charges of the last ones.
+            (self.number, self.start) = (self.number + 1, self.start.max(from));
         }
         self.ends = self.ends.max(before);
     }
@@ -385,9 +413,9 @@ fn agrees_with_the_rule(on: &str, store: &Timed, zones: [&str; 3], days: [u8; 3]
             };
             store.set_with_expiry(now);
             let span = window(*day, zone, now);
-            if now < last || model.count == 0 {
-                // A count that begins a second time at one edge takes the charges of the first one for its own. It does if the clock
-                // goes back, and if a count that is empty begins again at an earlier edge.
+            if now < last {
+                // Behind a clock that goes back, a count that begins a second time at one edge takes the charges of the first one for
+                // its own.
                 charges.clear();
             }
             if refund && !charges.is_empty() {

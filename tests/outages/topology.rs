@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use ratelimit_core::clock::FakeClock;
@@ -397,6 +398,48 @@ async fn a_lost_node_affects_only_its_own_callers() {
     cluster.nodes[2].restart();
     let (slowest, back) = until_all_decide(&limiter, ELECTED).await;
     println!("lost node is back: slowest answer {slowest:?}, all decided after {back:?}");
+}
+
+/// Slot ranges of the second and of the third node of a new cluster. Those between belong to two nodes.
+const OF_SECOND: RangeInclusive<usize> = 22..=41;
+const OF_THIRD: RangeInclusive<usize> = 43..=63;
+
+#[tokio::test]
+async fn a_part_that_hangs_stays_out_while_another_comes_back_and_then_comes_back_as_well() {
+    let Some(cluster) = cluster_behind_proxies().await else { return };
+    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
+    let open = |of: RangeInclusive<usize>| -> Vec<usize> {
+        let ranges = limiter.store_status().connection.unwrap().open_slot_ranges;
+        ranges.into_iter().filter(|range| of.contains(range)).collect()
+    };
+    until_all_decide(&limiter, ELECTED).await;
+    for proxy in &cluster.proxies[1..] {
+        proxy.set(Mode::Hold);
+    }
+    let end = Instant::now() + ELECTED;
+    let mut waits = true;
+    while waits {
+        assert!(Instant::now() < end, "callers still wait for {:?}", open(0..=63));
+        waits = false;
+        for caller in callers() {
+            waits |= matches!(limiter.check(&MINUTE, &caller).await, Err(StoreError::Timeout { .. }));
+        }
+    }
+    let hung = open(OF_THIRD);
+    assert!(!hung.is_empty() && !open(OF_SECOND).is_empty(), "{:?}", open(0..=63));
+    // No requests meanwhile: only the supervisor finds out.
+    cluster.proxies[1].set(Mode::Pass);
+    while !open(OF_SECOND).is_empty() {
+        assert!(Instant::now() < end, "{:?}", open(0..=63));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(open(OF_THIRD), hung, "no probe has run there");
+    cluster.proxies[2].set(Mode::Pass);
+    while !open(OF_THIRD).is_empty() {
+        assert!(Instant::now() < end, "{:?}", open(0..=63));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    until_all_decide(&limiter, ELECTED).await;
 }
 
 /// Calls of `CLUSTER SLOTS` that a node has seen.

@@ -1,4 +1,5 @@
-//! Bounds on functions of the application, with error messages of their own: the bounds that really fail are deep inside Actix.
+//! Bounds on functions and policies of the application, with error messages of their own: the bounds that really fail are deep inside
+//! Actix.
 //!
 //! Handlers have arguments and return values. Other functions compute a value for each request: from the request or from
 //! extractors, sync or async.
@@ -7,6 +8,7 @@ use std::future::Future;
 
 use actix_web::dev::Payload;
 use actix_web::{Error, FromRequest, HttpRequest, Responder};
+use ratelimit_core::Policy;
 
 /// An argument of a handler.
 #[diagnostic::on_unimplemented(
@@ -45,6 +47,22 @@ pub const fn assert_bodyless_extractor<T: BodylessExtractor>() {}
 pub trait Answer: Responder {}
 
 impl<R: Responder> Answer for R {}
+
+/// The policy of a limit.
+#[diagnostic::on_unimplemented(
+    message = "`policy` takes a `static` or `const` of the type `Policy`, not `{Self}`",
+    label = "not a `Policy`",
+    note = "a policy is built at compile time: `static SEARCH: Policy = Policy::new(\"search\", 10, Duration::from_secs(60));`",
+    note = "overrides change its numbers while the program runs; a policy that is made then is for `RateLimitMiddleware` or `RateLimiter::check`"
+)]
+pub trait ConstantPolicy {}
+
+impl ConstantPolicy for Policy {}
+
+impl<P: ConstantPolicy> ConstantPolicy for &P {}
+
+/// Fails to compile, at the path of the policy, if that is not one.
+pub const fn assert_policy<P: ConstantPolicy>(_: &P) {}
 
 /// A function that computes a `T` for each request. `Form` keeps the four forms apart and is always inferred.
 #[diagnostic::on_unimplemented(

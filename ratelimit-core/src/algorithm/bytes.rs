@@ -137,7 +137,7 @@ fn read(policy: &Policy, bytes: &[u8]) -> Option<Packed> {
         BLOCKED => Packed::Blocked { until: reader.micros()?.into() },
         calendar_window::TAG if policy.calendar().is_some() => {
             let (forget_at, minutes, count) = (reader.micros()?, reader.units()?, reader.bounded_units()?);
-            let is_possible = count == 0 || minutes < 1 << 24 && forget_at >= minutes * 60_000_000;
+            let is_possible = minutes < 1 << 24 && forget_at >= minutes * 60_000_000;
             is_possible.then_some(Packed::CalendarWindow {
                 forget_at: forget_at.into(),
                 count: count.into(),

@@ -13,7 +13,8 @@
 //! If the clock goes back behind the start, the count moves to the present window.
 //!
 //! A refund has the window of its charge, and moves neither the start nor the end of the count. It reaches only a count that began with
-//! that window: whether a count that began at another edge had the charge cannot be told.
+//! that window: whether a count that began at another edge had the charge cannot be told. So an empty count keeps its start until it
+//! ends, for requests whose window begins earlier: what was charged in that window before is not of this count.
 //!
 //! In Redis the end is a part of the state, so that the TTL of its key decides nothing.
 //!
@@ -80,26 +81,29 @@ impl State {
     /// The end, the count, and the minutes from the start to the end, rounded down.
     #[inline]
     pub(super) fn packed(&self) -> (U56, U40, U24) {
-        let end = self.count.resets_at(self.ends);
-        (end.into(), self.count.units.into(), (end.saturating_sub(self.count.start) / MINUTE).into())
+        let minutes = self.ends.saturating_sub(self.count.start) / MINUTE;
+        (self.ends.into(), self.count.units.into(), minutes.into())
     }
 }
 
 impl Step for State {
     fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
         let Self { window, count: Count { start, units }, ends } = *self;
-        let went_back = self.count.is_ahead_of(now);
+        let went_back = now < start;
         if went_back {
             self.count.start = window.from;
             self.ends = window.before;
-        } else if units == 0 || ends <= now || start + window.length() / 2 < window.from {
+        } else if ends <= now || units > 0 && start + window.length() / 2 < window.from {
             self.count = Count { start: window.from, units: 0 };
             self.ends = window.before;
         } else {
+            if units == 0 {
+                self.count.start = start.max(window.from);
+            }
             // A count that began by other zone data or another anchor is kept until the end of this window, also by a denial.
             self.ends = ends.max(window.before);
         }
-        went_back || units > 0 && self.ends > ends
+        units > 0 && (went_back || self.ends > ends)
     }
 
     fn available(&self, policy: &Policy, _now: u64) -> Option<u64> {

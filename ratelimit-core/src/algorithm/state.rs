@@ -96,7 +96,8 @@ impl State {
     }
 
     /// The instant from which this state decides as a new one would, so that it can be dropped. For a counter over two
-    /// windows, up to a twelfth of the window later; of slots that are held, in the year 4253.
+    /// windows, up to a twelfth of the window later; of slots that are held, in the year 4253; of a calendar window, its end, also
+    /// when all was refunded.
     pub fn expires_at(&self) -> Timestamp {
         Timestamp::from_micros(match &self.0 {
             Packed::FixedWindow { forget_at, .. }
@@ -120,6 +121,11 @@ impl State {
             }
             _ => self.clone(),
         }
+    }
+
+    /// Whether it has not expired, although nothing counts: a calendar window whose units were all refunded.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self.0, Packed::CalendarWindow { count, .. } if u64::from(count) == 0)
     }
 
     /// Whether slots are held.

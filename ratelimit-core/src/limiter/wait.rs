@@ -26,8 +26,9 @@ impl RateLimiter {
     ///
     /// * **Order.** Turns are due in the order in which the store decided, whatever the costs. A check never overtakes: it is denied
     ///   while turns are taken.
-    /// * **Time.** The turn is [due](Outcome::due_after) by the store's clock. The process sleeps a thousandth longer, by its monotonic
-    ///   clock and from the arrival of the reply: it never starts early. A process that wakes late starts late.
+    /// * **Time.** The turn is [due](Outcome::due_after) by the store's clock. The process sleeps a thousandth longer, from the
+    ///   arrival of the reply: it never starts early. A process that wakes late starts late. If the machine is suspended meanwhile, the
+    ///   wait ends at most a second after it goes on or after the turn is due, whichever is later.
     /// * **Outage.** With [`OnError::Local`](crate::OnError::Local) the request waits for a turn of this process,
     ///   [`Deny`](crate::OnError::Deny) is an error, and [`Allow`](crate::OnError::Allow) does not wait.
     /// * **Shadow.** Under a shadow limit nothing waits: the outcome is that of a check.

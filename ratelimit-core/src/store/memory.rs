@@ -211,7 +211,7 @@ impl MemoryStore {
     /// Locks the overflow counts, and drops those that have expired.
     fn lock_overflow(&self, now: Timestamp) -> MutexGuard<'_, Shard> {
         let mut shard = self.shards[self.overflow()].lock();
-        shard.sweep(now);
+        shard.sweep(now, false);
         shard
     }
 

@@ -73,7 +73,13 @@ fn shared_policy(facade: Facade<'_>, kind: Kind, path: &ExprPath) -> TokenStream
     let span = located_at_start(path);
     let private = facade.private(span);
     let constructor = Ident::new(kind.shared(), span);
-    quote_spanned!(span=> #private::HandlerLimit::#constructor(const { &#path }))
+    quote_spanned! {span=>
+        #private::HandlerLimit::#constructor(const {
+            // Not called: a constant with a destructor cannot be dropped here.
+            let _ = || #private::assert_policy(&#path);
+            &#path
+        })
+    }
 }
 
 /// A limit whose policy is in the arguments.

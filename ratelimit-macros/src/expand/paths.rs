@@ -11,7 +11,7 @@ pub(crate) const PRIVATE: &str = "__private_0_1";
 
 /// All names that expansions use below [`Facade::private`]. The facade has to define each.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 27] = [
+pub(crate) const NAMES: [&str; 28] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
@@ -39,6 +39,7 @@ pub(crate) const NAMES: [&str; 27] = [
     "principal_or_ip",
     "assert_extractor",
     "assert_bodyless_extractor",
+    "assert_policy",
 ];
 
 /// The path of the facade in the user's crate: the value of `crate = ..`, or `::ratelimit_actix` without it.

@@ -224,7 +224,9 @@ fn both_kinds_of_limits_are_one_group() {
              .by({P}::By::Global){}",
             source("by:\"global\"")
         ),
-        format!("{P}::HandlerLimit::shared_concurrency(const{{&STREAMS}})"),
+        format!(
+            "{P}::HandlerLimit::shared_concurrency(const{{let_=||{P}::assert_policy(&STREAMS);&STREAMS}})"
+        ),
     ];
     assert_eq!(limits, expected);
 }
@@ -379,6 +381,7 @@ fn only_the_listed_names_of_the_facade_are_used() {
         collect(expand(&arguments, HANDLER), &mut names);
     }
     collect(expand("window = \"week\", anchor = with(f)", HANDLER), &mut names);
+    collect(expand("policy = SEARCH", HANDLER), &mut names);
     assert_eq!(names, NAMES.into_iter().map(str::to_owned).collect());
 }
 
@@ -444,7 +447,9 @@ fn every_mistake_is_its_own_compile_error() {
 #[test]
 fn a_shared_policy_is_referred_to() {
     let text = expand("policy = limits::SEARCH, by = global, cost = 2", HANDLER).to_string().replace(' ', "");
-    let limit = "HandlerLimit::shared(const{&limits::SEARCH}).by(::ratelimit_actix::__private_0_1::By::Global).cost(2u64)";
+    let path = "&limits::SEARCH";
+    let policy = format!("HandlerLimit::shared(const{{let_=||{P}::assert_policy({path});{path}}})");
+    let limit = format!("{policy}.by({P}::By::Global).cost(2u64)");
     assert!(text.contains(&format!("{limit}{}]", source("by:\"global\""))), "{text}");
     assert!(!text.contains("Policy::builder") && !text.contains("with_public_name"), "{text}");
 }

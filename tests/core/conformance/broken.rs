@@ -359,7 +359,8 @@ impl Store for Broken {
             _ => self.clock.now(),
         };
         let is_lost = self.mistake == Mistake::RefundsNothing
-            || self.mistake == Mistake::TurnsAreKept && charge.is_turn();
+            || self.mistake == Mistake::TurnsAreKept
+                && charge.check().policy().algorithm() == Algorithm::TokenBucket;
         if is_lost {
             return Ok(());
         }

@@ -205,6 +205,10 @@ fn a_calendar_window_is_read_back_with_its_start_and_its_end() {
     let mut read = State::from_bytes(&monthly, &bytes).unwrap();
     assert_eq!(read.decide(&monthly, 0, now, Operation::Peek).remaining(), 7);
     assert!(State::from_bytes(&plain, &bytes).is_err() && State::from_bytes(&monthly, &bytes[..9]).is_err());
+    let until = state.expires_at();
+    assert!(state.refund(&monthly, now, now, until, 3));
+    assert_eq!(State::from_bytes(&monthly, &state.to_bytes()).unwrap(), state, "an empty one");
+    assert_eq!(state.expires_at(), until, "keeps its start until it ends");
     let mut other = State::new(&plain);
     let _ = other.decide(&plain, 3, now, Operation::Check);
     assert!(State::from_bytes(&monthly, &other.to_bytes()).is_err());

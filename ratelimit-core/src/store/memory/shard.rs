@@ -73,17 +73,17 @@ impl Shard {
         if self.table.len() + others < max.min(self.table.capacity()) {
             return true;
         }
-        self.sweep(now);
+        self.sweep(now, self.table.len() + others >= max);
         self.table.len() + others < max
     }
 
-    /// Drops expired entries, at most once until a sixteenth of the entries has expired, so that it takes constant time per
-    /// request on average.
-    pub(super) fn sweep(&mut self, now: Timestamp) {
+    /// Drops expired entries, and empty ones if it is full. At most once until a sixteenth of the entries has expired, so that it takes
+    /// constant time per request on average.
+    pub(super) fn sweep(&mut self, now: Timestamp, is_full: bool) {
         if now < self.next_sweep {
             return;
         }
-        self.table.retain(|entry| entry.state.expires_at() > now);
+        self.table.retain(|entry| entry.state.expires_at() > now && !(is_full && entry.state.is_empty()));
         let mut expiries: Vec<Timestamp> = self.table.iter().map(|entry| entry.state.expires_at()).collect();
         let sixteenth = expiries.len() / 16;
         self.next_sweep = if expiries.is_empty() { now } else { *expiries.select_nth_unstable(sixteenth).1 };

@@ -276,6 +276,29 @@ fn a_count_that_has_ended_counts_under_no_other_anchor() {
     }
 }
 
+#[cfg(feature = "calendar")]
+#[test]
+fn an_empty_count_keeps_its_start_until_another_caller_needs_its_room() {
+    for is_needed in [false, true] {
+        let (store, clock, [early, late]) = months([5, 20]);
+        let group = [Check::new(&late, "a")];
+        let charged = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
+        store.refund_all(&charged).unwrap();
+        clock.advance(DAY);
+        if is_needed {
+            let other = store.decide_one(&Check::new(&late, "b"), Operation::Check);
+            assert!(other.is_allowed() && other.remaining() == 2 && !store.is_empty());
+            assert_eq!(store.len(), 1, "a count of its own, in place of the empty one");
+            store.reset_group(&[Check::new(&late, "b")]);
+        }
+        let group = [Check::new(&early, "a")];
+        let charged = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
+        store.refund_all(&charged).unwrap();
+        let left = if is_needed { 3 } else { 2 };
+        assert_eq!(check_n(&store, &late, "a", 0).remaining(), left, "is needed: {is_needed}");
+    }
+}
+
 #[test]
 fn a_shadow_limit_takes_no_turn() {
     let (store, _) = store(10);

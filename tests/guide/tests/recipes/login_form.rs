@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use actix_web::error::ErrorUnauthorized;
 use actix_web::http::header::CONTENT_TYPE;
 use serde::Deserialize;
 
 // recipe
-use actix_web::{HttpResponse, Result, error::ErrorServiceUnavailable, post, web};
-use ratelimit_actix::{Decision, OnError, Policy, RateLimiter};
+use actix_web::{HttpResponse, Result, error::ErrorServiceUnavailable, http::StatusCode, post, web};
+use ratelimit_actix::{Decision, OnError, Policy, RateLimiter, rate_limit};
 
+#[rate_limit(max = 60, window = "1m", count = |status: StatusCode| status == 401, on_error = "deny")]
 #[post("/session")]
 async fn session(form: web::Form<Credentials>, limiter: web::Data<RateLimiter>) -> Result<HttpResponse> {
     let checked = limiter.check(&WRONG, &form.name).await.map_err(ErrorServiceUnavailable)?;
@@ -16,13 +18,18 @@ async fn session(form: web::Form<Credentials>, limiter: web::Data<RateLimiter>) 
         let wait = retry_after.unwrap_or_default().as_secs_f64().ceil().to_string();
         let [wait, store] = [("retry-after", &*wait), ("cache-control", "no-store")];
         return Ok(HttpResponse::TooManyRequests().insert_header(wait).insert_header(store).finish());
-    } else if form.password != "correct horse" {
-        return Ok(HttpResponse::Unauthorized().body("wrong name or password"));
     }
+    verify(&form)?;
     limiter.reset(&WRONG, &form.name).await.map_err(ErrorServiceUnavailable)?;
     Ok(HttpResponse::Ok().body("welcome"))
 }
 // end
+
+/// Rejects a wrong password with 401.
+fn verify(form: &Credentials) -> Result<()> {
+    let is_right = form.password == "correct horse";
+    is_right.then_some(()).ok_or_else(|| ErrorUnauthorized("wrong name or password"))
+}
 
 /// Ten wrong passwords in ten minutes, then a block of ten minutes.
 static WRONG: Policy = Policy::builder("wrong-passwords")
@@ -59,6 +66,15 @@ async fn ten_wrong_passwords_in_a_form_block_the_account() {
         assert_eq!((denied.status, denied.header("retry-after")), (429, Some("600")));
         assert_eq!(denied.header("cache-control"), Some("no-store"));
         assert_eq!(attempt("bob", "correct+horse").await.status, 200);
+        // The address has 60 wrong passwords a minute, 50 of which are left: neither a block nor a right password counts.
+        for _ in 0..60 {
+            assert_eq!(attempt("alice", "guess").await.status, 429);
+        }
+        for guess in 0..50 {
+            assert_eq!(attempt(&format!("name{guess}"), "guess").await.status, 401);
+        }
+        let denied = attempt("bob", "correct+horse").await;
+        assert_eq!((denied.status, denied.header("x-ratelimit-limit")), (429, Some("60")));
     })
     .await;
 }
