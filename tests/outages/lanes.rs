@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "real time is what is tested")]
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +12,7 @@ use futures_util::future::join_all;
 use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder};
 use tests::log::Log;
 use tests::own_process::in_own_process;
+use tests::proxy::Proxy;
 use tests::redis::{Server, server};
 use tokio::runtime::{Builder, Runtime};
 use tracing::Level;
@@ -258,4 +262,86 @@ fn a_paused_server_and_a_killed_one_bound_the_wait_of_every_runtime() {
     assert!(waited < SECOND / 2, "killed: {waited:?}");
     server.restart();
     assert!(tests::within(10 * SECOND, is_back), "not back after a kill");
+}
+
+/// Another task of the thread computes before the lane's task runs.
+#[test]
+fn a_check_that_waits_for_its_thread_is_decided_by_redis() {
+    let Some(server) = server() else { return };
+    let (limiter, [worker]) = of_runtimes(RedisStore::builder(&server.url()));
+    for computes in [60, 150, 400] {
+        let decided = worker.block_on(async {
+            let check = async { limiter.check(&STRICT, "a").await.is_ok() };
+            let computing = async {
+                let end = Instant::now() + Duration::from_millis(computes);
+                while Instant::now() < end {
+                    std::hint::spin_loop();
+                }
+            };
+            tokio::join!(check, computing).0
+        });
+        assert!(decided, "{computes} ms");
+    }
+}
+
+/// Polls a future on this thread, as an executor that knows no runtime.
+fn wait_by_blocking<F: Future>(future: F) -> F::Output {
+    struct Unpark(thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        thread::park();
+    }
+}
+
+/// The thread waits for the answer by blocking, so that no task of its runtime runs.
+#[test]
+fn a_check_for_which_the_thread_of_its_runtime_blocks_is_decided_by_redis() {
+    let Some(server) = server() else { return };
+    let (limiter, [worker]) = of_runtimes(RedisStore::builder(&server.url()));
+    let check = || wait_by_blocking(limiter.check(&STRICT, "a"));
+    for round in 0..5 {
+        // In a callback that is not async.
+        assert!(worker.block_on(async { check() }).unwrap().is_allowed(), "{round}");
+        // Of a runtime that nothing drives at the moment.
+        let _entered = worker.enter();
+        assert!(check().unwrap().is_allowed(), "{round}");
+    }
+    let workers = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let limiter = RateLimiter::new(RedisStore::builder(&server.url()).build().unwrap());
+    ask_until_connected(&workers, &limiter, 2);
+    for round in 0..5 {
+        let limiter = limiter.clone();
+        let task = workers.spawn(async move { wait_by_blocking(limiter.check(&STRICT, "a")) });
+        assert!(workers.block_on(task).unwrap().unwrap().is_allowed(), "{round}");
+    }
+}
+
+/// Its connection alone is silent: the others and the pings of the store get their replies.
+#[test]
+fn a_silent_connection_of_one_runtime_is_replaced() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let limiter = RateLimiter::new(RedisStore::builder(&proxy.url()).connections(2).build().unwrap());
+    let worker = runtime();
+    ask_until_connected(&worker, &limiter, 2);
+    let generation_before = generation(&limiter);
+    proxy.swallow_newest(1);
+    let end = Instant::now() + 30 * SECOND;
+    let mut failed = 0;
+    while worker.block_on(limiter.check(&STRICT, "a")).is_err() {
+        // The store's connection is busy and fine.
+        assert!(wait_by_blocking(limiter.check(&STRICT, "b")).unwrap().is_allowed());
+        failed += 1;
+        assert!(Instant::now() < end, "the silent connection is kept");
+    }
+    assert!(failed > 0 && generation(&limiter) == generation_before, "{failed}");
 }

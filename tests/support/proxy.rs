@@ -63,8 +63,8 @@ struct Shared {
     held: AtomicUsize,
     /// Wakes them.
     changed: Notify,
-    /// Connections with a lower number are swallowed, whatever the mode.
-    hole: AtomicUsize,
+    /// Connections from this number on, and below the other one, are swallowed, whatever the mode.
+    hole: (AtomicUsize, AtomicUsize),
 }
 
 impl Proxy {
@@ -83,7 +83,7 @@ impl Proxy {
             accepted: AtomicUsize::new(0),
             held: AtomicUsize::new(0),
             changed: Notify::new(),
-            hole: AtomicUsize::new(0),
+            hole: Default::default(),
         });
         let (stop, stopped) = oneshot::channel::<()>();
         let at_work = Arc::clone(&shared);
@@ -120,7 +120,14 @@ impl Proxy {
 
     /// Swallows what comes over the present connections; new ones work.
     pub fn swallow_present(&self) {
-        self.shared.hole.store(self.shared.accepted.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.swallow_newest(self.accepted());
+    }
+
+    /// The same of the newest ones.
+    pub fn swallow_newest(&self, count: usize) {
+        let end = self.accepted();
+        self.shared.hole.0.store(end - count, Ordering::SeqCst);
+        self.shared.hole.1.store(end, Ordering::SeqCst);
     }
 
     /// Leads new connections to another server, as a changed address would.
@@ -136,7 +143,7 @@ impl Proxy {
 
 impl Shared {
     fn mode(&self, number: usize) -> Mode {
-        if number < self.hole.load(Ordering::SeqCst) {
+        if (self.hole.0.load(Ordering::SeqCst)..self.hole.1.load(Ordering::SeqCst)).contains(&number) {
             return Mode::Swallow;
         }
         *self.mode.lock().unwrap_or_else(PoisonError::into_inner)

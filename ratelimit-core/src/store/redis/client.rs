@@ -1,6 +1,7 @@
 //! The handle to the connection, and the thread on which the connection lives.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use tokio::runtime::Builder;
@@ -48,6 +49,7 @@ impl Client {
             encoder: Arc::clone(encoder),
             riders: riders.clone(),
             process: Process::present(),
+            was_refused: AtomicBool::new(false),
         });
         let lanes = Lanes::start(Arc::clone(&shared), most);
         // Weak, because the lanes have the riders.
@@ -55,7 +57,7 @@ impl Client {
         let send = move |message| messages.upgrade().is_some_and(|lanes| lanes.tell(message));
         let commands = Arc::clone(&lanes);
         riders.start(&runtime, Box::new(send), move || drop(commands.send_rider_commands()));
-        runtime.spawn(Arc::clone(&lanes).ping_forever());
+        runtime.spawn(Arc::clone(&lanes).watch());
         runtime.spawn(shared.supervise_forever(topology));
         // When this handle is dropped, the thread ends, and all tasks on it.
         let last = Arc::clone(&lanes);

@@ -19,14 +19,15 @@ use crate::error::{ErrorChain, StoreError};
 use crate::observe::log::help;
 use crate::store::deadline::now;
 
+/// A connection that lived for longer was a good one, and another is made at once.
+const STABLE_AFTER: Duration = Duration::from_secs(5);
+
 /// The connections of one lane.
 pub(super) struct Connections {
     shared: Arc<Shared>,
     runtime: Handle,
     is_home: bool,
     places: Mutex<Vec<Place>>,
-    /// Whether the server refused a connection while the store had one, which is logged once.
-    was_refused: AtomicBool,
     /// Whether the runtime has no IO or no timers, which only a panic tells.
     is_unfit: AtomicBool,
 }
@@ -41,13 +42,14 @@ struct Place {
     number: u64,
     /// When the last attempt began.
     tried: Option<Instant>,
+    /// Attempts that failed in a row.
+    failed: u32,
 }
 
 impl Connections {
     /// Connections of a lane on this runtime. The home lane of a single server has none of its own: it uses that of the store.
     pub(super) fn new(shared: Arc<Shared>, runtime: Handle, is_home: bool) -> Self {
-        let (was_refused, is_unfit) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { shared, runtime, is_home, places: Mutex::default(), was_refused, is_unfit }
+        Self { shared, runtime, is_home, places: Mutex::default(), is_unfit: AtomicBool::new(false) }
     }
 
     /// The lane's runtime.
@@ -134,7 +136,7 @@ impl Connections {
                 let mut places = self.places.lock();
                 let place = places.get_mut(id.node.index());
                 if let Some(place) = place.filter(|place| is_of(place, id)) {
-                    place.connection = Some(connection);
+                    (place.connection, place.failed) = (Some(connection), 0);
                     drop(places);
                     if self.is_home {
                         riders.renew(id.node);
@@ -145,7 +147,7 @@ impl Connections {
                 if let Some(nodes) = &link.nodes {
                     // Another may have become the master.
                     nodes.refresh();
-                } else if link.is_up() && !self.was_refused.swap(true, Ordering::Relaxed) {
+                } else if self.is_told(id) {
                     let cause = StoreError::from(link.call_error(error));
                     tracing::warn!(
                         error = %ErrorChain(&cause),
@@ -157,6 +159,18 @@ impl Connections {
         }
     }
 
+    /// Whether a failed attempt is logged: the second one while the store has its connection, once for a store.
+    fn is_told(&self, id: ConnectionId) -> bool {
+        let mut places = self.places.lock();
+        let Some(place) = places.get_mut(id.node.index()).filter(|place| is_of(place, id)) else {
+            return false;
+        };
+        place.failed += 1;
+        let is_second = place.failed == 2;
+        drop(places);
+        is_second && self.shared.link.is_up() && !self.shared.was_refused.swap(true, Ordering::Relaxed)
+    }
+
     /// Gives up a lost connection, unless another has taken its place. Leases of its server are void.
     pub(super) fn lose(&self, lost: ConnectionId) {
         let Shared { link, riders, .. } = &*self.shared;
@@ -166,7 +180,10 @@ impl Connections {
         let mut places = self.places.lock();
         if let Some(place) = places.get_mut(lost.node.index()).filter(|place| is_of(place, lost)) {
             let gone = place.connection.take();
-            place.tried = None;
+            // One that is lost soon again is not made without a pause.
+            if place.tried.is_some_and(|tried| now().saturating_duration_since(tried) > STABLE_AFTER) {
+                place.tried = None;
+            }
             drop(places);
             drop(gone);
             riders.renew(lost.node);

@@ -10,7 +10,6 @@ use super::command::{Command, GuardedCommand, Keys, ScriptCall};
 use super::denial_cache::DenialCache;
 use super::lanes::{Lanes, PendingReply};
 use super::protocol::{Encoder, LimitArg, RefundArgs, Reply, Request, Unclaimed};
-
 use super::riders::{Rider, Riders};
 use super::script;
 use crate::algorithm::Operation;

@@ -1,8 +1,8 @@
 //! Lanes: each runtime that asks has connections and queues of its own, so that a request is queued, sent and answered on its runtime.
 //!
 //! A lane is made in the background when a thread of its runtime asks a second time. Until it has a connection, and for callers without a
-//! runtime, there is the *home lane*, that of the store's own thread. So it is for runtimes beyond the bound, and for one without timers
-//! or IO.
+//! runtime, there is the *home lane*, that of the store's own thread. It also serves runtimes beyond the bound, those without timers or
+//! IO, and what a lane's task does not take in time.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -29,6 +29,14 @@ use super::topology::{NodeId, SLOT_RANGES, hash_slot_of_tag, range_of_slot};
 use crate::algorithm::Operation;
 use crate::error::StoreError;
 use crate::store::Deadline;
+use crate::store::deadline::now;
+
+/// The home lane takes what a lane's task does not take for this part of the deadline, at least [`MIN_PATIENCE`].
+const STUCK_AFTER: u32 = 4;
+const MIN_PATIENCE: Duration = Duration::from_millis(10);
+
+/// Stores whose lanes a thread knows, besides the one that it asks.
+const MOST_KNOWN: usize = 7;
 
 /// Deadline of a message that only tells of slots: it is not dropped when the queue is long.
 const NEVER: Duration = Duration::from_secs(366 * 24 * 60 * 60);
@@ -63,8 +71,8 @@ impl Drop for Lane {
 }
 
 thread_local! {
-    /// For which store and which runtime this thread asked last, and by which lane.
-    static LAST: RefCell<Option<(u64, Id, Weak<Lane>)>> = const { RefCell::new(None) };
+    /// For which stores and in which runtime this thread asked last, and by which lane of each.
+    static LAST: RefCell<Vec<(u64, Id, Weak<Lane>)>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Lanes {
@@ -75,17 +83,22 @@ impl Lanes {
         Arc::new(Self { shared, home, others: Mutex::default(), most, number })
     }
 
-    /// Pings the connections of all lanes again and again, so that none is found lost by a request. On the store's own runtime, since the
-    /// clock of another may be paused.
-    pub(super) async fn ping_forever(self: Arc<Self>) {
+    /// Watches all lanes. On the store's own runtime, since another may compute, or its clock be paused.
+    pub(super) async fn watch(self: Arc<Self>) {
+        let timeouts = self.shared.link.timeouts;
+        let patience = (timeouts.deadline / STUCK_AFTER).max(MIN_PATIENCE).min(timeouts.ping_interval);
+        let mut pinged = now();
         loop {
-            sleep(self.shared.link.timeouts.ping_interval).await;
-            let others = self.others.lock();
-            let lanes = others.values().chain([&self.home]);
-            let all: Vec<_> = lanes.map(|lane| Arc::clone(&lane.connections)).collect();
-            drop(others);
-            for connections in all {
-                connections.ping();
+            sleep(if self.others.lock().is_empty() { timeouts.ping_interval } else { patience }).await;
+            let now = now();
+            let others: Vec<_> = self.others.lock().values().map(Arc::clone).collect();
+            for queue in others.iter().flat_map(|lane| lane.queues.iter().filter_map(OnceLock::get)) {
+                queue.hand_over_if_stuck(patience, now);
+            }
+            // So that no connection is found lost by a request.
+            if now.saturating_duration_since(pinged) >= timeouts.ping_interval {
+                pinged = now;
+                others.iter().chain([&self.home]).for_each(|lane| lane.connections.ping());
             }
         }
     }
@@ -103,37 +116,42 @@ impl Lanes {
         usize::from(self.shared.link.is_up()) + connected.count()
     }
 
-    /// The lane of the runtime that asks, if it has a connection to the node; otherwise the home lane.
-    fn lane_to(self: &Arc<Self>, node: Option<NodeId>) -> Arc<Lane> {
+    /// The lane of the runtime that asks, if it has a connection to the node and its task runs; otherwise the home lane.
+    fn lane_to(self: &Arc<Self>, hash_slot: u16, node: Option<NodeId>) -> Arc<Lane> {
         let lane =
             Handle::try_current().map_or_else(|_| Arc::clone(&self.home), |handle| self.lane_of(&handle));
-        if lane.connections.reach(node) { lane } else { Arc::clone(&self.home) }
+        let serves = lane.connections.reach(node) && !lane.queue_of(hash_slot, node).is_stuck();
+        if serves { lane } else { Arc::clone(&self.home) }
     }
 
     fn lane_of(self: &Arc<Self>, runtime: &Handle) -> Arc<Lane> {
         let id = runtime.id();
-        let last = LAST.with_borrow(|last| match last {
-            Some((number, of, lane)) if *number == self.number && *of == id => Some(lane.upgrade()),
-            _ => None,
+        let last = LAST.with_borrow(|last| {
+            let known = last.iter().find(|(number, of, _)| *number == self.number && *of == id);
+            known.map(|(.., lane)| lane.upgrade())
         });
         let lane = match last {
             Some(Some(lane)) => return lane,
-            Some(None) => Some(self.find(id, runtime)),
+            Some(None) => self.find(id, runtime),
             // A runtime may be made for one request, which is not worth a connection.
             None => self.others.lock().get(&id).cloned(),
         };
-        LAST.replace(Some((self.number, id, lane.as_ref().map_or_else(Weak::new, Arc::downgrade))));
+        LAST.with_borrow_mut(|last| {
+            last.retain(|(number, of, _)| *number != self.number && *of == id);
+            last.truncate(MOST_KNOWN);
+            last.push((self.number, id, lane.as_ref().map_or_else(Weak::new, Arc::downgrade)));
+        });
         lane.unwrap_or_else(|| Arc::clone(&self.home))
     }
 
     #[cold]
-    fn find(self: &Arc<Self>, id: Id, runtime: &Handle) -> Arc<Lane> {
+    fn find(self: &Arc<Self>, id: Id, runtime: &Handle) -> Option<Arc<Lane>> {
         let mut others = self.others.lock();
         if let Some(lane) = others.get(&id) {
-            return Arc::clone(lane);
+            return Some(Arc::clone(lane));
         }
         if id == self.shared.runtime.id() || 1 + others.len() >= self.most {
-            return Arc::clone(&self.home);
+            return None;
         }
         let home: Arc<dyn Home> = Arc::clone(&self.home) as _;
         let lane = Lane::new(&self.shared, runtime.clone(), Some(home));
@@ -141,7 +159,7 @@ impl Lanes {
         drop(others);
         let keeper = runtime.spawn(Place { lanes: Arc::downgrade(self), id }.keep());
         let _ = lane.keeper.set(keeper.abort_handle());
-        lane
+        Some(lane)
     }
 
     /// Queues a request whose keys are on one node; the result waits for the reply.
@@ -201,7 +219,7 @@ impl Lanes {
             return false;
         }
         let node = link.owner(hash_slot);
-        self.lane_to(node).queue_of(hash_slot, node).push(queued);
+        self.lane_to(hash_slot, node).queue_of(hash_slot, node).push(queued);
         true
     }
 

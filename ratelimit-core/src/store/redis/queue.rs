@@ -15,10 +15,11 @@ mod inbox;
 mod request;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-pub(super) use self::driver::Home;
+pub(super) use self::inbox::Home;
 use self::inbox::Inbox;
 pub(super) use self::request::{Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
 use super::connections::Connections;
@@ -38,8 +39,8 @@ impl Queue {
         connections: Arc<Connections>,
         home: Option<Arc<dyn Home>>,
     ) -> Self {
-        let (inbox, runtime) = (Arc::<Inbox>::default(), connections.runtime().clone());
-        let task = runtime.spawn(driver::drive(Arc::clone(&inbox), shared, connections, home));
+        let (inbox, runtime) = (Arc::new(Inbox::of_lane(home)), connections.runtime().clone());
+        let task = runtime.spawn(driver::drive(Arc::clone(&inbox), shared, connections));
         Self { inbox, task: task.abort_handle() }
     }
 
@@ -47,10 +48,21 @@ impl Queue {
     pub(super) fn push(&self, queued: Queued) {
         self.inbox.push(queued);
     }
+
+    /// Whether the task has not run for long after it was woken.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.inbox.is_stuck()
+    }
+
+    /// Hands what is queued to the home lane if the task was woken so long ago, and has not run since.
+    pub(super) fn hand_over_if_stuck(&self, patience: Duration, now: Instant) {
+        self.inbox.hand_over_if_stuck(patience, now);
+    }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
+        self.inbox.close();
         self.task.abort();
     }
 }

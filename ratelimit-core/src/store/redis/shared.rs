@@ -1,6 +1,7 @@
 //! What the lanes of a store and its supervisor share.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tokio::runtime::Handle;
 
@@ -18,4 +19,6 @@ pub(super) struct Shared {
     pub(super) riders: Riders,
     /// Whose threads and connections they are.
     pub(super) process: Process,
+    /// Whether a server that refuses a runtime its connection was logged.
+    pub(super) was_refused: AtomicBool,
 }

@@ -1,7 +1,7 @@
 //! The supervisor: makes the connection in the background, watches it, and replaces it when it no longer serves.
 //!
 //! The client crate's own managers let a request wait while they reconnect, keep a connection that no longer replies or
-//! that was demoted, and never recover from a rejected password. Here one thread owns the connection and every call on it:
+//! that was demoted, and never recover from a rejected password. Here one thread owns the store's connection, and says for all lanes how the server is:
 //!
 //! * A request waits until its deadline at most, and never for a connection attempt that follows a failed one.
 //! * Failures are counted for each slot range of a cluster; a single server has one. Where the circuit breaker opens,
@@ -9,7 +9,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
@@ -90,8 +90,10 @@ impl Shared {
             let mut serves_no_longer =
                 pin!(state.wait_for(|state| !matches!(state, ConnectionState::Up { suspect: false, .. })));
             // The sender is `self`, so waiting cannot fail.
+            // Replies to calls over other connections do not take them back.
+            let unanswered = AtomicU32::new(0);
             while timeout(self.link.timeouts.ping_interval, serves_no_longer.as_mut()).await.is_err() {
-                self.ping(&connection, generation).await;
+                self.ping(&connection, generation, &unanswered).await;
             }
             metrics::disconnected();
             tracing::debug!(
@@ -109,9 +111,8 @@ impl Shared {
         }
     }
 
-    /// Pings the connection, so that a loss or a hang is noticed without requests; in a cluster those to masters, whose loss it
-    /// notices.
-    async fn ping(&self, connection: &RedisConnection, generation: u64) {
+    /// Pings the connection to a single server, so that a loss or a hang is noticed without requests.
+    async fn ping(&self, connection: &RedisConnection, generation: u64, unanswered: &AtomicU32) {
         let RedisConnection::Single(server) = connection else { return };
         match reply_within(self.link.timeouts.deadline, server.ping()).await {
             Ok(Err(error))
@@ -123,8 +124,14 @@ impl Shared {
                 self.link.record_error(error, generation, 0);
             }
             // A reply to PING does not prove that scripts run, so it takes back no failure.
-            Ok(_) => {}
-            Err(_) => self.link.record_failure(0, self.link.breaker.timeout_weight(), generation),
+            Ok(_) => self.link.breaker.reset(unanswered, true),
+            Err(_) => {
+                let weight = self.link.breaker.timeout_weight();
+                self.link.record_failure(0, weight, generation);
+                if self.link.breaker.record_failure(unanswered, weight) {
+                    self.link.mark_lost(generation);
+                }
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -49,21 +50,14 @@ pub(super) fn drive(
     inbox: Arc<Inbox>,
     shared: Arc<Shared>,
     connections: Arc<Connections>,
-    home: Option<Arc<dyn Home>>,
 ) -> impl Future<Output = ()> {
-    Driver::new(inbox, shared, connections, home, carry).run()
-}
-
-/// The home lane, for what another lane cannot send.
-pub(in crate::store::redis) trait Home: Send + Sync {
-    fn push(&self, queued: Queued);
+    Driver::new(inbox, shared, connections, carry).run()
 }
 
 struct Driver<C, F: Future> {
     inbox: Arc<Inbox>,
     shared: Arc<Shared>,
     connections: Arc<Connections>,
-    home: Option<Arc<dyn Home>>,
     carry: C,
     in_flight: InFlight,
     errands: FuturesUnordered<F>,
@@ -75,6 +69,8 @@ struct Driver<C, F: Future> {
     awaits_connection: bool,
     /// The time of the last round trip.
     round_trip: Duration,
+    /// Weight of the timeouts, less that of the replies between them. Those of other lanes do not take them back.
+    failures: AtomicU32,
 }
 
 /// What takes time.
@@ -143,18 +139,11 @@ async fn carry(errand: Errand) -> Ended {
 }
 
 impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
-    fn new(
-        inbox: Arc<Inbox>,
-        shared: Arc<Shared>,
-        connections: Arc<Connections>,
-        home: Option<Arc<dyn Home>>,
-        carry: C,
-    ) -> Self {
+    fn new(inbox: Arc<Inbox>, shared: Arc<Shared>, connections: Arc<Connections>, carry: C) -> Self {
         Self {
             inbox,
             shared,
             connections,
-            home,
             carry,
             in_flight: InFlight::default(),
             errands: FuturesUnordered::new(),
@@ -162,6 +151,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             grace: (Duration::ZERO, None),
             awaits_connection: false,
             round_trip: Duration::ZERO,
+            failures: AtomicU32::new(0),
         }
     }
 
@@ -187,7 +177,10 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
 
     /// Runs what calls the application's metrics recorder and tracing subscriber. Their panic ends one batch, not the queue.
     fn guarded(&mut self, run: impl FnOnce(&mut Self)) {
-        let _ = catch_unwind(AssertUnwindSafe(|| run(self)));
+        if catch_unwind(AssertUnwindSafe(|| run(self))).is_err() {
+            // What is left of the turn goes on in the next.
+            self.inbox.wake_up.notify_one();
+        }
     }
 
     fn errand(&mut self, errand: Errand) {
@@ -224,7 +217,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
     fn send_command(&mut self, command: QueuedCommand) {
         let link = &self.shared.link;
         let connection = self.connections.to(link.owner(command.hash_slot));
-        match (connection, &self.home) {
+        match (connection, &self.inbox.home) {
             (None, Some(home)) => home.push(Queued::Command(command)),
             (connection, _) => {
                 let call = Call::of_command(command.command, command.hash_slot, command.waiter);
@@ -265,7 +258,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         }
         let connection = self.connections.to(node);
         if connection.is_none() {
-            if let Some(home) = &self.home {
+            if let Some(home) = &self.inbox.home {
                 return requests.into_iter().for_each(|request| home.push(Queued::Request(request)));
             }
             // The connection of a cluster serves nodes to which there is none of their own.
@@ -296,7 +289,12 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             }
             None => Some(call),
         };
-        let calls: SmallVec<[Call; 1]> = calls.into_iter().filter_map(is_open).collect();
+        let mut calls: SmallVec<[Call; 1]> = calls.into_iter().filter_map(is_open).collect();
+        if connection.as_ref().is_some_and(|connection| connection.id.generation != link.present_generation())
+        {
+            // Made by leases of the connection that has taken its place meanwhile.
+            calls.iter_mut().for_each(Call::reroute);
+        }
         if connection.is_none()
             && let Some(nodes) = &link.nodes
         {
@@ -454,6 +452,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
                 let replies = call.decode(value);
                 if replies.is_ok() && *counts {
                     link.record_reply(call.range);
+                    link.breaker.record_reply(&self.failures);
                 }
                 if let (Err(_), Some(connection)) = (&replies, connection) {
                     connection.server.give_up();
@@ -516,11 +515,15 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
     /// meanwhile are read before their calls time out, and waiting requests get back the time in which nothing could be sent.
     /// Returns whether the alarm was missed.
     fn put_off_if_missed(&mut self) -> bool {
-        let Some(alarm) = self.alarm else { return false };
         let now = now();
-        let (late, (sum, _)) = (now.saturating_duration_since(alarm), self.grace);
-        let Some(grace) = grace(late).filter(|grace| sum + *grace <= MOST_GRACE) else { return false };
-        self.inbox.content.lock().waiting.put_off(late, now);
+        let woken = self.inbox.note_running(now);
+        let missed = self.alarm.map(|alarm| now.saturating_duration_since(alarm)).unwrap_or_default();
+        let late = woken.max(missed);
+        if grace(late).is_some() {
+            self.inbox.content.lock().waiting.put_off(late, now);
+        }
+        let (sum, _) = self.grace;
+        let Some(grace) = grace(missed).filter(|grace| sum + *grace <= MOST_GRACE) else { return false };
         self.grace = (sum + grace, Some(now + grace));
         self.alarm = Some(now + grace);
         true
@@ -555,6 +558,14 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         // First, so that the next requests of those that are told, and what waits, meet a circuit breaker that knows.
         for (range, generation) in due.timeouts {
             self.guarded(|_| link.record_failure(range, link.breaker.timeout_weight(), generation));
+        }
+        for connection in due.silent {
+            if link.breaker.record_failure(&self.failures, link.breaker.timeout_weight()) {
+                // Another may serve: replies to other lanes do not prove this one.
+                self.failures.store(0, Ordering::Relaxed);
+                connection.server.give_up();
+                self.connections.lose(connection.id);
+            }
         }
         let late = late.into_iter().map(|request| (request.reply, request.deadline));
         let in_flight = due.requests.into_iter().map(|(reply, deadline)| (Some(reply), deadline));

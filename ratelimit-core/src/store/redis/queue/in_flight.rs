@@ -61,7 +61,9 @@ pub(super) struct Due {
     pub(super) requests: Vec<(ReplySender, Deadline)>,
     /// The slot ranges of calls that took too long, and the generation of their connection.
     pub(super) timeouts: Vec<(usize, u64)>,
-    /// Dropped outside of a lock: that ends what waits for them.
+    /// The connection of each of their batches.
+    pub(super) silent: Vec<Connection>,
+    /// Dropped last: that ends what waits for them.
     pub(super) given_up: Vec<BatchInFlight>,
 }
 
@@ -125,7 +127,8 @@ impl InFlight {
     /// Adds a batch. Returns its number, and when its next deadline passes.
     pub(super) fn add(&mut self, mut batch: BatchInFlight, limit: Duration) -> (u64, Instant) {
         self.next += 1;
-        (batch.number, batch.due) = (self.next, batch.next_due(limit));
+        // A command may have been given none of its waiter's time: that is no alarm that was missed.
+        (batch.number, batch.due) = (self.next, batch.next_due(limit).max(batch.start));
         self.busy += usize::from(batch.requests > 0);
         let due = batch.due;
         self.batches.push_back(batch);
@@ -177,7 +180,11 @@ impl InFlight {
                 index += 1;
                 continue;
             }
-            due.timeouts.extend(batch.timeouts(link));
+            let timeouts = batch.timeouts(link);
+            if !timeouts.is_empty() {
+                due.silent.extend(batch.connection.clone());
+            }
+            due.timeouts.extend(timeouts);
             for call in batch.calls() {
                 due.requests.extend(call.expire(now));
             }

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -9,6 +11,7 @@ use smallvec::SmallVec;
 use tokio::sync::Notify;
 
 use super::request::{Queued, QueuedCommand, QueuedRequest};
+use crate::store::deadline::now;
 
 /// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two tenths of a
 /// millisecond, with logs one millisecond at most, so that it does not delay other users of the server. A single group
@@ -24,6 +27,15 @@ pub(super) struct Inbox {
     pub(super) content: Mutex<Content>,
     /// Wakes the task.
     pub(super) wake_up: Notify,
+    /// Takes what the task cannot send. `None` for the home lane.
+    pub(super) home: Option<Arc<dyn Home>>,
+    /// Whether the task has not run for long after it was woken: its thread computes, or waits for a reply by blocking.
+    is_stuck: AtomicBool,
+}
+
+/// The home lane.
+pub(in crate::store::redis) trait Home: Send + Sync {
+    fn push(&self, queued: Queued);
 }
 
 /// What is queued.
@@ -31,11 +43,17 @@ pub(super) struct Inbox {
 pub(super) struct Content {
     pub(super) waiting: Waiting,
     pub(super) commands: SmallVec<[QueuedCommand; 1]>,
+    /// When the task was woken, if it has not run since.
+    woken: Option<Instant>,
     /// The task has ended, so that nothing would end what is queued.
     pub(super) is_closed: bool,
 }
 
 impl Inbox {
+    pub(super) fn of_lane(home: Option<Arc<dyn Home>>) -> Self {
+        Self { home, ..Self::default() }
+    }
+
     pub(super) fn push(&self, queued: Queued) {
         let mut content = self.content.lock();
         if content.is_closed {
@@ -47,17 +65,51 @@ impl Inbox {
             Queued::Request(request) => content.waiting.push(request),
             Queued::Command(command) => content.commands.push(command),
         }
+        content.woken.get_or_insert_with(now);
         drop(content);
         self.wake_up.notify_one();
     }
 
-    /// Drops what is queued, and what comes.
+    /// Notes that the task runs. Returns how long ago it was woken.
+    pub(super) fn note_running(&self, now: Instant) -> Duration {
+        self.is_stuck.store(false, Ordering::Relaxed);
+        let woken = self.content.lock().woken.take();
+        woken.map(|woken| now.saturating_duration_since(woken)).unwrap_or_default()
+    }
+
+    pub(super) fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Ordering::Relaxed)
+    }
+
+    /// Hands what is queued to the home lane if the task was woken so long ago, and has not run since. Requests get that time back.
+    pub(super) fn hand_over_if_stuck(&self, patience: Duration, now: Instant) {
+        let mut content = self.content.lock();
+        let waits = content.woken.map(|woken| now.saturating_duration_since(woken));
+        if let Some(waits) = waits.filter(|waits| *waits >= patience && self.home.is_some()) {
+            self.is_stuck.store(true, Ordering::Relaxed);
+            let is_closed = content.is_closed;
+            let mut left = mem::replace(&mut *content, Content { is_closed, ..Content::default() });
+            drop(content);
+            left.waiting.put_off(waits, now);
+            self.hand_over(left);
+        }
+    }
+
+    /// Hands what is queued to the home lane, and drops what comes; without a home lane drops both.
     pub(super) fn close(&self) {
         let mut content = self.content.lock();
         let left = mem::replace(&mut *content, Content { is_closed: true, ..Content::default() });
         // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
         drop(content);
-        drop(left);
+        self.hand_over(left);
+    }
+
+    fn hand_over(&self, left: Content) {
+        let Content { mut waiting, commands, .. } = left;
+        if let Some(home) = &self.home {
+            commands.into_iter().for_each(|command| home.push(Queued::Command(command)));
+            waiting.take_all().into_iter().for_each(|request| home.push(Queued::Request(request)));
+        }
     }
 }
 

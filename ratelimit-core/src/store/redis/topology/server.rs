@@ -1,6 +1,7 @@
 //! A connection to one server, over the client crate's multiplexed connection.
 
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -217,7 +218,7 @@ fn explained(error: RedisError, refusal: &OnceLock<RedisError>) -> RedisError {
     }
 }
 
-/// Connects to whichever address of a host accepts first.
+/// Connects to the address of a host that accepts first.
 async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut attempts = JoinSet::new();
     for address in lookup_host((host, port)).await? {
@@ -228,7 +229,12 @@ async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
         match attempt {
             Ok(Ok(stream)) => return with_settings(stream),
             Ok(Err(error)) => failure = error,
-            Err(_) => {}
+            // Such as that of a runtime without IO, which has no connections from then on.
+            Err(error) => {
+                if let Ok(panic) = error.try_into_panic() {
+                    resume_unwind(panic);
+                }
+            }
         }
     }
     Err(failure)

@@ -2,17 +2,17 @@
 
 use std::future::{Pending, pending};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::task::{Context, Wake, Waker};
 
 use redis::{ErrorKind, RedisError};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot::{self, Receiver};
-use tokio::time::{advance, sleep, timeout};
+use tokio::time::{advance, pause, sleep, timeout};
 
 use super::super::request::tests::{check, check_of};
-use super::super::{Queue, Replied};
+use super::super::{Home, Queue, Replied};
 use super::*;
 use crate::clock::{Clock, FakeClock};
 use crate::policy::Algorithm;
@@ -40,6 +40,7 @@ fn shared(runtime: &Handle) -> Arc<Shared> {
         encoder: Arc::new(Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None))),
         riders: Riders::new(&clock, 0, false, &denials),
         process: Process::present(),
+        was_refused: AtomicBool::new(false),
     })
 }
 
@@ -53,7 +54,7 @@ fn parts(runtime: &Handle) -> (Arc<Shared>, Arc<Connections>) {
 /// The inbox of such a queue, whose task runs, and its store.
 fn connecting(runtime: &Handle) -> (Arc<Inbox>, Arc<Shared>) {
     let ((shared, connections), inbox) = (parts(runtime), Arc::<Inbox>::default());
-    runtime.spawn(drive(Arc::clone(&inbox), Arc::clone(&shared), connections, None));
+    runtime.spawn(drive(Arc::clone(&inbox), Arc::clone(&shared), connections));
     (inbox, shared)
 }
 
@@ -62,7 +63,7 @@ type Silent = Driver<fn(Errand) -> Pending<Ended>, Pending<Ended>>;
 /// A task that does not run, and whose calls get no reply.
 fn silent() -> Silent {
     let (shared, connections) = parts(&Handle::current());
-    Driver::new(Arc::default(), shared, connections, None, |_| pending())
+    Driver::new(Arc::default(), shared, connections, |_| pending())
 }
 
 /// Queues a request that is made now, with this deadline.
@@ -280,7 +281,7 @@ async fn a_reply_that_has_arrived_counts_before_a_deadline_that_has_passed() {
         let (first, replies) = (CallId { batch: 1, index: 0 }, CallReplies::from_iter([Err(error)]));
         Ended::Sent { first, replies }
     };
-    let mut driver = Driver::new(Arc::default(), shared, connections, None, carry);
+    let mut driver = Driver::new(Arc::default(), shared, connections, carry);
     let (request, reply) = check();
     let request = QueuedRequest { deadline: Deadline::after(deadline), ..request };
     let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &driver.shared);
@@ -389,5 +390,55 @@ async fn nothing_ends_by_an_alarm_that_was_missed_until_its_grace_is_over() {
     pass(missed.saturating_sub(MILLIS)).await;
     assert!(reply.try_recv().is_err() && waiting.try_recv().is_err());
     pass(2 * MILLIS).await;
-    assert!(is_timeout(&mut reply) && is_timeout(&mut waiting));
+    assert!(is_timeout(&mut reply) && waiting.try_recv().is_err(), "it waited for its thread");
+    pass(deadline).await;
+    assert!(is_timeout(&mut waiting));
+}
+
+/// The task did not run: another one of its thread computed, for longer than the deadline.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waited_for_its_thread_is_sent_and_given_the_time_back() {
+    let mut driver = silent();
+    let deadline = driver.shared.link.deadline();
+    let mut reply = ask(&driver.inbox, deadline);
+    advance(deadline * 3 / 2).await;
+    driver.put_off_if_missed();
+    driver.send_queued();
+    assert!(reply.try_recv().is_err() && driver.awaits_connection, "it waits for the connection");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_task_that_is_stuck_does_not_take_goes_to_the_home_lane() {
+    let home = Arc::new(Given::default());
+    let inbox = Inbox::of_lane(Some(Arc::clone(&home) as _));
+    let _reply = ask(&inbox, LONG);
+    inbox.hand_over_if_stuck(MILLIS, now());
+    assert!(home.0.lock().is_empty() && !inbox.is_stuck(), "woken just now");
+    advance(MILLIS).await;
+    inbox.hand_over_if_stuck(MILLIS, now());
+    assert!(home.0.lock().len() == 1 && inbox.is_stuck());
+    inbox.note_running(now());
+    assert!(!inbox.is_stuck(), "it runs again");
+    let _reply = ask(&inbox, LONG);
+    inbox.close();
+    assert_eq!(home.0.lock().len(), 2, "what a runtime leaves behind");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_silent_for_three_calls_is_given_up_whatever_others_reply() {
+    let (mut driver, _calls) = connected().await;
+    pause();
+    let link = Arc::clone(&driver.shared.link);
+    let connection = link.single().unwrap();
+    for call in 1..=3 {
+        let _reply = ask(&driver.inbox, LONG);
+        driver.send_queued();
+        assert_eq!(driver.in_flight.busy(), 1);
+        assert!(!connection.server.is_given_up(), "{call}");
+        advance(link.deadline() + MILLIS).await;
+        driver.end_late(now());
+        // Of another lane.
+        link.breaker.reset(&link.failures[0], true);
+    }
+    assert!(connection.server.is_given_up() && link.single().is_none());
 }
