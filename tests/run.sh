@@ -5,7 +5,7 @@
 #   tests/run.sh rest             what continuous integration asks beyond that: dependencies, lints, features, documentation, msrv, random
 #   tests/run.sh lints features   some of these steps, one after the other
 #
-# Many tests wait for real faults and leave the processors idle. What computes runs meanwhile, at the lowest priority, so that it delays
+# Many tests wait for real faults and leave the processors idle. What compiles runs meanwhile, at the lowest priority, so that it delays
 # no test; its output comes at the end.
 #
 # Needs Rust; the tests install redis-server with the machine's package manager when it is missing, and fail without one.
@@ -145,51 +145,33 @@ prepare_tests() {
 }
 
 cargo_test=(cargo test --workspace --all-features --no-fail-fast)
+ui_test=mistakes_fail_as_expected_and_accepted_forms_compile
 
 # Builds all tests, and fails if the compiler warns. Without the examples that have no tests: they are built as the programs of the tests
-# as well. Leaves the arguments of cargo for all of them but `core` and `ui` in `waiting`.
+# as well.
 build_tests() {
-  local name path
   "${cargo_test[@]}" --tests --no-run 2>&1 | tee "$logs/build"
   if grep -E '^warning: .* generated [0-9]+ warning' "$logs/build"; then
     echo "error: the compiler warns, see above" >&2
     return 1
   fi
-  waiting=(--lib)
-  while read -r path; do
-    name=${path##*/} name=${name%-*}
-    case $path in
-      *" src/main.rs "*) waiting+=(--bin "$name") ;;
-      *" src/"*) ;;
-      *"/examples/"*) waiting+=(--example "$name") ;;
-      *"/core-"* | *"/ui-"*) ;;
-      *"/deps/tests-"*) ;; # the library of that package
-      *) waiting+=(--test "$name") ;;
-    esac
-  done < <(sed -n 's/^ *Executable \(.*\))$/\1/p' "$logs/build")
   rm "$logs/build"
-}
-
-# The tests that compute.
-core() {
-  "${cargo_test[@]}" --test core
 }
 
 # The messages of the compiler. It builds the facade once more, in a folder of its own.
 ui() {
-  "${cargo_test[@]}" --test ui
+  "${cargo_test[@]}" --test ui -- "$ui_test"
 }
 
 tests() {
-  local logs waiting failed=0
+  local logs failed=0
   logs=$(mktemp -d)
   prepare_tests
   # Random cases enough to find what is broken; the step `random` tries many.
   export DIFFERENTIAL_CASES=${DIFFERENTIAL_CASES:-2000} ORACLE_CASES=${ORACLE_CASES:-500}
   build_tests
   start_beside ui
-  start_beside core
-  "${cargo_test[@]}" "${waiting[@]}" || failed=1
+  "${cargo_test[@]}" --tests -- --skip "$ui_test" || failed=1
   "${cargo_test[@]}" --doc || failed=1
   wait_beside || failed=1
   rm -r "$logs"
@@ -202,7 +184,7 @@ random() {
   "${cargo_test[@]}" --test core -- differential:: oracle::
 }
 
-# What of the rest takes long computes beside the random cases, most of whose time is the server's.
+# What of the rest takes long compiles beside the random cases, most of whose time is the server's.
 rest() {
   local logs failed=0
   logs=$(mktemp -d)
