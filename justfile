@@ -95,4 +95,4 @@ deny:
 
 # All that continuous integration runs.
 all:
-    tests/run.sh
+    .ci/run

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs every check of this repository, or the steps that are named.
+# Tells whether this repository is sound: it is formatted, compiles without warnings, and passes its tests, those of compile errors too.
 #
-#   tests/run.sh                  format, dependencies, lints, msrv, tests, and beside the tests features and documentation
-#   tests/run.sh lints features   some of them, one after the other
+#   tests/run.sh                  format, tests
+#   tests/run.sh rest             what continuous integration asks beyond that: dependencies, lints, features, documentation, msrv, random
+#   tests/run.sh lints features   some of these steps, one after the other
 #
 # Many tests wait for real faults and leave the processors idle. What compiles runs meanwhile, at the lowest priority, so that it delays
 # no test; its output comes at the end.
@@ -111,54 +112,89 @@ msrv() {
   echo "skipped: msrv needs Rust $oldest (rustup toolchain install $oldest)"
 }
 
-# The messages of the compiler, for a minute or more. It builds the facade once more, in a folder of its own.
-ui() {
-  "${cargo_test[@]}" --test ui -- "$ui_test"
-}
-
-# Starts steps at the lowest priority.
+# Starts the steps beside what comes, at the lowest priority.
 beside=()
-start_beside() { # start_beside LOG STEP..
-  local log=$1
-  shift
-  # In a process group of their own, which has a priority, and can be ended as a whole. The tests begin first: they need the build folder
-  # for a moment, these for minutes.
+start_beside() { # start_beside STEP..
+  # In a process group of their own, which has a priority, and can be ended as a whole. What comes begins first: both need the build
+  # folder for a moment.
   set -m
-  { sleep 10; run_steps "$@"; } </dev/null >"$log" 2>&1 &
+  { sleep 5; run_steps "$@"; } </dev/null >"$logs/${#beside[@]}" 2>&1 &
   beside+=("$!")
   set +m
   renice -n 19 -g "$!" >/dev/null
   trap 'kill -- "${beside[@]/#/-}" 2>/dev/null || true' EXIT
 }
 
-tests() {
-  install_redis
-  # Most tests wait rather than compute, so that four at once for each core take less time in all.
-  export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((4 * $(getconf _NPROCESSORS_ONLN)))}
-  # A test that is skipped for want of a server, or of the compiler that wrote its expectations, is a failure here.
-  export REDIS_REQUIRED=1 UI_REQUIRED=1
-  local logs process failed=0
-  logs=$(mktemp -d)
-  # Without the examples that have no tests: they are built as the programs of the tests as well.
-  "${cargo_test[@]}" --tests --no-run
-  # The compiler's messages come one after the other, and leave a core to the other steps.
-  start_beside "$logs/ui" ui
-  if [ "${#beside_tests[@]}" != 0 ]; then
-    start_beside "$logs/steps" "${beside_tests[@]}"
-  fi
-  "${cargo_test[@]}" --tests -- --skip "$ui_test" || failed=1
-  "${cargo_test[@]}" --doc || failed=1
+wait_beside() {
+  local process failed=0
   for process in "${beside[@]}"; do
     wait "$process" || failed=1
   done
   trap - EXIT
   cat "$logs"/*
-  rm -r "$logs"
+  beside=()
   [ "$failed" = 0 ]
+}
+
+prepare_tests() {
+  install_redis
+  # Most tests wait rather than compute, so that four at once for each core take less time in all.
+  export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((4 * $(getconf _NPROCESSORS_ONLN)))}
+  # A test that is skipped for want of a server, or of the compiler that wrote its expectations, is a failure here.
+  export REDIS_REQUIRED=1 UI_REQUIRED=1
 }
 
 cargo_test=(cargo test --workspace --all-features --no-fail-fast)
 ui_test=mistakes_fail_as_expected_and_accepted_forms_compile
+
+# Builds all tests, and fails if the compiler warns. Without the examples that have no tests: they are built as the programs of the tests
+# as well.
+build_tests() {
+  "${cargo_test[@]}" --tests --no-run 2>&1 | tee "$logs/build"
+  if grep -E '^warning: .* generated [0-9]+ warning' "$logs/build"; then
+    echo "error: the compiler warns, see above" >&2
+    return 1
+  fi
+  rm "$logs/build"
+}
+
+# The messages of the compiler. It builds the facade once more, in a folder of its own.
+ui() {
+  "${cargo_test[@]}" --test ui -- "$ui_test"
+}
+
+tests() {
+  local logs failed=0
+  logs=$(mktemp -d)
+  prepare_tests
+  # Random cases enough to find what is broken; the step `random` tries many.
+  export DIFFERENTIAL_CASES=${DIFFERENTIAL_CASES:-2000} ORACLE_CASES=${ORACLE_CASES:-500}
+  build_tests
+  start_beside ui
+  "${cargo_test[@]}" --tests -- --skip "$ui_test" || failed=1
+  "${cargo_test[@]}" --doc || failed=1
+  wait_beside || failed=1
+  rm -r "$logs"
+  [ "$failed" = 0 ]
+}
+
+# As many random cases as a bare `cargo test` has.
+random() {
+  prepare_tests
+  "${cargo_test[@]}" --test core -- differential:: oracle::
+}
+
+# What of the rest takes long compiles beside the random cases, most of whose time is the server's.
+rest() {
+  local logs failed=0
+  logs=$(mktemp -d)
+  run_steps dependencies msrv
+  start_beside lints documentation features
+  random || failed=1
+  wait_beside || failed=1
+  rm -r "$logs"
+  [ "$failed" = 0 ]
+}
 
 run_steps() {
   local step began
@@ -171,15 +207,15 @@ run_steps() {
   done
 }
 
-steps=("$@") beside_tests=()
-if [ "$#" = 0 ]; then
-  steps=(format dependencies lints msrv tests)
-  beside_tests=(documentation features)
-fi
+steps=("$@")
+[ "$#" != 0 ] || steps=(format tests)
 for step in "${steps[@]}"; do
   case $step in
-    format | dependencies | lints | features | documentation | msrv | tests) ;;
-    *) echo "error: no step $step; there are format, dependencies, lints, features, documentation, msrv and tests" >&2; exit 1 ;;
+    format | tests | rest | dependencies | lints | features | documentation | msrv | random) ;;
+    *)
+      echo "error: no step $step; there are format, tests, rest, dependencies, lints, features, documentation, msrv and random" >&2
+      exit 1
+      ;;
   esac
 done
 run_steps "${steps[@]}"
