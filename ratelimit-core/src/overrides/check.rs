@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use super::error::Problems;
 use super::set::{LimitOverride, Overrides};
-use super::table::{LimitRows, Override, OverrideTable, Row, SharedPolicies};
-use crate::policy::Policy;
+use super::table::{GivenRow, LimitRows, OverrideTable, Row, SharedPolicies};
 use crate::policy::suggest::nearest;
+use crate::policy::{Policy, PolicyError};
 
 /// The table for requests, or the mistakes.
 pub(super) fn check(overrides: &Overrides, known: &[KnownLimit]) -> Result<OverrideTable, Problems> {
@@ -52,42 +52,47 @@ struct Checker {
 }
 
 impl Checker {
-    fn problem(&mut self, row: &Override, text: impl Into<String>) {
+    fn problem(&mut self, row: &GivenRow, text: impl Into<String>) {
         self.problems.push(row.line, text);
     }
 
     /// Checks the overrides of one name against each limit of that name.
     fn limit(&mut self, name: &str, given: &LimitOverride, limits: &[&KnownLimit]) {
-        if !given.plans.is_empty() && !limits.iter().any(|limit| limit.has_plan) {
+        let LimitOverride { row: for_all, plans, callers } = given;
+        if !plans.is_empty() && !limits.iter().any(|limit| limit.has_plan) {
             let text = format!("limit `{name}` has no `plan` in its attribute, so no request has a plan");
-            self.problem(given.plans.values().next().unwrap_or(&given.row), text);
+            self.problem(plans.values().next().unwrap_or(for_all), text);
+        }
+        let mut rows = [for_all].into_iter().chain(plans.values()).chain(callers.values());
+        if let Some(field) = rows.find_map(|row| row.settings.not_overridable()) {
+            let text = format!(
+                "limit `{name}`: overrides cannot replace `{}`; change the attribute or the policy instead",
+                field.as_str()
+            );
+            return self.problem(for_all, text);
         }
         for limit in limits {
             if self.problems.is_enough() {
                 return;
             }
-            let of = format!("limit `{name}`");
-            let mut rows = match LimitRows::new(&limit.policy, given.row, given.callers.len()) {
+            let mut rows = match LimitRows::new(&limit.policy, *for_all, callers.len()) {
                 Ok(rows) => rows,
                 Err(error) => {
-                    self.problem(&given.row, format!("{of}: {error}"));
+                    self.problem(for_all, format!("limit `{name}`: {error}"));
                     continue;
                 }
             };
-            self.fits(limit, rows.limit(), &given.row, &of);
+            self.fits(limit, Ok(rows.limit()), for_all, for_all, &format!("limit `{name}`"));
             let mut policies = SharedPolicies::new(&limit.policy);
-            for (plan, row) in &given.plans {
+            for (plan, row) in plans {
                 if self.problems.is_enough() {
                     return;
                 }
-                let of = format!("plan `{plan}` of limit `{name}`");
-                match rows.add(plan, None, *row, &mut policies) {
-                    Ok(row) => self.fits(limit, row, &given.row, &of),
-                    Err(error) => self.problem(row, format!("{of}: {error}")),
-                }
+                let added = rows.add(plan, None, *row, &mut policies);
+                self.fits(limit, added, row, for_all, &format!("plan `{plan}` of limit `{name}`"));
             }
             let of = format!("a caller of limit `{name}`");
-            for (caller, row) in &given.callers {
+            for (caller, row) in callers {
                 if self.problems.is_enough() {
                     return;
                 }
@@ -100,32 +105,39 @@ impl Checker {
                 };
                 if let Some(other) = rows.row_of_caller(&partition) {
                     let place =
-                        other.numbers.line.map_or_else(String::new, |line| format!(", in line {line},"));
+                        other.given.line.map_or_else(String::new, |line| format!(", in line {line},"));
                     self.problem(row, format!("{of}: another row{place} stands for the same caller"));
                     continue;
                 }
-                match rows.add(caller, Some(partition), *row, &mut policies) {
-                    Ok(row) => self.fits(limit, row, &given.row, &of),
-                    Err(error) => self.problem(row, format!("{of}: {error}")),
-                }
+                let added = rows.add(caller, Some(partition), *row, &mut policies);
+                self.fits(limit, added, row, for_all, &of);
             }
             self.table.insert(rows);
         }
     }
 
-    /// Checks that a request can pass under a row over that for all callers.
-    fn fits(&mut self, limit: &KnownLimit, row: &Row, for_all: &Override, of: &str) {
-        let numbers = row.numbers.over(for_all);
-        let knows_max = !limit.computes_max || numbers.max.is_some();
-        let capacity = row.policy.capacity();
+    /// Checks that there is a policy of a row over that for all callers, and that a request can pass under it.
+    fn fits(
+        &mut self,
+        limit: &KnownLimit,
+        added: Result<&Row, PolicyError>,
+        row: &GivenRow,
+        for_all: &GivenRow,
+        of: &str,
+    ) {
+        let capacity = match added {
+            Ok(added) => added.policy.capacity(),
+            Err(error) => return self.problem(row, format!("{of}: {error}")),
+        };
+        let settings = row.settings.over(for_all.settings);
         if let Some(cost) = limit.cost
-            && knows_max
-            && !numbers.is_off()
+            && (!limit.computes_max || settings.max.is_some())
+            && !settings.is_off()
             && cost > capacity
         {
             let place = limit.place.as_ref().map_or_else(String::new, |place| format!(" of {place}"));
             self.problem(
-                &row.numbers,
+                row,
                 format!("{of}: a request{place} costs {cost} units, more than the {capacity} that can pass at once"),
             );
         }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::table::{Field, LimitRows, Origin, Row};
-use crate::policy::{Policy, PolicyError};
+use super::table::{LimitRows, Origin, Row};
+use crate::policy::{Field, Policy, PolicyError};
 
 /// The overrides of a limiter as a whole.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl InForce<'_> {
     /// If the numbers do not fit together.
     #[doc(hidden)]
     pub fn apply(&self, policy: &Policy) -> Result<Policy, PolicyError> {
-        self.row().map_or_else(|| Ok(policy.clone()), |(rows, row)| rows.replaced(row).apply(policy))
+        self.row().map_or_else(|| Ok(policy.clone()), |(rows, row)| policy.with_settings(rows.replaced(row)))
     }
 
     /// The numbers in force for a request: those of the caller's row, otherwise those of its plan.
@@ -155,7 +155,7 @@ impl InForce<'_> {
     /// Where this number comes from.
     pub fn origin_of(&self, field: Field) -> Origin {
         let Some((rows, row)) = self.row() else { return Origin::Program };
-        match (field.is_in(&row.numbers), field.is_in(&rows.row(LimitRows::LIMIT).numbers)) {
+        match (row.given.settings.has(field), rows.limit().given.settings.has(field)) {
             (true, _) => row.origin,
             (false, true) => Origin::Limit,
             (false, false) => Origin::Program,
