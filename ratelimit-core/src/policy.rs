@@ -42,7 +42,7 @@ pub(crate) use self::calendar::KnownCalendar;
 pub use self::calendar::{CalendarUnit, UnknownZoneError, Weekday};
 pub use self::error::{PolicyError, UnknownValueError};
 pub use self::mode::{Mode, OnError};
-pub(crate) use self::numbers::HOLD;
+pub(crate) use self::numbers::HOLD_US;
 #[cfg(feature = "redis")]
 pub(crate) use self::numbers::lease_micros;
 pub use self::numbers::{MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS};
@@ -51,7 +51,6 @@ pub use self::settings::{Field, PolicyBuilder, Settings};
 pub use self::state_kind::MAX_NAME_LEN;
 pub(crate) use self::state_kind::StateKind;
 use self::state_kind::is_name;
-use self::value::LimitWindow;
 pub use self::value::Value;
 pub(crate) use self::window::WindowSpan;
 pub use self::window::{MAX_WINDOW, MIN_WINDOW, Window, WindowError};
@@ -113,22 +112,22 @@ impl Policy {
         Ok(self.identified())
     }
 
-    /// All numbers of this policy. A burst that equals `max` is not given, so that it follows another `max`.
+    /// All numbers of this policy that apply to its algorithm.
     pub const fn settings(&self) -> Settings {
         self.numbers.settings()
     }
 
-    /// This policy with other numbers over its own. Its mode stays where they turn the limit off.
+    /// This policy with other numbers over its own. A burst that equals `max` follows another `max`. The mode stays where they turn the
+    /// limit off.
     ///
     /// # Errors
     ///
-    /// If the numbers do not go together, or a window would replace that of a calendar.
+    /// If the numbers do not go together.
     #[doc(hidden)]
     pub fn with_settings(&self, settings: Settings) -> Result<Self, PolicyError> {
-        if self.numbers.calendar.is_some() && matches!(settings.window, Some(LimitWindow::Length(_))) {
-            return Err(PolicyError::CalendarOverridden);
-        }
-        let mut numbers = settings.over(self.settings()).judged()?;
+        let mut own = self.settings();
+        own.burst = own.burst.filter(|burst| *burst != self.max());
+        let mut numbers = settings.over(own).judged()?;
         if settings.is_off() {
             numbers.mode = self.numbers.mode;
         }

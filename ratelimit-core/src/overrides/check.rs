@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use super::error::Problems;
 use super::set::{LimitOverride, Overrides};
-use super::table::{GivenRow, LimitRows, OverrideTable, Row, SharedPolicies};
+use super::table::{GivenRow, LimitRows, Origin, OverrideTable, Row, SharedPolicies};
+use crate::policy::Policy;
 use crate::policy::suggest::nearest;
-use crate::policy::{Policy, PolicyError};
 
 /// The table for requests, or the mistakes.
 pub(super) fn check(overrides: &Overrides, known: &[KnownLimit]) -> Result<OverrideTable, Problems> {
@@ -63,84 +63,68 @@ impl Checker {
             let text = format!("limit `{name}` has no `plan` in its attribute, so no request has a plan");
             self.problem(plans.values().next().unwrap_or(for_all), text);
         }
-        let mut rows = [for_all].into_iter().chain(plans.values()).chain(callers.values());
-        if let Some(field) = rows.find_map(|row| row.settings.not_overridable()) {
-            let text = format!(
-                "limit `{name}`: overrides cannot replace `{}`; change the attribute or the policy instead",
-                field.as_str()
-            );
-            return self.problem(for_all, text);
-        }
+        let plans = plans.iter().map(|(plan, row)| (Origin::Plan, plan, row));
+        let callers = callers.iter().map(|(caller, row)| (Origin::Caller, caller, row));
+        let named = plans.chain(callers);
         for limit in limits {
             if self.problems.is_enough() {
                 return;
             }
-            let mut rows = match LimitRows::new(&limit.policy, *for_all, callers.len()) {
+            let mut rows = match LimitRows::new(&limit.policy, *for_all, given.callers.len()) {
                 Ok(rows) => rows,
                 Err(error) => {
                     self.problem(for_all, format!("limit `{name}`: {error}"));
                     continue;
                 }
             };
-            self.fits(limit, Ok(rows.limit()), for_all, for_all, &format!("limit `{name}`"));
-            let mut policies = SharedPolicies::new(&limit.policy);
-            for (plan, row) in plans {
-                if self.problems.is_enough() {
-                    return;
-                }
-                let added = rows.add(plan, None, *row, &mut policies);
-                self.fits(limit, added, row, for_all, &format!("plan `{plan}` of limit `{name}`"));
+            if let Err(fault) = fits(limit, &rows, rows.limit()) {
+                self.problem(for_all, format!("limit `{name}`: {fault}"));
             }
-            let of = format!("a caller of limit `{name}`");
-            for (caller, row) in callers {
+            let mut policies = SharedPolicies::new(&limit.policy);
+            for (origin, text, row) in named.clone() {
                 if self.problems.is_enough() {
                     return;
                 }
-                let partition = match partition(caller, limit) {
-                    Ok(partition) => partition,
-                    Err(expected) => {
-                        self.problem(row, format!("{of}: {expected}"));
-                        continue;
-                    }
-                };
-                if let Some(other) = rows.row_of_caller(&partition) {
-                    let place =
-                        other.given.line.map_or_else(String::new, |line| format!(", in line {line},"));
-                    self.problem(row, format!("{of}: another row{place} stands for the same caller"));
-                    continue;
+                if let Err(fault) = add(&mut rows, limit, (origin, text, row), &mut policies) {
+                    let of =
+                        if origin == Origin::Plan { format!("plan `{text}`") } else { "a caller".to_owned() };
+                    self.problem(row, format!("{of} of limit `{name}`: {fault}"));
                 }
-                let added = rows.add(caller, Some(partition), *row, &mut policies);
-                self.fits(limit, added, row, for_all, &of);
             }
             self.table.insert(rows);
         }
     }
+}
 
-    /// Checks that there is a policy of a row over that for all callers, and that a request can pass under it.
-    fn fits(
-        &mut self,
-        limit: &KnownLimit,
-        added: Result<&Row, PolicyError>,
-        row: &GivenRow,
-        for_all: &GivenRow,
-        of: &str,
-    ) {
-        let capacity = match added {
-            Ok(added) => added.policy.capacity(),
-            Err(error) => return self.problem(row, format!("{of}: {error}")),
-        };
-        let settings = row.settings.over(for_all.settings);
-        if let Some(cost) = limit.cost
-            && (!limit.computes_max || settings.max.is_some())
-            && !settings.is_off()
-            && cost > capacity
+/// Adds the row of a plan or a caller, unless it has a mistake.
+fn add(
+    rows: &mut LimitRows,
+    limit: &KnownLimit,
+    (origin, text, row): (Origin, &str, &GivenRow),
+    policies: &mut SharedPolicies<'_>,
+) -> Result<(), String> {
+    let partition = if origin == Origin::Caller { Some(partition(text, limit)?) } else { None };
+    if let Some(other) = partition.as_deref().and_then(|partition| rows.row_of_caller(partition)) {
+        let place = other.given.line.map_or_else(String::new, |line| format!(", in line {line},"));
+        return Err(format!("another row{place} stands for the same caller"));
+    }
+    let position = rows.add(text, partition, *row, policies).map_err(|error| error.to_string())?;
+    fits(limit, rows, rows.row(position))
+}
+
+/// Checks that a request can pass under a row.
+fn fits(limit: &KnownLimit, rows: &LimitRows, row: &Row) -> Result<(), String> {
+    let (replaced, capacity) = (rows.replaced(row), row.policy.capacity());
+    match limit.cost {
+        Some(cost)
+            if cost > capacity && !replaced.is_off() && (!limit.computes_max || replaced.max.is_some()) =>
         {
             let place = limit.place.as_ref().map_or_else(String::new, |place| format!(" of {place}"));
-            self.problem(
-                row,
-                format!("{of}: a request{place} costs {cost} units, more than the {capacity} that can pass at once"),
-            );
+            Err(format!(
+                "a request{place} costs {cost} units, more than the {capacity} that can pass at once"
+            ))
         }
+        _ => Ok(()),
     }
 }
 

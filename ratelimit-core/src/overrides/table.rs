@@ -72,21 +72,21 @@ impl LimitRows {
 
     /// The overrides of a policy without those of plans and callers.
     pub(super) fn new(base: &Policy, given: GivenRow, callers: usize) -> Result<Self, PolicyError> {
-        let policy = Arc::new(base.with_settings(given.settings)?);
+        let policy = overridden(base, given.settings)?;
         let limit = Row { origin: Origin::Limit, name: Box::default(), given, policy };
         let (plans, callers) = (HashMap::new(), HashMap::with_capacity(callers));
         Ok(Self { base: base.clone(), rows: vec![limit], plans, callers })
     }
 
-    /// Adds the row of the caller with this partition, or that of a plan. All plans come before the callers, in the order of their
-    /// names.
+    /// Adds the row of the caller with this partition, or that of a plan. Returns its position. All plans come before the callers, in the
+    /// order of their names.
     pub(super) fn add(
         &mut self,
         name: &str,
         partition: Option<Vec<u8>>,
         given: GivenRow,
         policies: &mut SharedPolicies<'_>,
-    ) -> Result<&Row, PolicyError> {
+    ) -> Result<usize, PolicyError> {
         let policy = policies.with(given.settings.over(self.limit().given.settings))?;
         let (name, position) = (Box::from(name), self.rows.len());
         let origin = if partition.is_some() { Origin::Caller } else { Origin::Plan };
@@ -95,7 +95,7 @@ impl LimitRows {
             None => self.plans.insert(Box::clone(&name), position),
         };
         self.rows.push(Row { origin, name, given, policy });
-        Ok(&self.rows[position])
+        Ok(position)
     }
 
     /// The row of a caller.
@@ -156,12 +156,18 @@ impl<'p> SharedPolicies<'p> {
         if let Some(policy) = self.made.get(&settings) {
             return Ok(Arc::clone(policy));
         }
-        let policy = Arc::new(self.base.with_settings(settings)?);
+        let policy = overridden(self.base, settings)?;
         if self.made.len() < Self::MAX {
             self.made.insert(settings, Arc::clone(&policy));
         }
         Ok(policy)
     }
+}
+
+/// A policy with the settings of overrides over its own.
+fn overridden(base: &Policy, settings: Settings) -> Result<Arc<Policy>, PolicyError> {
+    settings.check_overridable(base.calendar().is_some())?;
+    base.with_settings(settings).map(Arc::new)
 }
 
 impl OverrideTable {

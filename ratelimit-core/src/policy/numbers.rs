@@ -15,8 +15,8 @@ pub const MAX_UNITS: u64 = 1_000_000_000_000;
 /// Largest number of sub-windows of a sliding window counter: 60.
 pub const MAX_SUB_WINDOWS: u64 = 60;
 
-/// Time for which the slots of a concurrency limit count after the last message of their process: 10 s.
-pub(crate) const HOLD: Duration = Duration::from_secs(10);
+/// Time for which the slots of a concurrency limit count after the last message of their process: 10 s, in microseconds.
+pub(crate) const HOLD_US: u64 = 10_000_000;
 
 /// Longest lease: 10 s.
 pub const MAX_LEASE: Duration = Duration::from_secs(10);
@@ -24,8 +24,8 @@ pub const MAX_LEASE: Duration = Duration::from_secs(10);
 /// Units per window of a policy that gives no `max`.
 const DEFAULT_MAX: u64 = 100;
 
-/// The window of a policy that gives none.
-const DEFAULT_WINDOW: Duration = Duration::from_secs(60);
+/// The window of a policy that gives none: 60 s, in microseconds.
+const DEFAULT_WINDOW_US: u64 = 60_000_000;
 
 /// In place of the length of a lease: none, also in a store with a default.
 pub(super) const NO_LEASE: u32 = u32::MAX;
@@ -58,33 +58,24 @@ impl Settings {
         if max < 1 || max > MAX_UNITS {
             return Err(PolicyError::Max);
         }
-        let is_blocking = matches!(block, Some(Switch::On(_)));
-        if algorithm.holds_slots()
-            && (window.is_some() || is_blocking || matches!(lease, Some(Switch::On(_))))
-        {
+        let has_time =
+            window.is_some() || matches!((block, lease), (Some(Switch::On(_)), _) | (_, Some(Switch::On(_))));
+        if algorithm.holds_slots() && has_time {
             return Err(PolicyError::OnlyForRates);
         }
-        let (length, calendar) = match window {
-            Some(LimitWindow::Length(length)) => (length, None),
-            Some(LimitWindow::Calendar(calendar)) => (Duration::ZERO, Some(calendar)),
-            None if algorithm.holds_slots() => (HOLD, None),
-            None => (DEFAULT_WINDOW, None),
-        };
-        let window_us = match &calendar {
-            Some(calendar) if !calendar.has_anchor() => return Err(PolicyError::Anchor),
-            Some(_) if !matches!(algorithm, Algorithm::FixedWindow) => {
+        let (window_us, calendar) = match window {
+            Some(LimitWindow::Calendar(calendar)) if !calendar.has_anchor() => {
+                return Err(PolicyError::Anchor);
+            }
+            Some(LimitWindow::Calendar(_)) if !matches!(algorithm, Algorithm::FixedWindow) => {
                 return Err(PolicyError::CalendarAlgorithm);
             }
-            Some(calendar) => calendar.longest_us(),
-            None if length.as_nanos() < MIN_WINDOW.as_nanos()
-                || length.as_nanos() > MAX_WINDOW.as_nanos() =>
-            {
-                return Err(PolicyError::Window);
-            }
-            None => match whole_micros(length) {
-                Some(micros) => micros,
-                None => return Err(PolicyError::WindowNotMicroseconds),
+            Some(LimitWindow::Calendar(calendar)) => (calendar.longest_us(), Some(calendar)),
+            Some(LimitWindow::Length(length)) => match window_micros(length) {
+                Ok(micros) => (micros, None),
+                Err(error) => return Err(error),
             },
+            None => (if algorithm.holds_slots() { HOLD_US } else { DEFAULT_WINDOW_US }, None),
         };
         let sub_windows = match sub_windows {
             None => 1,
@@ -142,7 +133,7 @@ impl Settings {
 }
 
 impl Numbers {
-    /// The settings that make these numbers. A burst that equals `max` is not given, so that it follows another `max`.
+    /// The settings that make these numbers, with all that apply.
     pub(super) const fn settings(&self) -> Settings {
         let Self {
             algorithm,
@@ -165,7 +156,7 @@ impl Numbers {
             },
             algorithm: Some(algorithm),
             sub_windows: if algorithm.has_sub_windows() { Some(sub_windows) } else { None },
-            burst: if burst == max { None } else { Some(burst) },
+            burst: if algorithm.has_burst() { Some(burst) } else { None },
             block: if block_us == 0 { None } else { Some(Switch::On(Duration::from_micros(block_us))) },
             mode: Some(Switch::On(mode)),
             on_error: Some(on_error),
@@ -175,6 +166,18 @@ impl Numbers {
                 micros => Some(Switch::On(Duration::from_micros(micros as u64))),
             },
         }
+    }
+}
+
+/// The microseconds of a window of one length.
+const fn window_micros(window: Duration) -> Result<u64, PolicyError> {
+    let nanos = window.as_nanos();
+    if nanos < MIN_WINDOW.as_nanos() || nanos > MAX_WINDOW.as_nanos() {
+        return Err(PolicyError::Window);
+    }
+    match whole_micros(window) {
+        Some(micros) => Ok(micros),
+        None => Err(PolicyError::WindowNotMicroseconds),
     }
 }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[cfg(feature = "calendar")]
 use super::calendar::{Anchor, CalendarFields, CalendarUnit};
+use super::suggest::list;
 use super::value::{Switch, Value, Written};
 use super::{Algorithm, Field, Mode, OnError, Policy, Settings, Window};
 
@@ -53,13 +54,13 @@ impl<'de> Visitor<'de> for PolicyVisitor {
             #[cfg(feature = "calendar")]
             calendar: CalendarFields::default(),
         };
-        while let Some(index) = map.next_key_seed(FieldName)? {
-            let name_of_field = FIELDS[index];
+        while let Some(Position(index)) = map.next_key_seed(Text("the name of a field", PhantomData))? {
+            let field = FIELDS[index];
             if found & (1 << index) != 0 {
-                return Err(A::Error::duplicate_field(name_of_field));
+                return Err(A::Error::duplicate_field(field));
             }
             found |= 1 << index;
-            match name_of_field {
+            match field {
                 "key" => key = Some(map.next_value_seed(text("a string for `key`"))?),
                 "name" => name = Some(map.next_value_seed(text("a string for `name`"))?),
                 #[cfg(feature = "calendar")]
@@ -90,27 +91,15 @@ impl<'de> Visitor<'de> for PolicyVisitor {
     }
 }
 
-/// Reads the name of a field: its position.
-struct FieldName;
+/// A field by its position.
+struct Position(usize);
 
-impl<'de> DeserializeSeed<'de> for FieldName {
-    type Value = usize;
+impl FromStr for Position {
+    type Err = String;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<usize, D::Error> {
-        deserializer.deserialize_identifier(self)
-    }
-}
-
-impl Visitor<'_> for FieldName {
-    type Value = usize;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a field")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<usize, E> {
-        let position = FIELDS.iter().position(|field| *field == name);
-        position.ok_or_else(|| E::unknown_field(name, &FIELDS))
+    fn from_str(name: &str) -> Result<Self, String> {
+        let position = FIELDS.iter().position(|field| *field == name).map(Self);
+        position.ok_or_else(|| format!("unknown field `{name}`, expected one of {}", list(FIELDS, '`')))
     }
 }
 
@@ -196,11 +185,11 @@ impl Serialize for Policy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = vec![("key", Entry::Text(self.key().into()))];
         fields.extend(self.name.as_deref().map(|name| ("name", Entry::Text(name.into()))));
-        // A burst is written also where it equals `max`. Files that older versions read have no `mode`.
-        let burst = self.algorithm().has_burst().then(|| self.capacity());
-        let mode = Some(Switch::On(self.mode())).filter(|_| self.mode() != Mode::Enforce);
-        for (field, value) in (Settings { burst, mode, ..self.settings() }).given() {
+        for (field, value) in self.settings().values() {
+            let Some(value) = value else { continue };
             let entry = match value {
+                // Files that older versions read have no `mode`.
+                Value::Name(_) if field == Field::Mode && self.mode() == Mode::Enforce => continue,
                 Value::Number(number) => Entry::Number(number),
                 Value::Name(name) => Entry::Text(name.into()),
                 Value::Time(time) => match Window::try_from(time) {

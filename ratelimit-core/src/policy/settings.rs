@@ -5,7 +5,7 @@ use std::time::Duration;
 #[cfg(feature = "calendar")]
 use super::Calendar;
 use super::value::{Fault, LimitWindow, Setting, Switch, Value, Written};
-use super::{Algorithm, Mode, OnError};
+use super::{Algorithm, Mode, OnError, PolicyError};
 
 /// Makes [`Field`] and [`Settings`] of the table: what a field is, its name in files and its type, what files may hold, whether
 /// overrides may replace it, and whether clients may know it.
@@ -40,6 +40,13 @@ macro_rules! fields {
             pub const fn is_public(self) -> bool {
                 match self {
                     $(Self::$variant => $clients,)*
+                }
+            }
+
+            /// Whether it is a length of time.
+            pub const fn is_time(self) -> bool {
+                match self {
+                    $(Self::$variant => <$type as Setting>::IS_TIME,)*
                 }
             }
 
@@ -101,10 +108,9 @@ macro_rules! fields {
                 }
             }
 
-            /// What is given, in the order of [`Field::ALL`].
-            pub fn given(&self) -> impl Iterator<Item = (Field, Value)> + use<> {
-                let values = [$((Field::$variant, self.$field.map(Setting::value))),*];
-                values.into_iter().filter_map(|(field, value)| Some((field, value?)))
+            /// All fields in the order of [`Field::ALL`], with their values as far as they are given.
+            pub fn values(&self) -> impl Iterator<Item = (Field, Option<Value>)> + use<> {
+                [$((Field::$variant, self.$field.map(Setting::value))),*].into_iter()
             }
 
             /// Sets a field from its value in a file.
@@ -273,12 +279,17 @@ impl Settings {
         self
     }
 
-    /// What is given, and no row of overrides can have.
-    #[cfg(feature = "overrides")]
-    pub(crate) fn not_overridable(&self) -> Option<Field> {
-        let is_calendar = |value| matches!(value, Value::Calendar(_));
-        let mut given = self.given();
-        given.find(|(field, value)| !field.is_overridable() || is_calendar(*value)).map(|(field, _)| field)
+    /// Whether they can be overrides of a limit, with windows of a calendar or without.
+    #[allow(dead_code, reason = "only overrides are checked")]
+    pub(crate) fn check_overridable(&self, has_calendar: bool) -> Result<(), PolicyError> {
+        match self.window {
+            Some(LimitWindow::Length(_)) if has_calendar => Err(PolicyError::CalendarOverridden),
+            Some(LimitWindow::Calendar(_)) => Err(PolicyError::NotOverridable),
+            _ if Field::ALL.iter().any(|field| self.has(*field) && !field.is_overridable()) => {
+                Err(PolicyError::NotOverridable)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether they turn the limit off.

@@ -8,7 +8,6 @@ use super::{Algorithm, Calendar, Mode, OnError, Window, WindowError};
 
 /// A value of a limit, as a page shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Value {
     /// Units or parts.
     Number(u64),
@@ -52,6 +51,9 @@ pub(crate) trait Setting: Copy {
     /// Whether files have a number, and not a text.
     const IS_NUMBER: bool = false;
 
+    /// Whether it is a length of time.
+    const IS_TIME: bool = false;
+
     /// Reads the value of a field.
     fn read(field: &'static str, written: Written<'_>) -> Result<Self, Fault>;
 
@@ -81,6 +83,8 @@ impl Setting for u64 {
 
 /// In files a length. Those of policies have calendars as well, in several fields.
 impl Setting for LimitWindow {
+    const IS_TIME: bool = true;
+
     fn read(field: &'static str, written: Written<'_>) -> Result<Self, Fault> {
         time(field, written).map(Self::Length)
     }
@@ -94,6 +98,8 @@ impl Setting for LimitWindow {
 }
 
 impl Setting for Switch<Duration> {
+    const IS_TIME: bool = true;
+
     fn read(field: &'static str, written: Written<'_>) -> Result<Self, Fault> {
         if text(written)? == OFF { Ok(Self::Off) } else { time(field, written).map(Self::On) }
     }

@@ -148,7 +148,7 @@ fn overrides_by_code_are_replaced_as_a_whole() {
     for never in [Settings::new().algorithm(Algorithm::FixedWindow), Settings::new().max(1).without_lease()] {
         let shop = LimitOverride::new().caller("partition a", never);
         let error = limiter.replace_overrides(Overrides::new().limit("shop", shop)).unwrap_err().to_string();
-        assert!(error.contains("limit `shop`: overrides cannot replace `"), "{error}");
+        assert!(error.contains("a caller of limit `shop`: overrides can replace max, the length"), "{error}");
     }
 
     limiter.replace_overrides(Overrides::new()).unwrap();
