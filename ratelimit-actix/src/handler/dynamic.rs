@@ -6,9 +6,9 @@ use actix_web::dev::Payload;
 use actix_web::http::Method;
 use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::__private_0_1::help;
-#[cfg(feature = "calendar")]
-use ratelimit_core::policy::Calendar;
 use ratelimit_core::policy::MAX_UNITS;
+#[cfg(feature = "calendar")]
+use ratelimit_core::policy::{Calendar, Weekday};
 use ratelimit_core::{InForce, Policy, Settings};
 use smallvec::SmallVec;
 
@@ -135,8 +135,13 @@ impl DynamicLimits {
         (limit.max, limit.settings) = (Some(max), limit.settings.max(max));
     }
 
-    /// Sets the calendar from the value of `anchor`, which has the type of its kind of window: here a month's. Takes the nearest day on
-    /// which its windows can begin, which is logged once.
+    /// Sets the value of `anchor` of a week.
+    #[cfg(feature = "calendar")]
+    pub fn week(&mut self, position: usize, day: Weekday) {
+        self.calendar(position, Calendar::week(day));
+    }
+
+    /// Sets the value of `anchor` of a month.
     ///
     /// ```
     /// # use actix_web::{HttpRequest, get};
@@ -158,13 +163,26 @@ impl DynamicLimits {
     /// }
     /// ```
     #[cfg(feature = "calendar")]
-    pub fn calendar(&mut self, position: usize, calendar: Calendar) {
+    pub fn month(&mut self, position: usize, day: u8) {
+        self.calendar(position, Calendar::month(day));
+    }
+
+    /// Sets the value of `anchor` of a year.
+    #[cfg(feature = "calendar")]
+    pub fn year(&mut self, position: usize, (month, day): (u8, u8)) {
+        self.calendar(position, Calendar::year(month, day));
+    }
+
+    /// Sets the calendar, in the zone of the program. Takes the nearest day on which its windows can begin, which is logged once.
+    #[cfg(feature = "calendar")]
+    fn calendar(&mut self, position: usize, calendar: Calendar) {
         let DynamicLimit { limit, settings, .. } = &mut self.limits[position];
-        let clamped = calendar.clamped();
-        if clamped != calendar && limit.is_first("computed-anchor") {
+        let zone = limit.policy().calendar().map_or(calendar.zone(), Calendar::zone);
+        let (computed, clamped) = (calendar.in_zone(zone), calendar.clamped().in_zone(zone));
+        if clamped != computed && limit.is_first("computed-anchor") {
             tracing::error!(
                 policy = limit.policy().name(),
-                computed = %calendar,
+                %computed,
                 used = %clamped,
                 help = help("computed-anchor"),
                 "the `anchor` that was computed for a request is no day on which a window begins; the nearest one is used"
