@@ -171,25 +171,22 @@ impl Numbers {
 
 /// The microseconds of a window of one length.
 const fn window_micros(window: Duration) -> Result<u64, PolicyError> {
-    let nanos = window.as_nanos();
-    if nanos < MIN_WINDOW.as_nanos() || nanos > MAX_WINDOW.as_nanos() {
-        return Err(PolicyError::Window);
-    }
     match whole_micros(window) {
-        Some(micros) => Ok(micros),
-        None => Err(PolicyError::WindowNotMicroseconds),
+        Some(micros) if micros as u128 >= MIN_WINDOW.as_micros() => Ok(micros),
+        None if window.as_nanos() > MIN_WINDOW.as_nanos() && window.as_nanos() < MAX_WINDOW.as_nanos() => {
+            Err(PolicyError::WindowNotMicroseconds)
+        }
+        _ => Err(PolicyError::Window),
     }
 }
 
 /// The microseconds of a time; `None` above [`MAX_WINDOW`], and for a fraction of one.
 const fn whole_micros(time: Duration) -> Option<u64> {
-    let nanos = time.as_nanos();
-    if nanos > MAX_WINDOW.as_nanos() || !nanos.is_multiple_of(1000) {
+    if time.as_secs() > MAX_WINDOW.as_secs() || !time.subsec_nanos().is_multiple_of(1000) {
         return None;
     }
-    #[allow(clippy::cast_possible_truncation, reason = "at most MAX_WINDOW")]
-    let micros = (nanos / 1000) as u64;
-    Some(micros)
+    let micros = time.as_secs() * 1_000_000 + time.subsec_micros() as u64;
+    if micros as u128 > MAX_WINDOW.as_micros() { None } else { Some(micros) }
 }
 
 /// The microseconds of a lease; `None` if it is out of its bounds.

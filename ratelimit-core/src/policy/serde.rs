@@ -55,21 +55,21 @@ impl<'de> Visitor<'de> for PolicyVisitor {
             calendar: CalendarFields::default(),
         };
         while let Some(Position(index)) = map.next_key_seed(Text("the name of a field", PhantomData))? {
-            let field = FIELDS[index];
             if found & (1 << index) != 0 {
-                return Err(A::Error::duplicate_field(field));
+                return Err(A::Error::duplicate_field(FIELDS[index]));
             }
             found |= 1 << index;
-            match field {
-                "key" => key = Some(map.next_value_seed(text("a string for `key`"))?),
-                "name" => name = Some(map.next_value_seed(text("a string for `name`"))?),
+            match index {
+                // As in `OTHERS`.
+                0 => key = Some(map.next_value_seed(text("a string for `key`"))?),
+                1 => name = Some(map.next_value_seed(text("a string for `name`"))?),
                 #[cfg(feature = "calendar")]
-                "zone" => {
+                2 => {
                     let zone = text("the name of a `zone` such as \"Europe/Berlin\"");
                     reader.calendar.zone = Some(map.next_value_seed(zone)?);
                 }
                 #[cfg(feature = "calendar")]
-                "anchor" => reader.calendar.anchor = map.next_value()?,
+                3 => reader.calendar.anchor = map.next_value()?,
                 _ => {
                     reader.field = Field::ALL[index - OTHERS.len()];
                     map.next_value_seed(&mut reader)?;
@@ -79,15 +79,14 @@ impl<'de> Visitor<'de> for PolicyVisitor {
         let key: String = key.ok_or_else(|| A::Error::missing_field("key"))?;
         #[cfg(feature = "calendar")]
         reader.calendar.add_to(&mut reader.settings).map_err(A::Error::custom)?;
-        // The real key is owned, and the builder borrows.
-        let mut builder = Policy::builder("key");
-        builder.settings = reader.settings;
-        let policy = builder.try_build().and_then(|policy| policy.with_key(key));
+        let numbers = reader.settings.judged().map_err(A::Error::custom)?;
+        // Until the key is checked.
+        let policy = Policy { key: Cow::Borrowed(""), name: None, numbers, state_id: 0 };
         let named = |policy: Policy| match name {
             Some(name) => policy.with_name(name),
             None => Ok(policy),
         };
-        policy.and_then(named).map_err(A::Error::custom)
+        policy.with_key(key).and_then(named).map_err(A::Error::custom)
     }
 }
 
@@ -97,9 +96,18 @@ struct Position(usize);
 impl FromStr for Position {
     type Err = String;
 
+    #[inline]
     fn from_str(name: &str) -> Result<Self, String> {
-        let position = FIELDS.iter().position(|field| *field == name).map(Self);
-        position.ok_or_else(|| format!("unknown field `{name}`, expected one of {}", list(FIELDS, '`')))
+        Ok(Self(match (name, Field::named(name)) {
+            (_, Some(field)) => OTHERS.len() + field as usize,
+            ("key", None) => 0,
+            ("name", None) => 1,
+            #[cfg(feature = "calendar")]
+            ("zone", None) => 2,
+            #[cfg(feature = "calendar")]
+            ("anchor", None) => 3,
+            _ => return Err(format!("unknown field `{name}`, expected one of {}", list(FIELDS, '`'))),
+        }))
     }
 }
 
@@ -176,31 +184,33 @@ impl Reader {
 #[serde(untagged)]
 enum Entry<'p> {
     Number(u64),
-    Text(Cow<'p, str>),
+    Text(&'p str),
+    Time(Window),
     #[cfg(feature = "calendar")]
     Anchor(Anchor),
 }
 
 impl Serialize for Policy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = vec![("key", Entry::Text(self.key().into()))];
-        fields.extend(self.name.as_deref().map(|name| ("name", Entry::Text(name.into()))));
+        let mut fields = Vec::with_capacity(FIELDS.len());
+        fields.push(("key", Entry::Text(self.key())));
+        fields.extend(self.name.as_deref().map(|name| ("name", Entry::Text(name))));
         for (field, value) in self.settings().values() {
             let Some(value) = value else { continue };
             let entry = match value {
                 // Files that older versions read have no `mode`.
                 Value::Name(_) if field == Field::Mode && self.mode() == Mode::Enforce => continue,
                 Value::Number(number) => Entry::Number(number),
-                Value::Name(name) => Entry::Text(name.into()),
+                Value::Name(name) => Entry::Text(name),
                 Value::Time(time) => match Window::try_from(time) {
-                    Ok(time) => Entry::Text(time.to_string().into()),
+                    Ok(time) => Entry::Time(time),
                     Err(error) => return Err(S::Error::custom(error.about(field.as_str()))),
                 },
                 #[cfg(feature = "calendar")]
                 Value::Calendar(calendar) => {
-                    fields.push(("window", Entry::Text(calendar.unit().as_str().into())));
+                    fields.push(("window", Entry::Text(calendar.unit().as_str())));
                     fields.extend(calendar.anchor_field().map(|anchor| ("anchor", Entry::Anchor(anchor))));
-                    fields.push(("zone", Entry::Text(calendar.zone().into())));
+                    fields.push(("zone", Entry::Text(calendar.zone())));
                     continue;
                 }
                 #[cfg(not(feature = "calendar"))]

@@ -29,6 +29,15 @@ macro_rules! fields {
                 }
             }
 
+            /// The field of this name.
+            #[inline]
+            pub(crate) fn named(name: &str) -> Option<Self> {
+                match name {
+                    $(stringify!($field) => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
             /// Whether overrides can replace it.
             pub const fn is_overridable(self) -> bool {
                 match self {
@@ -114,6 +123,7 @@ macro_rules! fields {
             }
 
             /// Sets a field from its value in a file.
+            #[inline]
             pub(crate) fn read(&mut self, field: Field, written: Written<'_>) -> Result<(), Fault> {
                 match field {
                     $(Field::$variant => self.$field = Some(Setting::read(stringify!($field), written)?),)*
