@@ -314,6 +314,7 @@ mod tests {
         assert_eq!(read(bucket).unwrap(), expected.build());
         let leased = Policy::builder("k").sub_windows(6).lease(Duration::from_millis(100)).build();
         assert_eq!(read("key = 'k'\nsub_windows = 6\nlease = '100ms'").unwrap(), leased);
+        assert_eq!(read("key = 'k'\nblock = 'off'").unwrap(), Policy::builder("k").build());
     }
 
     #[test]
@@ -481,6 +482,7 @@ mod tests {
             ("key = 'k'\nlease = 5", "expected a time such as \"100ms\", or \"off\" for `lease`"),
             ("key = 'k'\nmode = 'dark'", "for `mode`: expected one of \"enforce\", \"shadow\""),
             ("key = 'k'\nmode = 1", "expected the name of a `mode`"),
+            ("key = 'k'\nmode = 'off'", "for `mode`: expected one of \"enforce\", \"shadow\""),
             ("key = 'k'\nburts = 2", "unknown field `burts`, expected one of `key`, `name`"),
             ("key = 'k'\nkey = 'j'", "duplicate key"),
             ("key = 'k'\nalgorithm = 'concurrency'\nmax = 0", "max must be from 1"),

@@ -101,6 +101,8 @@ fn what_is_not_overridden_stays_that_of_the_program() {
     let longer = FULL.with_settings(Settings::new().window(Duration::from_secs(120))).unwrap();
     assert_eq!((longer.key(), longer.name(), longer.sub_windows()), ("full", "shown", 6));
     assert_ne!(longer.state_id(), FULL.state_id());
+    let off = Settings::new().off();
+    assert_eq!(FULL.with_settings(off).unwrap(), FULL, "its counts are found where they were");
     let enforced = FULL.with_settings(Settings::new().mode(Mode::Enforce)).unwrap();
     assert_ne!(enforced.state_id(), FULL.state_id(), "a shadow limit has a count of its own");
     let none = FULL.with_settings(Settings::new().without_block()).unwrap();
