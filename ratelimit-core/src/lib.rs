@@ -84,7 +84,7 @@ pub use outcome::{Decision, GroupOutcome, Outcome};
 pub use overrides::InForce;
 #[cfg(feature = "overrides")]
 pub use overrides::{Overrides, OverridesError};
-pub use policy::{Algorithm, Mode, OnError, Policy, PolicyBuilder, PolicyError};
+pub use policy::{Algorithm, Mode, OnError, Policy, PolicyBuilder, PolicyError, Settings};
 pub use reservation::{Charge, Reservation};
 pub use slots::Slots;
 pub use store::memory::MemoryStore;

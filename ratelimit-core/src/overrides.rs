@@ -32,6 +32,5 @@ pub use self::in_force::InForce;
 pub use self::in_force::OverridesStatus;
 #[cfg(feature = "overrides")]
 pub use self::set::{LimitOverride, MAX_FILE_LEN, Overrides};
-#[cfg(feature = "overrides")]
-pub use self::table::Override;
-pub use self::table::{Field, Origin};
+pub use self::table::Origin;
+pub use crate::policy::Field;

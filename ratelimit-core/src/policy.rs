@@ -7,12 +7,23 @@ pub(crate) mod calendar;
 pub(crate) mod error;
 mod mode;
 mod named_values;
+mod numbers;
 #[cfg(feature = "serde")]
 mod serde;
+#[cfg_attr(
+    not(any(feature = "serde", feature = "overrides")),
+    allow(dead_code, reason = "only files have written values")
+)]
+mod settings;
 pub(crate) mod state_kind;
 pub(crate) mod suggest;
 #[cfg(test)]
 mod tests;
+#[cfg_attr(
+    not(any(feature = "serde", feature = "overrides")),
+    allow(dead_code, reason = "only files have written values")
+)]
+pub(crate) mod value;
 mod window;
 
 use std::borrow::Cow;
@@ -24,9 +35,6 @@ pub use self::algorithm::Algorithm;
 pub(crate) use self::algorithm::LuaSource;
 #[cfg(any(feature = "redis", test))]
 pub(crate) use self::algorithm::Parameter;
-pub use self::builder::PolicyBuilder;
-#[cfg(feature = "redis")]
-pub(crate) use self::builder::lease_micros;
 pub use self::calendar::Calendar;
 #[cfg(feature = "redis")]
 pub(crate) use self::calendar::KnownCalendar;
@@ -34,27 +42,19 @@ pub(crate) use self::calendar::KnownCalendar;
 pub use self::calendar::{CalendarUnit, UnknownZoneError, Weekday};
 pub use self::error::{PolicyError, UnknownValueError};
 pub use self::mode::{Mode, OnError};
+pub(crate) use self::numbers::HOLD_US;
+#[cfg(feature = "redis")]
+pub(crate) use self::numbers::lease_micros;
+pub use self::numbers::{MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS};
+use self::numbers::{NO_LEASE, Numbers};
+pub use self::settings::{Field, PolicyBuilder, Settings};
 pub use self::state_kind::MAX_NAME_LEN;
 pub(crate) use self::state_kind::StateKind;
 use self::state_kind::is_name;
+pub use self::value::Value;
 pub(crate) use self::window::WindowSpan;
 pub use self::window::{MAX_WINDOW, MIN_WINDOW, Window, WindowError};
 use crate::clock::Timestamp;
-
-/// Largest `max`, `burst` and cost: 10^12.
-///
-/// With windows of at most [`MAX_WINDOW`], every product that an algorithm forms can be divided exactly, both in Rust and in
-/// the 53-bit integers of Lua; see `lua/README.md`.
-pub const MAX_UNITS: u64 = 1_000_000_000_000;
-
-/// Largest number of sub-windows of a sliding window counter: 60.
-pub const MAX_SUB_WINDOWS: u64 = 60;
-
-/// Time for which the slots of a concurrency limit count after the last message of their process: 10 s.
-pub(crate) const HOLD: Duration = Duration::from_secs(10);
-
-/// Longest lease: 10 s.
-pub const MAX_LEASE: Duration = Duration::from_secs(10);
 
 /// Longest [wait](crate::RateLimiter::wait) for a turn: one day.
 pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -90,23 +90,10 @@ pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// ```
 #[cfg_attr(feature = "serde", doc = include_str!("policy/serde.md"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(::serde::Deserialize), serde(try_from = "serde::Fields"))]
 pub struct Policy {
     key: Cow<'static, str>,
     name: Option<Cow<'static, str>>,
-    algorithm: Algorithm,
-    max: u64,
-    /// For a calendar window the longest one.
-    window_us: u64,
-    calendar: Option<Calendar>,
-    sub_windows: u64,
-    burst: u64,
-    on_error: OnError,
-    /// 0 for a limit that does not block.
-    block_us: u64,
-    mode: Mode,
-    /// 0 if none is set, [`NO_LEASE`](Self::NO_LEASE) if leases are turned off.
-    lease_us: u32,
+    numbers: Numbers,
     state_id: u64,
 }
 
@@ -125,6 +112,32 @@ impl Policy {
         Ok(self.identified())
     }
 
+    /// All numbers of this policy that apply to its algorithm.
+    pub const fn settings(&self) -> Settings {
+        self.numbers.settings()
+    }
+
+    /// This policy with other numbers over its own. A burst that equals `max` follows another `max`. The mode stays where they turn the
+    /// limit off.
+    ///
+    /// # Errors
+    ///
+    /// If the numbers do not go together.
+    #[doc(hidden)]
+    pub fn with_settings(&self, settings: Settings) -> Result<Self, PolicyError> {
+        let mut own = self.settings();
+        own.burst = own.burst.filter(|burst| *burst != self.max());
+        let mut numbers = settings.over(own).judged()?;
+        if settings.is_off() {
+            numbers.mode = self.numbers.mode;
+        }
+        Ok(self.with_numbers(numbers).identified())
+    }
+
+    fn with_numbers(&self, numbers: Numbers) -> Self {
+        Self { numbers, ..self.clone() }
+    }
+
     /// This policy with the fingerprint of its states.
     const fn identified(mut self) -> Self {
         self.state_id = self.state_kind().id(self.key());
@@ -134,21 +147,26 @@ impl Policy {
     /// What tells its states from those of other policies with the same key.
     pub(crate) const fn state_kind(&self) -> StateKind {
         StateKind {
-            algorithm: self.algorithm,
-            mode: self.mode,
-            window_us: self.window_us,
-            sub_windows: self.sub_windows,
-            calendar: match &self.calendar {
+            algorithm: self.numbers.algorithm,
+            mode: self.numbers.mode,
+            window_us: self.numbers.window_us,
+            sub_windows: self.numbers.sub_windows,
+            calendar: match &self.numbers.calendar {
                 Some(calendar) => Some(calendar.letter()),
                 None => None,
             },
-            bucket: if self.algorithm.has_burst() { Some([self.max, self.burst]) } else { None },
+            bucket: if self.numbers.algorithm.has_burst() {
+                Some([self.numbers.max, self.numbers.burst])
+            } else {
+                None
+            },
         }
     }
 
     /// This policy and the same one in the other mode, which has states of its own.
     pub(crate) fn in_both_modes(&self) -> [Self; 2] {
-        [Mode::Enforce, Mode::Shadow].map(|mode| Self { mode, ..self.clone() }.identified())
+        [Mode::Enforce, Mode::Shadow]
+            .map(|mode| self.with_numbers(Numbers { mode, ..self.numbers }).identified())
     }
 
     /// Replaces the name by one that is made at run time.
@@ -192,25 +210,25 @@ impl Policy {
 
     /// Algorithm by which units are counted.
     pub const fn algorithm(&self) -> Algorithm {
-        self.algorithm
+        self.numbers.algorithm
     }
 
     /// Units allowed per window, from 1 to [`MAX_UNITS`]; for a token bucket, the units refilled per window.
     pub const fn max(&self) -> u64 {
-        self.max
+        self.numbers.max
     }
 
     /// Whether this is a [concurrency limit](Self::concurrency), which counts what runs at a time.
     #[inline]
     pub const fn is_concurrency(&self) -> bool {
-        self.algorithm.holds_slots()
+        self.numbers.algorithm.holds_slots()
     }
 
     /// Length of the window in which up to `max` units pass, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds. For
     /// a [calendar window](Self::calendar) the length of the longest one, which may exceed [`MAX_WINDOW`] by hours. For a
     /// concurrency limit 10 s, the time for which the slots of a crashed process count.
     pub const fn window(&self) -> Duration {
-        Duration::from_micros(self.window_us)
+        Duration::from_micros(self.numbers.window_us)
     }
 
     /// The [window](Self::window) of a rate. `None` for a concurrency limit: no units come back with time.
@@ -222,7 +240,7 @@ impl Policy {
 
     /// Length of the window at an instant. It differs from [`window`](Self::window) for a [calendar window](Self::calendar) only.
     pub fn window_at(&self, at: Timestamp) -> Duration {
-        match &self.calendar {
+        match &self.numbers.calendar {
             Some(calendar) => Duration::from_micros(calendar.window_at(at.as_micros()).length()),
             None => self.window(),
         }
@@ -231,34 +249,38 @@ impl Policy {
     /// The calendar window of an instant in microseconds; `None` for windows of one length.
     #[inline]
     pub(crate) fn calendar_window(&self, now: u64) -> Option<WindowSpan> {
-        self.calendar.as_ref().map(|calendar| calendar.window_at(now))
+        self.numbers.calendar.as_ref().map(|calendar| calendar.window_at(now))
     }
 
     /// Days, weeks, months or years whose windows this policy has; `None` for windows of one length.
     #[inline]
     pub const fn calendar(&self) -> Option<&Calendar> {
-        self.calendar.as_ref()
+        self.numbers.calendar.as_ref()
     }
 
     /// Sub-windows of a sliding window counter, from 1 to [`MAX_SUB_WINDOWS`]; 1 for every other algorithm.
     pub const fn sub_windows(&self) -> u64 {
-        self.sub_windows
+        self.numbers.sub_windows
     }
 
     /// Length of a sub-window, in microseconds.
     pub(crate) const fn sub_window_us(&self) -> u64 {
         // A division takes longer than the rest of most steps.
-        if self.sub_windows == 1 { self.window_us } else { self.window_us / self.sub_windows }
+        if self.numbers.sub_windows == 1 {
+            self.numbers.window_us
+        } else {
+            self.numbers.window_us / self.numbers.sub_windows
+        }
     }
 
     /// Units that can pass at one instant: the burst of a token bucket, `max` for every other algorithm.
     pub const fn capacity(&self) -> u64 {
-        self.burst
+        self.numbers.burst
     }
 
     /// Failure policy: what this limit does during an outage of the store.
     pub const fn on_error(&self) -> OnError {
-        self.on_error
+        self.numbers.on_error
     }
 
     /// Time for which the first denial blocks the caller; `None` for a limit that does not block.
@@ -288,7 +310,7 @@ impl Policy {
     /// assert_eq!(LOGIN.block(), Some(Duration::from_secs(3600)));
     /// ```
     pub const fn block(&self) -> Option<Duration> {
-        match self.block_us {
+        match self.numbers.block_us {
             0 => None,
             micros => Some(Duration::from_micros(micros)),
         }
@@ -296,37 +318,34 @@ impl Policy {
 
     /// [`block`](Self::block) in microseconds; 0 for a limit that does not block.
     pub(crate) const fn block_us(&self) -> u64 {
-        self.block_us
+        self.numbers.block_us
     }
 
     /// Whether this limit denies requests, or only reports what it would deny.
     #[inline]
     pub const fn mode(&self) -> Mode {
-        self.mode
+        self.numbers.mode
     }
 
     /// The time for which this process may hold units of a hot caller, if set; see [`PolicyBuilder::lease`].
     pub const fn lease(&self) -> Option<Duration> {
-        match self.lease_us {
-            0 | Self::NO_LEASE => None,
+        match self.numbers.lease_us {
+            0 | NO_LEASE => None,
             micros => Some(Duration::from_micros(micros as u64)),
         }
     }
-
-    /// In place of the length of a lease: none, also in a store with a default.
-    const NO_LEASE: u32 = u32::MAX;
 
     /// Length of the lease interval, in microseconds; 0 if the default of the store applies, and
     /// [`has_no_lease`](Self::has_no_lease) tells whether it does not.
     #[cfg(feature = "redis")]
     pub(crate) const fn lease_us(&self) -> u64 {
-        self.lease_us as u64
+        self.numbers.lease_us as u64
     }
 
     /// Whether leases are turned off.
-    #[cfg(any(feature = "redis", feature = "serde"))]
+    #[cfg(feature = "redis")]
     pub(crate) const fn has_no_lease(&self) -> bool {
-        self.lease_us == Self::NO_LEASE
+        self.numbers.lease_us == NO_LEASE
     }
 
     /// This policy for one of several processes that count by themselves: an equal part of the limit, rounded up, but enough
@@ -334,11 +353,11 @@ impl Policy {
     /// for every cost: under another burst its state would mean something else.
     pub(crate) fn per_instance(&self, instances: NonZeroU32, cost: u64) -> Self {
         let instances = u64::from(instances.get());
-        let (max, burst) = (self.max.div_ceil(instances), self.burst.div_ceil(instances));
-        let mut part = Self { max, burst, ..self.clone() }.identified();
-        if cost <= self.burst && !self.algorithm.has_burst() {
-            part.max = max.max(cost);
-            part.burst = part.max;
+        let (max, burst) = (self.numbers.max.div_ceil(instances), self.numbers.burst.div_ceil(instances));
+        let mut part = self.with_numbers(Numbers { max, burst, ..self.numbers }).identified();
+        if cost <= self.numbers.burst && !self.numbers.algorithm.has_burst() {
+            part.numbers.max = max.max(cost);
+            part.numbers.burst = part.numbers.max;
         }
         part
     }
@@ -350,13 +369,14 @@ impl Policy {
     #[doc(hidden)]
     #[must_use]
     pub fn largest(&self) -> Self {
-        let (max, burst) = if self.algorithm.has_burst() {
-            let refilled = MAX_WINDOW.as_micros() * u128::from(self.max) / u128::from(self.window_us);
-            (self.max, u64::try_from(refilled).unwrap_or(u64::MAX).min(MAX_UNITS))
+        let (max, burst) = if self.numbers.algorithm.has_burst() {
+            let refilled =
+                MAX_WINDOW.as_micros() * u128::from(self.numbers.max) / u128::from(self.numbers.window_us);
+            (self.numbers.max, u64::try_from(refilled).unwrap_or(u64::MAX).min(MAX_UNITS))
         } else {
             (MAX_UNITS, MAX_UNITS)
         };
-        Self { max, burst, block_us: 0, ..self.clone() }
+        self.with_numbers(Numbers { max, burst, block_us: 0, ..self.numbers })
     }
 
     /// The policy with the anchor under which the calendar window of an instant begins first: a peek by it finds what was counted under
@@ -364,14 +384,15 @@ impl Policy {
     #[doc(hidden)]
     #[must_use]
     pub fn with_earliest_window(&self, at: Timestamp) -> Self {
-        let calendar = self.calendar.map(|calendar| calendar.with_earliest_window(at.as_micros()));
-        Self { calendar, ..self.clone() }
+        let calendar = self.numbers.calendar.map(|calendar| calendar.with_earliest_window(at.as_micros()));
+        self.with_numbers(Numbers { calendar, ..self.numbers })
     }
 
     /// `max` times the longest wait for a turn, in microseconds: what the [largest limit](Self::largest) surely leaves beside a full
     /// burst. A product, because a division would take as long as the decision.
     fn room_for_turns(&self) -> u128 {
-        let [max, window, burst] = [self.max, self.window_us, self.burst].map(u128::from);
+        let [max, window, burst] =
+            [self.numbers.max, self.numbers.window_us, self.numbers.burst].map(u128::from);
         let largest = (MAX_WINDOW.as_micros() * max).min(u128::from(MAX_UNITS) * window);
         largest.saturating_sub((burst + 1) * window)
     }
@@ -382,12 +403,12 @@ impl Policy {
             return false;
         }
         let micros = at_most.as_secs() * 1_000_000 + u64::from(at_most.subsec_micros());
-        u128::from(micros) * u128::from(self.max) <= self.room_for_turns()
+        u128::from(micros) * u128::from(self.numbers.max) <= self.room_for_turns()
     }
 
     /// Longest wait for a turn.
     pub(crate) fn longest_wait(&self) -> Duration {
-        let micros = u64::try_from(self.room_for_turns() / u128::from(self.max)).unwrap_or(u64::MAX);
+        let micros = u64::try_from(self.room_for_turns() / u128::from(self.numbers.max)).unwrap_or(u64::MAX);
         MAX_WAIT.min(Duration::from_micros(micros))
     }
 
@@ -398,6 +419,6 @@ impl Policy {
 
     /// Length of the window, in microseconds.
     pub(crate) const fn window_us(&self) -> u64 {
-        self.window_us
+        self.numbers.window_us
     }
 }

@@ -1,6 +1,7 @@
 //! The attribute does not depend on the core, and has its own copy of the grammar and the bounds. These tests compare them.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ratelimit_core::policy::{
@@ -11,6 +12,7 @@ use ratelimit_core::{MAX_GROUP, Policy};
 
 use crate::{attribute_bounds, attribute_calendar, attribute_window};
 
+const MISTAKES: &str = include_str!("../../ratelimit-macros/src/tests/mistakes.txt");
 const WINDOWS: &str = include_str!("../../ratelimit-macros/src/tests/windows.txt");
 
 fn micros(length: Duration) -> u64 {
@@ -95,6 +97,32 @@ fn the_attribute_and_the_core_read_windows_by_the_same_table() {
         count += 1;
     }
     assert!(count > 30, "{count} rows");
+}
+
+/// The attribute has words of its own for numbers that do not go together, and the core is the judge of them.
+#[test]
+fn the_attribute_rejects_the_numbers_that_the_core_rejects() {
+    let (mut compared, mut different) = ([0; 2], Vec::new());
+    for (line, next) in MISTAKES.lines().zip(MISTAKES.lines().skip(1)) {
+        // Arguments are the entries of an inline table, but for code, keys that are templates, and the other attribute.
+        let key = if line.contains("key = ") { "" } else { "key = 'k', " };
+        let text = format!("policy = {{ {key}{line} }}");
+        let is_other = line.contains("key = \"{") || line.contains("\"concurrency\"");
+        if is_other || toml::from_str::<toml::Table>(&text).is_err() {
+            continue;
+        }
+        let policy = toml::from_str::<BTreeMap<String, Policy>>(&text);
+        if policy.as_ref().is_err_and(|error| error.to_string().contains("unknown field")) {
+            continue;
+        }
+        let is_rejected = next.trim_start().starts_with('^');
+        if policy.is_err() != is_rejected {
+            different.push(format!("{line}: {policy:?}"));
+        }
+        compared[usize::from(is_rejected)] += 1;
+    }
+    assert!(different.is_empty(), "{different:#?}");
+    assert!(compared[0] > 15 && compared[1] > 80, "{compared:?} accepted and rejected");
 }
 
 #[test]

@@ -13,7 +13,6 @@ use crate::caller::Caller;
 use crate::caller::notation::{NotationError, notation};
 use crate::caller::reset::{CallerCount, counts_of_name, distinct};
 use crate::config::RateLimitConfig;
-use crate::handler::limit::Computed;
 use crate::handler::registry::declared_limits;
 use crate::overrides::has_max;
 
@@ -302,7 +301,7 @@ impl Candidate {
 
     fn view(&self, count: CallerCount, outcome: Option<Outcome>, limiter: &RateLimiter) -> CountView {
         let numbers = Numbers::of(&count.in_force, count.computed, limiter);
-        let counted = outcome.map(|outcome| CountedView::new(&outcome, &numbers, count.computed));
+        let counted = outcome.map(|outcome| CountedView::new(&outcome, &count));
         let now = NumbersFrom::Now(count.in_force.origin());
         let origin = if count.is_undeclared { NumbersFrom::Decision } else { now };
         CountView { origin, plan: count.plan, ipv6_prefix: self.ipv6_prefix, numbers, counted }
@@ -372,8 +371,10 @@ fn is_whole(outcome: &Outcome) -> bool {
 }
 
 impl CountedView {
-    fn new(outcome: &Outcome, numbers: &Numbers, computed: Computed) -> Self {
-        let has_max = numbers.max.is_some();
+    fn new(outcome: &Outcome, count: &CallerCount) -> Self {
+        let CallerCount { in_force, computed, .. } = count;
+        let has_max = has_max(*computed, in_force);
+        let is_rate = !in_force.policy().is_concurrency();
         // Under the largest `max`, which a peek takes where none is known, only a block denies a cost of 0.
         let is_blocked = !outcome.fits();
         let passes = (has_max || is_blocked).then_some(!is_blocked && outcome.remaining() > 0);
@@ -382,7 +383,7 @@ impl CountedView {
             limit: has_max.then(|| outcome.limit()),
             remaining: has_max.then(|| outcome.remaining()),
             passes,
-            retry_after_us: (passes == Some(false) && numbers.window_us.is_some() && !computed.anchor)
+            retry_after_us: (passes == Some(false) && is_rate && !computed.anchor)
                 .then(|| micros(outcome.available_after())),
             reset_after_us: (!computed.anchor).then(|| micros(outcome.reset_after())),
             is_degraded: outcome.is_degraded(),

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ratelimit_core::overrides::{Field, InForce, Origin};
+use ratelimit_core::policy::Value as Setting;
 use ratelimit_core::stats::{BAR_SECONDS, Bar, Totals};
 use ratelimit_core::store::StoreStatus;
 use ratelimit_core::{Mode, Policy, RateLimiter};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::caller::notation::notation;
 use crate::handler::limit::Computed;
@@ -60,21 +62,11 @@ pub(super) struct LimitNumbers {
 /// The numbers of one row.
 #[derive(Debug, Serialize)]
 pub(super) struct Numbers {
-    /// `None` if it is computed for each request.
-    pub(super) max: Option<u64>,
-    /// Length of the window, in microseconds. `None` for a concurrency limit, whose `max` is that of requests at a time.
-    pub(super) window_us: Option<u64>,
-    /// Windows of a calendar, such as "calendar month in Europe/Berlin from the 1st"; `window_us` is the longest of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    calendar: Option<String>,
-    /// Units that a full token bucket holds, if they differ from `max`.
-    burst: Option<u64>,
-    /// Time for which the first denial blocks a caller, in microseconds.
-    block_us: Option<u64>,
-    algorithm: &'static str,
-    /// `enforce`, `shadow` or `off`.
-    mode: &'static str,
-    on_error: &'static str,
+    /// Each setting by its name, or null. Times are in microseconds, with names such as `window_us`. `max` is null if it is computed for
+    /// each request, `window_us` for a limit of requests at a time, `burst` if it equals `max`. `mode` may be `off`. `calendar` is a phrase
+    /// such as "calendar month in Europe/Berlin from the 1st", and `window_us` then the longest of its windows.
+    #[serde(flatten)]
+    values: BTreeMap<String, Value>,
     key: String,
     /// The numbers that are those of overrides, and of which row.
     overridden: BTreeMap<&'static str, Origin>,
@@ -208,25 +200,28 @@ impl Numbers {
     /// The numbers of a row. A limiter in shadow mode enforces none.
     pub(super) fn of(in_force: &InForce<'_>, computed: Computed, limiter: &RateLimiter) -> Self {
         let policy = in_force.policy();
-        let has_max = has_max(computed, in_force);
-        let mode = match (in_force.is_off(), limiter.is_shadow()) {
-            (true, _) => "off",
-            (false, true) => Mode::Shadow.as_str(),
-            (false, false) => policy.mode().as_str(),
-        };
-        let overridden = Field::ALL.iter().map(|field| (field.as_str(), in_force.origin_of(*field)));
-        Self {
-            max: has_max.then(|| policy.max()),
-            window_us: policy.rate_window().map(micros),
-            calendar: computed.calendar_of(policy),
-            burst: (has_max && policy.capacity() != policy.max()).then(|| policy.capacity()),
-            block_us: policy.block().map(micros),
-            algorithm: policy.algorithm().as_str(),
-            mode,
-            on_error: policy.on_error().as_str(),
-            key: policy.key().to_owned(),
-            overridden: overridden.filter(|(_, origin)| *origin != Origin::Program).collect(),
+        let max = has_max(computed, in_force).then(|| policy.max());
+        let mut values = BTreeMap::new();
+        for (field, value) in policy.settings().values() {
+            let value: Value = match (field, value) {
+                (Field::Max | Field::Burst, _) if max.is_none() => Value::Null,
+                (Field::Burst, Some(Setting::Number(burst))) if Some(burst) == max => Value::Null,
+                (Field::Mode, _) if in_force.is_off() => "off".into(),
+                (Field::Mode, _) if limiter.is_shadow() => Mode::Shadow.as_str().into(),
+                (_, None) => Value::Null,
+                (_, Some(Setting::Number(number))) => number.into(),
+                (_, Some(Setting::Time(time))) => micros(time).into(),
+                (_, Some(Setting::Name(name))) => name.into(),
+                (_, Some(Setting::Calendar(_))) => micros(policy.window()).into(),
+            };
+            let unit = if field.is_time() { "_us" } else { "" };
+            values.insert(format!("{}{unit}", field.as_str()), value);
         }
+        let calendar = computed.calendar_of(policy);
+        values.extend(calendar.map(|calendar| ("calendar".to_owned(), calendar.into())));
+        let overridden = Field::ALL.iter().map(|field| (field.as_str(), in_force.origin_of(*field)));
+        let overridden = overridden.filter(|(_, origin)| *origin != Origin::Program).collect();
+        Self { values, key: policy.key().to_owned(), overridden }
     }
 }
 

@@ -6,20 +6,20 @@ use actix_web::dev::Payload;
 use actix_web::http::Method;
 use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::__private_0_1::help;
-#[cfg(feature = "calendar")]
-use ratelimit_core::policy::Calendar;
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{InForce, Policy, PolicyError};
+#[cfg(feature = "calendar")]
+use ratelimit_core::policy::{Calendar, Weekday};
+use ratelimit_core::{InForce, Policy, Settings};
 use smallvec::SmallVec;
 
 use super::bounds::{self, RequestFn};
-use super::limit::{By, ComputedNumbers, HandlerLimit};
+use super::limit::{By, HandlerLimit};
 use super::request::{AdmittedRequest, admit_by};
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, applied_limits, rejects_without_value};
 use crate::decision::{Admission, is_counted};
-use crate::overrides::{Plan, has_max};
+use crate::overrides::Plan;
 use crate::quotas::{AppliedLimit, Condition, Partition, PolicyRef};
 use crate::request::nearest_limiter;
 
@@ -43,7 +43,9 @@ struct DynamicLimit {
     limit: &'static HandlerLimit,
     skipped: bool,
     caller: Option<Caller>,
-    numbers: ComputedNumbers,
+    /// What is computed of the policy.
+    settings: Settings,
+    max: Option<u64>,
     cost: u64,
     plan: Plan,
 }
@@ -64,7 +66,8 @@ impl DynamicLimits {
             limit,
             skipped: skipped || is_off(limit),
             caller: None,
-            numbers: ComputedNumbers::default(),
+            settings: Settings::new(),
+            max: None,
             cost: limit.cost,
             plan: Plan::default(),
         };
@@ -128,10 +131,17 @@ impl DynamicLimits {
 
     /// Sets the value of `max`.
     pub fn max(&mut self, position: usize, max: u64) {
-        self.limits[position].numbers.max = Some(max);
+        let limit = &mut self.limits[position];
+        (limit.max, limit.settings) = (Some(max), limit.settings.max(max));
     }
 
-    /// Sets the calendar from the value of `anchor`, which has the type of its kind of window: here a month's.
+    /// Sets the value of `anchor` of a week.
+    #[cfg(feature = "calendar")]
+    pub fn week(&mut self, position: usize, day: Weekday) {
+        self.calendar(position, Calendar::week(day));
+    }
+
+    /// Sets the value of `anchor` of a month.
     ///
     /// ```
     /// # use actix_web::{HttpRequest, get};
@@ -153,8 +163,32 @@ impl DynamicLimits {
     /// }
     /// ```
     #[cfg(feature = "calendar")]
-    pub fn calendar(&mut self, position: usize, calendar: Calendar) {
-        self.limits[position].numbers.calendar = Some(calendar);
+    pub fn month(&mut self, position: usize, day: u8) {
+        self.calendar(position, Calendar::month(day));
+    }
+
+    /// Sets the value of `anchor` of a year.
+    #[cfg(feature = "calendar")]
+    pub fn year(&mut self, position: usize, (month, day): (u8, u8)) {
+        self.calendar(position, Calendar::year(month, day));
+    }
+
+    /// Sets the calendar, in the zone of the program. Takes the nearest day on which its windows can begin, which is logged once.
+    #[cfg(feature = "calendar")]
+    fn calendar(&mut self, position: usize, calendar: Calendar) {
+        let DynamicLimit { limit, settings, .. } = &mut self.limits[position];
+        let zone = limit.policy().calendar().map_or(calendar.zone(), Calendar::zone);
+        let (computed, clamped) = (calendar.in_zone(zone), calendar.clamped().in_zone(zone));
+        if clamped != computed && limit.is_first("computed-anchor") {
+            tracing::error!(
+                policy = limit.policy().name(),
+                %computed,
+                used = %clamped,
+                help = help("computed-anchor"),
+                "the `anchor` that was computed for a request is no day on which a window begins; the nearest one is used"
+            );
+        }
+        *settings = settings.calendar(clamped);
     }
 
     /// Sets the value of `cost`.
@@ -231,20 +265,22 @@ impl LimitSource for DynamicLimit {
     }
 
     fn adjust(&self, applied: &mut AppliedLimit, row: Option<&InForce<'_>>, req: &HttpRequest) -> bool {
-        let ComputedNumbers { max, calendar } = self.numbers;
-        // Overrides may replace a computed `max`.
-        let is_replaced = row.is_some_and(|row| has_max(self.limit.computed, row));
-        let numbers = ComputedNumbers { max: max.filter(|_| !is_replaced), calendar };
-        if numbers.max.is_none() && calendar.is_none() {
+        if self.settings == Settings::new() {
             return true;
         }
-        if let Some(policy) = self.policy_with(numbers, row) {
+        // Overrides may replace what is computed.
+        let replaced = row.map_or_else(Settings::new, InForce::replaced);
+        if let Some(policy) = self.policy_with(replaced.over(self.settings)) {
             applied.policy.replace(Arc::new(policy));
             return true;
         }
-        // Such a `max` admits no request, and a shadow limit only reports that.
+        // Such a `max` admits no request, and a shadow limit only reports that: no cost of `NEVER` passes under the smallest one.
         let only_reports = !nearest_limiter(req).enforces(applied.policy.policy());
-        if only_reports && let Some(policy) = self.smallest_policy(numbers, row) {
+        let smallest = self.settings.max(1);
+        // A shadow limit may be one by overrides.
+        let mut smallest = [replaced.over(smallest), smallest].into_iter();
+        let mut smallest = || smallest.find_map(|settings| self.limit.policy().with_settings(settings).ok());
+        if only_reports && let Some(policy) = smallest() {
             applied.policy.replace(Arc::new(policy));
             applied.cost = NEVER;
         }
@@ -253,68 +289,22 @@ impl LimitSource for DynamicLimit {
 }
 
 impl DynamicLimit {
-    /// The policy with the numbers of one request, and the other numbers of overrides. `None` if `max` admits no request, or is out
-    /// of its bounds, which is logged once.
-    fn policy_with(&self, numbers: ComputedNumbers, row: Option<&InForce<'_>>) -> Option<Policy> {
-        if numbers.max == Some(0) {
-            return None;
-        }
-        let policy = self.try_policy(numbers, row)?;
+    /// The policy with the numbers of one request. `None` if `max` admits no request, or is out of its bounds, which is logged once.
+    fn policy_with(&self, settings: Settings) -> Option<Policy> {
+        let policy = self.limit.policy().with_settings(settings);
         if let Err(error) = &policy
+            && self.max != Some(0)
             && self.limit.is_first("computed-max")
         {
             tracing::error!(
                 policy = self.limit.policy().name(),
-                max = numbers.max,
+                max = self.max,
                 %error,
                 help = help("computed-max"),
                 "the `max` that was computed for a request is out of its bounds; such requests are denied"
             );
         }
         policy.ok()
-    }
-
-    /// A policy under which a cost of [`NEVER`] stands for a `max` that admits no request.
-    fn smallest_policy(&self, numbers: ComputedNumbers, row: Option<&InForce<'_>>) -> Option<Policy> {
-        let smallest = ComputedNumbers { max: Some(1), ..numbers };
-        // A shadow limit may be one by overrides.
-        let overridden = self.try_policy(smallest, row)?.ok();
-        overridden.or_else(|| self.try_policy(smallest, None)?.ok())
-    }
-
-    /// The policy with numbers of one request, and those of a row over it. `None` if nothing is computed.
-    fn try_policy(
-        &self,
-        ComputedNumbers { max, calendar }: ComputedNumbers,
-        row: Option<&InForce<'_>>,
-    ) -> Option<Result<Policy, PolicyError>> {
-        let template = self.limit.template?;
-        let template = max.map_or(template, |max| template.max(max));
-        #[cfg(feature = "calendar")]
-        let template = calendar.map_or(template, |calendar| template.calendar(self.clamped(calendar)));
-        #[cfg(not(feature = "calendar"))]
-        let None = calendar;
-        let policy = template.try_build();
-        Some(match row {
-            Some(row) => policy.and_then(|policy| row.apply(&policy)),
-            None => policy,
-        })
-    }
-
-    /// The calendar from the nearest day on which its windows can begin. Another day than the computed one is logged once.
-    #[cfg(feature = "calendar")]
-    fn clamped(&self, calendar: Calendar) -> Calendar {
-        let clamped = calendar.clamped();
-        if clamped != calendar && self.limit.is_first("computed-anchor") {
-            tracing::error!(
-                policy = self.limit.policy().name(),
-                computed = %calendar,
-                used = %clamped,
-                help = help("computed-anchor"),
-                "the `anchor` that was computed for a request is no day on which a window begins; the nearest one is used"
-            );
-        }
-        clamped
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use actix_web::HttpRequest;
 use ratelimit_core::__private_0_1::{help, is_first};
-use ratelimit_core::policy::{Calendar, MAX_UNITS};
+use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{Policy, PolicyBuilder, RateLimiter};
 
 use super::sole_limiter::SoleLimiter;
@@ -16,8 +16,6 @@ use crate::quotas::{Condition, Count, NamedPolicy, Partition};
 #[derive(Debug)]
 pub struct HandlerLimit {
     pub(super) policy: NamedPolicy,
-    /// The policy without what is computed for each request, if anything is.
-    pub(super) template: Option<PolicyBuilder>,
     /// What is computed for each request.
     pub(super) computed: Computed,
     pub(super) by: By,
@@ -71,7 +69,6 @@ impl HandlerLimit {
     const fn of(policy: Cow<'static, Policy>) -> Self {
         Self {
             policy: NamedPolicy::new(policy),
-            template: None,
             computed: Computed::NONE,
             by: By::Ip,
             cost: 1,
@@ -90,7 +87,6 @@ impl HandlerLimit {
         // Checks everything else at compile time: the largest `max` gives the largest products.
         let largest = if computed.max { template.max(MAX_UNITS) } else { template };
         let mut limit = Self::new(largest.build());
-        limit.template = Some(template);
         limit.computed = computed;
         limit
     }
@@ -242,13 +238,6 @@ impl Computed {
         }
         Some(calendar.to_string())
     }
-}
-
-/// Numbers of a policy that were computed for one request.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ComputedNumbers {
-    pub(super) max: Option<u64>,
-    pub(super) calendar: Option<Calendar>,
 }
 
 /// What tells the callers of a limit apart.

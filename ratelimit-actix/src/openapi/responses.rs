@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use actix_web::http::header::{CACHE_CONTROL, HeaderName, RETRY_AFTER};
+use ratelimit_core::policy::{Field, Value as Setting};
 use ratelimit_core::{Mode, OnError};
 use serde_json::{Number, Value, json};
 use utoipa::openapi::content::ContentBuilder;
@@ -167,30 +168,22 @@ fn retry_after(what: &str) -> Header {
 /// The numbers of a limit.
 fn numbers(limit: &DeclaredLimit) -> Value {
     let policy = limit.policy();
-    let mut numbers = json!({
-        "name": limit.public_name(),
-        "algorithm": policy.algorithm().as_str(),
-    });
-    let mut set = |name: &str, value: Value| numbers[name] = value;
-    match (limit.computed().calendar_of(policy), policy.rate_window()) {
-        (Some(calendar), _) => set("calendar", calendar.into()),
-        (None, Some(window)) => set("window", seconds(window)),
-        (None, None) => {}
-    }
-    if let Some(max) = limit.max() {
-        set("max", max.into());
-    }
+    let mut numbers = json!({ "name": limit.public_name() });
     if let Some(cost) = limit.cost().filter(|cost| *cost > 1) {
-        set("cost", cost.into());
+        numbers["cost"] = cost.into();
     }
-    if limit.max().is_some() && policy.algorithm().has_burst() {
-        set("burst", policy.capacity().into());
-    }
-    if policy.sub_windows() > 1 {
-        set("subWindows", policy.sub_windows().into());
-    }
-    if let Some(block) = policy.block() {
-        set("block", seconds(block));
+    for (field, value) in policy.settings().values().filter(|(field, _)| field.is_public()) {
+        let Some(value) = value else { continue };
+        let (name, value) = match (field, value) {
+            (Field::Max | Field::Burst, _) if limit.max().is_none() => continue,
+            (Field::SubWindows, Setting::Number(1)) => continue,
+            (Field::SubWindows, Setting::Number(number)) => ("subWindows", number.into()),
+            (_, Setting::Number(number)) => (field.as_str(), number.into()),
+            (_, Setting::Time(time)) => (field.as_str(), seconds(time)),
+            (_, Setting::Calendar(_)) => ("calendar", limit.computed().calendar_of(policy).into()),
+            (_, Setting::Name(name)) => (field.as_str(), name.into()),
+        };
+        numbers[name] = value;
     }
     numbers
 }

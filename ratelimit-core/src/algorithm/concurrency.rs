@@ -30,9 +30,11 @@
 mod entries;
 
 #[cfg(feature = "redis")]
-pub(crate) use self::entries::{Entries, HOLD_US, OwnEntry};
+pub(crate) use self::entries::{Entries, OwnEntry};
 use super::step::{Reader, Step, Writer};
 use crate::outcome::Verdict;
+#[cfg(feature = "redis")]
+pub(crate) use crate::policy::HOLD_US;
 use crate::policy::Policy;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

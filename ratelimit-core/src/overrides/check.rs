@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::error::Problems;
 use super::set::{LimitOverride, Overrides};
-use super::table::{LimitRows, Override, OverrideTable, Row, SharedPolicies};
+use super::table::{GivenRow, LimitRows, Origin, OverrideTable, Row, SharedPolicies};
 use crate::policy::Policy;
 use crate::policy::suggest::nearest;
 
@@ -52,83 +52,79 @@ struct Checker {
 }
 
 impl Checker {
-    fn problem(&mut self, row: &Override, text: impl Into<String>) {
+    fn problem(&mut self, row: &GivenRow, text: impl Into<String>) {
         self.problems.push(row.line, text);
     }
 
     /// Checks the overrides of one name against each limit of that name.
     fn limit(&mut self, name: &str, given: &LimitOverride, limits: &[&KnownLimit]) {
-        if !given.plans.is_empty() && !limits.iter().any(|limit| limit.has_plan) {
+        let LimitOverride { row: for_all, plans, callers } = given;
+        if !plans.is_empty() && !limits.iter().any(|limit| limit.has_plan) {
             let text = format!("limit `{name}` has no `plan` in its attribute, so no request has a plan");
-            self.problem(given.plans.values().next().unwrap_or(&given.row), text);
+            self.problem(plans.values().next().unwrap_or(for_all), text);
         }
+        let plans = plans.iter().map(|(plan, row)| (Origin::Plan, plan, row));
+        let callers = callers.iter().map(|(caller, row)| (Origin::Caller, caller, row));
+        let named = plans.chain(callers);
         for limit in limits {
             if self.problems.is_enough() {
                 return;
             }
-            let of = format!("limit `{name}`");
-            let mut rows = match LimitRows::new(&limit.policy, given.row, given.callers.len()) {
+            let mut rows = match LimitRows::new(&limit.policy, *for_all, given.callers.len()) {
                 Ok(rows) => rows,
                 Err(error) => {
-                    self.problem(&given.row, format!("{of}: {error}"));
+                    self.problem(for_all, format!("limit `{name}`: {error}"));
                     continue;
                 }
             };
-            self.fits(limit, rows.limit(), &given.row, &of);
-            let mut policies = SharedPolicies::new(&limit.policy);
-            for (plan, row) in &given.plans {
-                if self.problems.is_enough() {
-                    return;
-                }
-                let of = format!("plan `{plan}` of limit `{name}`");
-                match rows.add(plan, None, *row, &mut policies) {
-                    Ok(row) => self.fits(limit, row, &given.row, &of),
-                    Err(error) => self.problem(row, format!("{of}: {error}")),
-                }
+            if let Err(fault) = fits(limit, &rows, rows.limit()) {
+                self.problem(for_all, format!("limit `{name}`: {fault}"));
             }
-            let of = format!("a caller of limit `{name}`");
-            for (caller, row) in &given.callers {
+            let mut policies = SharedPolicies::new(&limit.policy);
+            for (origin, text, row) in named.clone() {
                 if self.problems.is_enough() {
                     return;
                 }
-                let partition = match partition(caller, limit) {
-                    Ok(partition) => partition,
-                    Err(expected) => {
-                        self.problem(row, format!("{of}: {expected}"));
-                        continue;
-                    }
-                };
-                if let Some(other) = rows.row_of_caller(&partition) {
-                    let place =
-                        other.numbers.line.map_or_else(String::new, |line| format!(", in line {line},"));
-                    self.problem(row, format!("{of}: another row{place} stands for the same caller"));
-                    continue;
-                }
-                match rows.add(caller, Some(partition), *row, &mut policies) {
-                    Ok(row) => self.fits(limit, row, &given.row, &of),
-                    Err(error) => self.problem(row, format!("{of}: {error}")),
+                if let Err(fault) = add(&mut rows, limit, (origin, text, row), &mut policies) {
+                    let of =
+                        if origin == Origin::Plan { format!("plan `{text}`") } else { "a caller".to_owned() };
+                    self.problem(row, format!("{of} of limit `{name}`: {fault}"));
                 }
             }
             self.table.insert(rows);
         }
     }
+}
 
-    /// Checks that a request can pass under a row over that for all callers.
-    fn fits(&mut self, limit: &KnownLimit, row: &Row, for_all: &Override, of: &str) {
-        let numbers = row.numbers.over(for_all);
-        let knows_max = !limit.computes_max || numbers.max.is_some();
-        let capacity = row.policy.capacity();
-        if let Some(cost) = limit.cost
-            && knows_max
-            && !numbers.is_off()
-            && cost > capacity
+/// Adds the row of a plan or a caller, unless it has a mistake.
+fn add(
+    rows: &mut LimitRows,
+    limit: &KnownLimit,
+    (origin, text, row): (Origin, &str, &GivenRow),
+    policies: &mut SharedPolicies<'_>,
+) -> Result<(), String> {
+    let partition = if origin == Origin::Caller { Some(partition(text, limit)?) } else { None };
+    if let Some(other) = partition.as_deref().and_then(|partition| rows.row_of_caller(partition)) {
+        let place = other.given.line.map_or_else(String::new, |line| format!(", in line {line},"));
+        return Err(format!("another row{place} stands for the same caller"));
+    }
+    let position = rows.add(text, partition, *row, policies).map_err(|error| error.to_string())?;
+    fits(limit, rows, rows.row(position))
+}
+
+/// Checks that a request can pass under a row.
+fn fits(limit: &KnownLimit, rows: &LimitRows, row: &Row) -> Result<(), String> {
+    let (replaced, capacity) = (rows.replaced(row), row.policy.capacity());
+    match limit.cost {
+        Some(cost)
+            if cost > capacity && !replaced.is_off() && (!limit.computes_max || replaced.max.is_some()) =>
         {
             let place = limit.place.as_ref().map_or_else(String::new, |place| format!(" of {place}"));
-            self.problem(
-                &row.numbers,
-                format!("{of}: a request{place} costs {cost} units, more than the {capacity} that can pass at once"),
-            );
+            Err(format!(
+                "a request{place} costs {cost} units, more than the {capacity} that can pass at once"
+            ))
         }
+        _ => Ok(()),
     }
 }
 

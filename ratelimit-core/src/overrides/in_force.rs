@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::table::{Field, LimitRows, Origin, Row};
-use crate::policy::{Policy, PolicyError};
+use super::table::{LimitRows, Origin, Row};
+use crate::policy::{Field, Policy, Settings};
 
 /// The overrides of a limiter as a whole.
 #[derive(Clone, Debug)]
@@ -69,14 +69,10 @@ impl InForce<'_> {
         }
     }
 
-    /// These numbers over another policy of the same limit: one of which some were computed for a request.
-    ///
-    /// # Errors
-    ///
-    /// If the numbers do not fit together.
+    /// What overrides replace: the settings of the row, over those for all callers.
     #[doc(hidden)]
-    pub fn apply(&self, policy: &Policy) -> Result<Policy, PolicyError> {
-        self.row().map_or_else(|| Ok(policy.clone()), |(rows, row)| rows.replaced(row).apply(policy))
+    pub fn replaced(&self) -> Settings {
+        self.row().map_or_else(Settings::new, |(rows, row)| rows.replaced(row))
     }
 
     /// The numbers in force for a request: those of the caller's row, otherwise those of its plan.
@@ -143,7 +139,7 @@ impl InForce<'_> {
 
     /// Whether the limit is off. The caller then checks nothing.
     pub fn is_off(&self) -> bool {
-        self.row().is_some_and(|(rows, row)| rows.replaced(row).is_off())
+        self.replaced().is_off()
     }
 
     /// The row that applies: the most special one. What it does not set comes from [`Origin::Limit`], and what that does not set
@@ -155,7 +151,7 @@ impl InForce<'_> {
     /// Where this number comes from.
     pub fn origin_of(&self, field: Field) -> Origin {
         let Some((rows, row)) = self.row() else { return Origin::Program };
-        match (field.is_in(&row.numbers), field.is_in(&rows.row(LimitRows::LIMIT).numbers)) {
+        match (row.given.settings.has(field), rows.limit().given.settings.has(field)) {
             (true, _) => row.origin,
             (false, true) => Origin::Limit,
             (false, false) => Origin::Program,

@@ -10,10 +10,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::{OverridesError, Problems};
 use super::set::{LimitOverride, Overrides, file_name, read_file};
-use super::table::{Field, Override, Switch};
-use crate::policy::error::UnknownValueError;
+use super::table::GivenRow;
 use crate::policy::suggest::{list, nearest};
-use crate::policy::{Mode, OnError, Window};
+use crate::policy::value::Written;
+use crate::policy::{Field, Settings};
 
 /// The tables beside the fields of a limit.
 const TABLES: [&str; 2] = ["plans", "callers"];
@@ -125,21 +125,21 @@ impl Reader {
         self.each(table, |reader, key, value| match key.get_ref().as_ref() {
             "plans" => read.plans = reader.rows(value, &format!("a plan of {limit}"), Place::Plan),
             "callers" => read.callers = reader.rows(value, &format!("a caller of {limit}"), Place::Caller),
-            _ => reader.field(&mut read.row, key, value, &limit, Place::Limit),
+            _ => reader.field(&mut read.row.settings, key, value, &limit, Place::Limit),
         });
         read
     }
 
     /// The rows of plans or callers.
-    fn rows(&mut self, value: &Value<'_>, of: &str, place: Place) -> BTreeMap<String, Override> {
+    fn rows(&mut self, value: &Value<'_>, of: &str, place: Place) -> BTreeMap<String, GivenRow> {
         let mut rows = BTreeMap::new();
         let expected = format!("a table for {of}, such as `{{ max = 500 }}`");
         let Some(table) = self.table(value, &expected) else { return rows };
         self.each(table, |reader, key, value| {
             let Some(fields) = reader.table(value, &expected) else { return };
             let line = Some(reader.lines.at(key.span().start));
-            let mut row = Override { line, ..Override::new() };
-            reader.each(fields, |reader, key, value| reader.field(&mut row, key, value, of, place));
+            let mut row = GivenRow { settings: Settings::new(), line };
+            reader.each(fields, |reader, key, value| reader.field(&mut row.settings, key, value, of, place));
             rows.insert(key.get_ref().to_string(), row);
         });
         rows
@@ -154,11 +154,11 @@ impl Reader {
     }
 
     /// Reads one field into a row.
-    fn field(&mut self, row: &mut Override, key: &Key<'_>, value: &Value<'_>, of: &str, place: Place) {
-        let is_meant = |field: &&Field| field.as_str() == key.get_ref();
-        let Some(field) = Field::ALL.iter().find(is_meant) else {
+    fn field(&mut self, row: &mut Settings, key: &Key<'_>, value: &Value<'_>, of: &str, place: Place) {
+        let fields = Field::ALL.iter().copied().filter(|field| field.is_overridable());
+        let Some(field) = fields.clone().find(|field| field.as_str() == key.get_ref()) else {
             let tables = if place == Place::Limit { &TABLES[..] } else { &[] };
-            let names = Field::ALL.iter().map(|field| field.as_str()).chain(tables.iter().copied());
+            let names = fields.map(Field::as_str).chain(tables.iter().copied());
             let meant = nearest(key.get_ref(), names.clone());
             let hint = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
             // A key without a near match may be the name of a caller, or a part of it.
@@ -166,17 +166,22 @@ impl Reader {
             let expected = format!(" of {of}, expected one of {}{hint}", list(names, '`'));
             return self.problem(key, unknown("field", key, shown, &expected));
         };
-        let read = match field {
-            Field::Max => units(value).map(|max| row.max = Some(max)),
-            Field::Burst => units(value).map(|burst| row.burst = Some(burst)),
-            Field::Window => parsed::<Window>(value, "a time such as \"60s\"")
-                .map(|window| row.window = Some(window.duration())),
-            Field::Block => block(value).map(|block| row.block = Some(block)),
-            Field::Mode => mode(value).map(|mode| row.mode = Some(mode)),
-            Field::OnError => parsed::<OnError>(value, "the name of a failure policy")
-                .map(|policy| row.on_error = Some(policy)),
+        let value_of_type = value.get_ref();
+        let read = match value_of_type {
+            DeValue::String(text) => row.read(field, Written::Text(text)),
+            DeValue::Integer(number) if field.is_number() => {
+                match u64::from_str_radix(number.as_str(), number.radix()) {
+                    Ok(number) => row.read(field, Written::Number(number)),
+                    Err(_) => {
+                        Err(Some(format!("expected a whole number from 1 to 1000000000000, found {number}")))
+                    }
+                }
+            }
+            _ => Err(None),
         };
         if let Err(fault) = read {
+            let fault = fault
+                .unwrap_or_else(|| format!("expected {}, found {}", field.expected(), kind(value_of_type)));
             self.problem(value, format!("`{}` of {of}: {fault}", field.as_str()));
         }
     }
@@ -207,46 +212,6 @@ fn kind(value: &DeValue<'_>) -> &'static str {
         DeValue::Datetime(_) => "a date",
         DeValue::Array(_) => "an array",
         DeValue::Table(_) => "a table",
-    }
-}
-
-fn unexpected(value: &DeValue<'_>, expected: &str) -> String {
-    format!("expected {expected}, found {}", kind(value))
-}
-
-fn units(value: &Value<'_>) -> Result<u64, String> {
-    let value = value.get_ref();
-    let DeValue::Integer(number) = value else { return Err(unexpected(value, "a whole number")) };
-    u64::from_str_radix(number.as_str(), number.radix())
-        .map_err(|_| format!("expected a whole number from 1 to 1000000000000, found {number}"))
-}
-
-fn parsed<T: FromStr<Err: std::fmt::Display>>(value: &Value<'_>, expected: &str) -> Result<T, String> {
-    let value = value.get_ref();
-    let DeValue::String(text) = value else { return Err(unexpected(value, expected)) };
-    text.parse().map_err(|error: T::Err| error.to_string())
-}
-
-fn block(value: &Value<'_>) -> Result<Option<std::time::Duration>, String> {
-    match value.get_ref() {
-        DeValue::String(text) if text == "off" => Ok(None),
-        DeValue::String(text) => match text.parse::<Window>() {
-            Ok(block) => Ok(Some(block.duration())),
-            Err(error) => Err(error.about("block").to_string()),
-        },
-        other => Err(unexpected(other, "a time such as \"10m\", or \"off\"")),
-    }
-}
-
-fn mode(value: &Value<'_>) -> Result<Switch, String> {
-    let names = || Mode::ALL.iter().map(|mode| mode.as_str()).chain(["off"]);
-    match value.get_ref() {
-        DeValue::String(text) if text == "off" => Ok(Switch::Off),
-        DeValue::String(text) => match text.parse() {
-            Ok(mode) => Ok(Switch::Mode(mode)),
-            Err(_) => Err(UnknownValueError::new("mode", text, names().collect()).to_string()),
-        },
-        other => Err(unexpected(other, &format!("one of {}", list(names(), '"')))),
     }
 }
 

@@ -5,7 +5,8 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::table::Override;
+use super::table::GivenRow;
+use crate::policy::Settings;
 
 /// Other numbers for limits of the program, by the names of the limits.
 ///
@@ -24,18 +25,28 @@ pub struct Overrides {
 }
 
 /// The overrides of one limit: for all callers, by plan and by caller.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_core::Settings;
+/// use ratelimit_core::overrides::{LimitOverride, Overrides};
+///
+/// let shop = LimitOverride::from(Settings::new().max(20)).caller("partition acct-42", Settings::new().max(500));
+/// let overrides = Overrides::new().limit("shop", shop);
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "it does nothing until it is part of overrides"]
 pub struct LimitOverride {
-    pub(super) row: Override,
-    pub(super) plans: BTreeMap<String, Override>,
-    pub(super) callers: BTreeMap<String, Override>,
+    pub(super) row: GivenRow,
+    pub(super) plans: BTreeMap<String, GivenRow>,
+    pub(super) callers: BTreeMap<String, GivenRow>,
 }
 
-impl From<Override> for LimitOverride {
+impl From<Settings> for LimitOverride {
     /// For all callers.
-    fn from(row: Override) -> Self {
-        Self { row, ..Self::default() }
+    fn from(settings: Settings) -> Self {
+        Self { row: settings.into(), ..Self::default() }
     }
 }
 
@@ -46,8 +57,8 @@ impl LimitOverride {
     }
 
     /// Adds the row of a plan: for requests for which `plan` in the attribute returns this name. It replaces an earlier row.
-    pub fn plan(mut self, name: impl Into<String>, row: Override) -> Self {
-        self.plans.insert(name.into(), row);
+    pub fn plan(mut self, name: impl Into<String>, settings: Settings) -> Self {
+        self.plans.insert(name.into(), settings.into());
         self
     }
 
@@ -55,8 +66,8 @@ impl LimitOverride {
     ///
     /// The text has a kind, as in a file: `partition tenant-42` for what `check` is given, and for limits of `ratelimit-actix`
     /// what `by` returns, such as `text acct-42`, `number 42` or `address 203.0.113.7`.
-    pub fn caller(mut self, text: impl Into<String>, row: Override) -> Self {
-        self.callers.insert(text.into(), row);
+    pub fn caller(mut self, text: impl Into<String>, settings: Settings) -> Self {
+        self.callers.insert(text.into(), settings.into());
         self
     }
 }

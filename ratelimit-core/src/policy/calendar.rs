@@ -18,7 +18,7 @@ use jiff::tz::{TimeZone, db};
 use parking_lot::Mutex;
 
 #[cfg(feature = "serde")]
-pub(crate) use self::fields::Anchor;
+pub(crate) use self::fields::{Anchor, CalendarFields};
 #[cfg(feature = "redis")]
 pub(crate) use self::known::KnownCalendar;
 use super::named_values::named_values;

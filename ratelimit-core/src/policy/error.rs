@@ -22,6 +22,8 @@ pub enum PolicyError {
     CalendarAlgorithm,
     /// Overrides have a window for a limit with a calendar window.
     CalendarOverridden,
+    /// Overrides made by code have a number that is not for them, or a calendar window.
+    NotOverridable,
     /// The number of sub-windows is not from 1 to [`MAX_SUB_WINDOWS`](super::MAX_SUB_WINDOWS).
     SubWindows,
     /// The window is not a whole multiple of the sub-windows, in microseconds.
@@ -62,6 +64,9 @@ impl PolicyError {
             Self::CalendarAlgorithm => "a calendar window is only for the fixed window",
             Self::CalendarOverridden => {
                 "window cannot replace a calendar window; change the attribute or the policy instead"
+            }
+            Self::NotOverridable => {
+                "overrides can replace max, the length of a window, burst, block, mode and on_error only"
             }
             Self::SubWindows => "sub_windows must be from 1 to 60",
             Self::SubWindowsNotWhole => "window must be a whole multiple of sub_windows, in microseconds",

@@ -1,266 +1,245 @@
-//! Policies in configuration files, with the feature `serde`.
+//! Policies in configuration files, with the feature `serde`: a key, a name, and settings.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
-use std::time::Duration;
 
-use serde::de::{Unexpected, Visitor};
-use serde::ser::Error as _;
+use serde::de::{DeserializeSeed, Error as _, MapAccess, Unexpected, Visitor};
+use serde::ser::{Error as _, SerializeStruct};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 #[cfg(feature = "calendar")]
-use super::calendar::{Anchor, Calendar, CalendarUnit};
-use super::{Algorithm, Mode, OnError, Policy, Window, WindowError};
+use super::calendar::{Anchor, CalendarFields, CalendarUnit};
+use super::suggest::list;
+use super::value::{Switch, Value, Written};
+use super::{Algorithm, Field, Mode, OnError, Policy, Settings, Window};
 
-/// The fields of a policy. Only `key` is required; the others have the defaults of the builder.
-///
-/// Each field is read by a function of its own, so that an error names it in every format.
-#[derive(Serialize, Deserialize)]
-#[serde(rename = "Policy", deny_unknown_fields)]
-pub(super) struct Fields {
-    #[serde(deserialize_with = "key")]
-    key: String,
-    #[serde(default, deserialize_with = "name", skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    #[serde(default, deserialize_with = "max", skip_serializing_if = "Option::is_none")]
-    max: Option<u64>,
-    #[serde(default, deserialize_with = "window", skip_serializing_if = "Option::is_none")]
-    window: Option<WindowField>,
-    #[cfg(feature = "calendar")]
-    #[serde(default, deserialize_with = "zone", skip_serializing_if = "Option::is_none")]
-    zone: Option<String>,
-    #[cfg(feature = "calendar")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    anchor: Option<Anchor>,
-    // By default that of the window.
-    #[serde(default)]
-    algorithm: Option<Algorithm>,
-    #[serde(default, deserialize_with = "sub_windows", skip_serializing_if = "Option::is_none")]
-    sub_windows: Option<u64>,
-    #[serde(default, deserialize_with = "burst", skip_serializing_if = "Option::is_none")]
-    burst: Option<u64>,
-    #[serde(default)]
-    on_error: OnError,
-    #[serde(default, deserialize_with = "block", skip_serializing_if = "Option::is_none")]
-    block: Option<Window>,
-    #[serde(default, skip_serializing_if = "is_enforced")]
-    mode: Mode,
-    #[serde(default, deserialize_with = "lease", skip_serializing_if = "Option::is_none")]
-    lease: Option<LeaseField>,
+/// The fields besides settings. Behind the name those that make a calendar of a window.
+const OTHERS: &[&str] =
+    if cfg!(feature = "calendar") { &["key", "name", "zone", "anchor"] } else { &["key", "name"] };
+
+/// The names of all fields.
+const FIELDS: [&str; OTHERS.len() + Field::ALL.len()] = {
+    let mut fields = [""; OTHERS.len() + Field::ALL.len()];
+    let mut at = 0;
+    while at < fields.len() {
+        fields[at] = if at < OTHERS.len() { OTHERS[at] } else { Field::ALL[at - OTHERS.len()].as_str() };
+        at += 1;
+    }
+    fields
+};
+
+impl<'de> Deserialize<'de> for Policy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_struct("Policy", &FIELDS, PolicyVisitor)
+    }
 }
 
-/// A length, or the kind of a calendar window.
+/// Reads each field by its name, so that an error names it in every format.
+struct PolicyVisitor;
+
+impl<'de> Visitor<'de> for PolicyVisitor {
+    type Value = Policy;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the fields of a policy")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Policy, A::Error> {
+        let (mut key, mut name, mut found) = (None, None::<String>, 0_u32);
+        let mut reader = Reader {
+            settings: Settings::new(),
+            field: Field::Max,
+            #[cfg(feature = "calendar")]
+            calendar: CalendarFields::default(),
+        };
+        while let Some(Position(index)) = map.next_key_seed(Text("the name of a field", PhantomData))? {
+            if found & (1 << index) != 0 {
+                return Err(A::Error::duplicate_field(FIELDS[index]));
+            }
+            found |= 1 << index;
+            match index {
+                // As in `OTHERS`.
+                0 => key = Some(map.next_value_seed(text("a string for `key`"))?),
+                1 => name = Some(map.next_value_seed(text("a string for `name`"))?),
+                #[cfg(feature = "calendar")]
+                2 => {
+                    let zone = text("the name of a `zone` such as \"Europe/Berlin\"");
+                    reader.calendar.zone = Some(map.next_value_seed(zone)?);
+                }
+                #[cfg(feature = "calendar")]
+                3 => reader.calendar.anchor = map.next_value()?,
+                _ => {
+                    reader.field = Field::ALL[index - OTHERS.len()];
+                    map.next_value_seed(&mut reader)?;
+                }
+            }
+        }
+        let key: String = key.ok_or_else(|| A::Error::missing_field("key"))?;
+        #[cfg(feature = "calendar")]
+        reader.calendar.add_to(&mut reader.settings).map_err(A::Error::custom)?;
+        let numbers = reader.settings.judged().map_err(A::Error::custom)?;
+        // Until the key is checked.
+        let policy = Policy { key: Cow::Borrowed(""), name: None, numbers, state_id: 0 };
+        let named = |policy: Policy| match name {
+            Some(name) => policy.with_name(name),
+            None => Ok(policy),
+        };
+        policy.with_key(key).and_then(named).map_err(A::Error::custom)
+    }
+}
+
+/// A field by its position.
+struct Position(usize);
+
+impl FromStr for Position {
+    type Err = String;
+
+    #[inline]
+    fn from_str(name: &str) -> Result<Self, String> {
+        Ok(Self(match (name, Field::named(name)) {
+            (_, Some(field)) => OTHERS.len() + field as usize,
+            ("key", None) => 0,
+            ("name", None) => 1,
+            #[cfg(feature = "calendar")]
+            ("zone", None) => 2,
+            #[cfg(feature = "calendar")]
+            ("anchor", None) => 3,
+            _ => return Err(format!("unknown field `{name}`, expected one of {}", list(FIELDS, '`'))),
+        }))
+    }
+}
+
+/// The settings that were read, and the field of the next value.
+struct Reader {
+    settings: Settings,
+    field: Field,
+    #[cfg(feature = "calendar")]
+    calendar: CalendarFields,
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Reader {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        if self.field.is_number() {
+            deserializer.deserialize_u64(self)
+        } else {
+            deserializer.deserialize_str(self)
+        }
+    }
+}
+
+impl Visitor<'_> for &mut Reader {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.field {
+            Field::Mode => f.write_str("the name of a `mode`"),
+            field => write!(f, "{} for `{}`", field.expected(), field.as_str()),
+        }
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<(), E> {
+        self.read(Written::Number(number), Unexpected::Unsigned(number))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<(), E> {
+        match u64::try_from(number) {
+            Ok(number) => self.visit_u64(number),
+            Err(_) => Err(E::invalid_value(Unexpected::Signed(number), &self)),
+        }
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
+        #[cfg(feature = "calendar")]
+        if self.field == Field::Window
+            && let Ok(unit) = text.parse()
+        {
+            self.calendar.unit = Some(unit);
+            return Ok(());
+        }
+        if self.field == Field::Mode {
+            // No policy is off.
+            self.settings.mode = Some(Switch::On(text.parse().map_err(E::custom)?));
+            return Ok(());
+        }
+        self.read(Written::Text(text), Unexpected::Str(text))
+    }
+}
+
+impl Reader {
+    fn read<E: serde::de::Error>(&mut self, written: Written<'_>, found: Unexpected<'_>) -> Result<(), E> {
+        match self.settings.read(self.field, written) {
+            Ok(()) => Ok(()),
+            Err(Some(fault)) => Err(E::custom(fault)),
+            Err(None) => Err(E::invalid_type(found, &self)),
+        }
+    }
+}
+
+/// A field as it is written.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum WindowField {
-    Length(Window),
-    #[cfg(feature = "calendar")]
-    Calendar(CalendarUnit),
-}
-
-impl FromStr for WindowField {
-    type Err = WindowError;
-
-    fn from_str(text: &str) -> Result<Self, WindowError> {
-        #[cfg(feature = "calendar")]
-        if let Ok(unit) = text.parse() {
-            return Ok(Self::Calendar(unit));
-        }
-        text.parse().map(Self::Length)
-    }
-}
-
-/// How long units of a hot caller are held. `Off` holds none, also in a store with a default.
-enum LeaseField {
+enum Entry<'p> {
+    Number(u64),
+    Text(&'p str),
     Time(Window),
-    Off,
-}
-
-impl Serialize for LeaseField {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Time(time) => time.serialize(serializer),
-            Self::Off => serializer.serialize_str("off"),
-        }
-    }
-}
-
-// Files that older versions read have no `mode`.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
-fn is_enforced(mode: &Mode) -> bool {
-    *mode == Mode::Enforce
-}
-
-fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    deserializer.deserialize_str(Text("a string for `key`", PhantomData))
-}
-
-/// Defines the readers of fields that need not be there.
-macro_rules! readers {
-    ($($(#[$attribute:meta])* $field:ident: $type:ty = $visitor:expr, $method:ident;)+) => {$(
-        $(#[$attribute])*
-        fn $field<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<$type>, D::Error> {
-            deserializer.$method($visitor).map(Some)
-        }
-    )+};
-}
-
-readers! {
-    name: String = Text("a string for `name`", PhantomData), deserialize_str;
-    max: u64 = Number("a whole number for `max`"), deserialize_u64;
-    window: WindowField = Text("a `window` such as \"60s\"", PhantomData), deserialize_str;
     #[cfg(feature = "calendar")]
-    zone: String = Text("the name of a `zone` such as \"Europe/Berlin\"", PhantomData), deserialize_str;
-    sub_windows: u64 = Number("a whole number for `sub_windows`"), deserialize_u64;
-    burst: u64 = Number("a whole number for `burst`"), deserialize_u64;
-    block: Window = Time("block", "a time for `block` such as \"10m\""), deserialize_str;
-    lease: LeaseField = LeaseVisitor(Time("lease", "a time for `lease` such as \"100ms\", or \"off\"")), deserialize_str;
-}
-
-/// Reads a time by the grammar of windows, for the field of this name.
-struct Time(&'static str, &'static str);
-
-impl Visitor<'_> for Time {
-    type Value = Window;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.1)
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Window, E> {
-        text.parse().map_err(|error: WindowError| E::custom(error.about(self.0)))
-    }
-}
-
-struct LeaseVisitor(Time);
-
-impl Visitor<'_> for LeaseVisitor {
-    type Value = LeaseField;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.expecting(f)
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<LeaseField, E> {
-        if text == "off" { Ok(LeaseField::Off) } else { self.0.visit_str(text).map(LeaseField::Time) }
-    }
-}
-
-/// Reads a number of units or parts.
-struct Number(&'static str);
-
-impl Visitor<'_> for Number {
-    type Value = u64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<u64, E> {
-        Ok(number)
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<u64, E> {
-        u64::try_from(number).map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
-    }
+    Anchor(Anchor),
 }
 
 impl Serialize for Policy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The compiler asks here whether a file has a field that is new in policies.
-        #[rustfmt::skip]
-        let Self {
-            key: _, name: _, algorithm: _, max: _, window_us: _, calendar: _, sub_windows: _, burst: _, on_error: _, block_us: _,
-            mode: _, lease_us: _, state_id: _,
-        } = self;
-        let time = |field: &str, time: Option<Duration>| {
-            let time = time.map(Window::try_from).transpose();
-            time.map_err(|error| S::Error::custom(error.about(field)))
-        };
-        let fields = Fields {
-            key: self.key().to_owned(),
-            name: self.name.as_deref().map(str::to_owned),
-            max: Some(self.max()),
-            window: self.rate_window().map(|_| self.window_field().map_err(S::Error::custom)).transpose()?,
-            #[cfg(feature = "calendar")]
-            zone: self.calendar().map(|calendar| calendar.zone().to_owned()),
-            #[cfg(feature = "calendar")]
-            anchor: self.calendar().and_then(Calendar::anchor_field),
-            algorithm: Some(self.algorithm()),
-            sub_windows: self.algorithm().has_sub_windows().then(|| self.sub_windows()),
-            burst: self.algorithm().has_burst().then(|| self.capacity()),
-            on_error: self.on_error(),
-            block: time("block", self.block())?,
-            mode: self.mode(),
-            lease: if self.has_no_lease() {
-                Some(LeaseField::Off)
-            } else {
-                time("lease", self.lease())?.map(LeaseField::Time)
-            },
-        };
-        fields.serialize(serializer)
-    }
-}
-
-impl Policy {
-    fn window_field(&self) -> Result<WindowField, WindowError> {
-        #[cfg(feature = "calendar")]
-        if let Some(calendar) = self.calendar() {
-            return Ok(WindowField::Calendar(calendar.unit()));
+        let mut fields = Vec::with_capacity(FIELDS.len());
+        fields.push(("key", Entry::Text(self.key())));
+        fields.extend(self.name.as_deref().map(|name| ("name", Entry::Text(name))));
+        for (field, value) in self.settings().values() {
+            let Some(value) = value else { continue };
+            let entry = match value {
+                // Files that older versions read have no `mode`.
+                Value::Name(_) if field == Field::Mode && self.mode() == Mode::Enforce => continue,
+                Value::Number(number) => Entry::Number(number),
+                Value::Name(name) => Entry::Text(name),
+                Value::Time(time) => match Window::try_from(time) {
+                    Ok(time) => Entry::Time(time),
+                    Err(error) => return Err(S::Error::custom(error.about(field.as_str()))),
+                },
+                #[cfg(feature = "calendar")]
+                Value::Calendar(calendar) => {
+                    fields.push(("window", Entry::Text(calendar.unit().as_str())));
+                    fields.extend(calendar.anchor_field().map(|anchor| ("anchor", Entry::Anchor(anchor))));
+                    fields.push(("zone", Entry::Text(calendar.zone())));
+                    continue;
+                }
+                #[cfg(not(feature = "calendar"))]
+                Value::Calendar(calendar) => match calendar {},
+            };
+            fields.push((field.as_str(), entry));
         }
-        Window::try_from(self.window()).map(WindowField::Length)
-    }
-}
-
-impl TryFrom<Fields> for Policy {
-    type Error = String;
-
-    fn try_from(fields: Fields) -> Result<Self, String> {
-        // The real key is owned, and the builder borrows.
-        let builder = Self::builder("key").on_error(fields.on_error).mode(fields.mode);
-        let builder = fields.max.map_or(builder, |max| builder.max(max));
-        #[cfg(feature = "calendar")]
-        let builder = calendar(&fields)?.map_or(builder, |calendar| builder.calendar(calendar));
-        let builder = match fields.window {
-            Some(WindowField::Length(window)) => builder.window(window.duration()),
-            _ => builder,
-        };
-        let builder = fields.algorithm.map_or(builder, |algorithm| builder.algorithm(algorithm));
-        let builder = fields.sub_windows.map_or(builder, |sub_windows| builder.sub_windows(sub_windows));
-        let builder = fields.burst.map_or(builder, |burst| builder.burst(burst));
-        let builder = fields.block.map_or(builder, |block| builder.block(block.duration()));
-        let builder = match fields.lease {
-            Some(LeaseField::Time(lease)) => builder.lease(lease.duration()),
-            Some(LeaseField::Off) => builder.without_lease(),
-            None => builder,
-        };
-        let policy = builder.try_build().and_then(|policy| policy.with_key(fields.key));
-        let named = |policy: Self| match fields.name {
-            Some(name) => policy.with_name(name),
-            None => Ok(policy),
-        };
-        policy.and_then(named).map_err(|error| error.to_string())
-    }
-}
-
-/// The calendar of the fields, if the window is one of a calendar.
-#[cfg(feature = "calendar")]
-fn calendar(fields: &Fields) -> Result<Option<Calendar>, String> {
-    match &fields.window {
-        Some(WindowField::Calendar(unit)) => {
-            Calendar::from_fields(*unit, fields.zone.as_deref(), fields.anchor.clone()).map(Some)
+        let mut written = serializer.serialize_struct("Policy", fields.len())?;
+        for (name, entry) in &fields {
+            written.serialize_field(name, entry)?;
         }
-        _ if fields.zone.is_some() || fields.anchor.is_some() => Err(
-            "`zone` and `anchor` are only for a `window` that is \"day\", \"week\", \"month\" or \"year\""
-                .to_owned(),
-        ),
-        _ => Ok(None),
+        written.end()
     }
 }
 
 /// Reads a value from its text.
 struct Text<T>(&'static str, PhantomData<T>);
+
+const fn text(expected: &'static str) -> Text<String> {
+    Text(expected, PhantomData)
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> DeserializeSeed<'de> for Text<T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
 
 impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
     type Value = T;
@@ -305,6 +284,8 @@ text_values! {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::policy::Parameter;
 
@@ -333,6 +314,7 @@ mod tests {
         assert_eq!(read(bucket).unwrap(), expected.build());
         let leased = Policy::builder("k").sub_windows(6).lease(Duration::from_millis(100)).build();
         assert_eq!(read("key = 'k'\nsub_windows = 6\nlease = '100ms'").unwrap(), leased);
+        assert_eq!(read("key = 'k'\nblock = 'off'").unwrap(), Policy::builder("k").build());
     }
 
     #[test]
@@ -474,10 +456,10 @@ mod tests {
             ("key = 'k'\nwindow = '60'", "`window` needs a unit, found \"60\"; did you mean \"60s\"?"),
             ("key = 'k'\nwindow = '0s'", "`window` must be at least 1ms"),
             ("key = 'k'\nwindow = '367d'", "`window` must be at most 366d"),
-            ("key = 'k'\nwindow = 60", "expected a `window` such as \"60s\""),
+            ("key = 'k'\nwindow = 60", "expected a time such as \"60s\" for `window`"),
             ("key = 'k'\nalgorithm = 'tokenbucket'", "for `algorithm`: expected one of \"fixed_window\""),
             ("key = 'k'\nalgorithm = 'tokenbucket'", "did you mean \"token_bucket\"?"),
-            ("key = 'k'\nalgorithm = 1", "expected the name of an `algorithm`"),
+            ("key = 'k'\nalgorithm = 1", "expected the name of an algorithm for `algorithm`"),
             ("key = 'k'\nsub_windows = 0", "sub_windows must be from 1 to 60"),
             ("key = 'k'\nsub_windows = 61", "sub_windows must be from 1 to 60"),
             ("key = 'k'\nsub_windows = 7", "window must be a whole multiple of sub_windows"),
@@ -494,13 +476,14 @@ mod tests {
             ),
             ("key = 'k'\non_error = true", "expected the name of a failure policy for `on_error`"),
             ("key = 'k'\nblock = '10s'", "block must be at least the window"),
-            ("key = 'k'\nblock = 600", "expected a time for `block` such as \"10m\""),
+            ("key = 'k'\nblock = 600", "expected a time such as \"10m\", or \"off\" for `block`"),
             ("key = 'k'\nblock = '60'", "`block` needs a unit, found \"60\"; did you mean \"60s\"?"),
             ("key = 'k'\nlease = '0ms'", "`lease` must be at least 1ms, found \"0ms\""),
-            ("key = 'k'\nlease = 5", "expected a time for `lease` such as \"100ms\", or \"off\""),
+            ("key = 'k'\nlease = 5", "expected a time such as \"100ms\", or \"off\" for `lease`"),
             ("key = 'k'\nmode = 'dark'", "for `mode`: expected one of \"enforce\", \"shadow\""),
             ("key = 'k'\nmode = 1", "expected the name of a `mode`"),
-            ("key = 'k'\nburts = 2", "unknown field `burts`, expected one of `key`, `name`, `max`, `window`"),
+            ("key = 'k'\nmode = 'off'", "for `mode`: expected one of \"enforce\", \"shadow\""),
+            ("key = 'k'\nburts = 2", "unknown field `burts`, expected one of `key`, `name`"),
             ("key = 'k'\nkey = 'j'", "duplicate key"),
             ("key = 'k'\nalgorithm = 'concurrency'\nmax = 0", "max must be from 1"),
             (

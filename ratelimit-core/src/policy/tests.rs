@@ -256,7 +256,7 @@ fn a_concurrency_limit_has_only_a_maximum() {
     assert_eq!(error(SLOTS.sub_windows(1)), PolicyError::SubWindowsWithoutCounter);
     assert_eq!(error(SLOTS.burst(1)), PolicyError::BurstWithoutTokenBucket);
     let set = SLOTS.max(5).on_error(OnError::Deny).mode(Mode::Shadow).name("n").without_lease().build();
-    assert_eq!(set.to_builder().build().with_names_of(&set), set);
+    assert_eq!(set.with_settings(Settings::new()).unwrap(), set);
     assert_eq!(Policy::concurrency("k", 5).state_id(), SLOTS.max(9).build().state_id(), "the slots stay");
-    assert_ne!(Policy::concurrency("k", 5).state_id(), BUILDER.window(HOLD).build().state_id());
+    assert_ne!(Policy::concurrency("k", 5).state_id(), BUILDER.window(micros(HOLD_US)).build().state_id());
 }

@@ -103,7 +103,6 @@ impl WindowError {
     }
 
     /// The same error about another field that has the grammar of windows.
-    #[cfg(any(feature = "serde", feature = "overrides"))]
     pub(crate) fn about(self, field: &str) -> Self {
         Self { fault: self.fault.replacen("`window`", &format!("`{field}`"), 1), ..self }
     }

@@ -8,7 +8,7 @@ use crate::expand::limits;
 use crate::expand::paths::Facade;
 use crate::parse::args::{Args, value_of};
 use crate::parse::by::By;
-use crate::parse::calendar::{Anchor, LimitWindow, Unit};
+use crate::parse::calendar::{Anchor, Unit};
 use crate::parse::number::Number;
 use crate::parse::request_fn::{Closure, RequestFn};
 use crate::span::located_at_start;
@@ -58,8 +58,9 @@ fn per_request_values(facade: Facade<'_>, position: usize, limit: &Args) -> Vec<
         values.push(assignment(position, "plan", plan.can_fail(), &self::plan(facade, plan, failed)));
     }
     if let Some(anchor) = value_of(limit.anchor.as_ref()).and_then(Anchor::per_request) {
-        let value = calendar(facade, limit, anchor, failed);
-        values.push(assignment(position, "calendar", anchor.can_fail(), &value));
+        let (setter, returned) = anchor_type(facade, limit);
+        let value = value(facade, anchor, returned, failed);
+        values.push(assignment(position, setter, anchor.can_fail(), &value));
     }
     for (setter, units) in [("max", limit.max.as_ref()), ("cost", limit.cost.as_ref())] {
         if let Some(function) = value_of(units).and_then(Number::per_request) {
@@ -134,44 +135,28 @@ fn value(
     }
 }
 
-/// The calendar from the day that the user's code returns. Without a kind of calendar window the attribute is rejected before.
-fn calendar(
-    facade: Facade<'_>,
-    limit: &Args,
-    anchor: &RequestFn,
-    failed: impl Fn(Span) -> TokenStream,
-) -> TokenStream {
-    let span = match anchor {
-        RequestFn::Closure(closure) => located_at_start(&closure.body),
-        RequestFn::Function { path, .. } => located_at_start(path),
+/// The setter of the day on which windows begin, and the type of its value. Without a kind of calendar window the attribute is rejected
+/// before.
+fn anchor_type(facade: Facade<'_>, limit: &Args) -> (&'static str, impl Fn(Span) -> TokenStream) {
+    let unit = limit.calendar_unit();
+    let setter = match unit {
+        Some(Unit::Week) => "week",
+        Some(Unit::Year) => "year",
+        _ => "month",
     };
-    let day_of_request = |returned: &dyn Fn(Span) -> TokenStream| value(facade, anchor, returned, &failed);
     let day = primitive("u8");
-    let calendar = |days| limits::calendar_of(facade, &days, span, limit);
-    match value_of(limit.window.as_ref()) {
-        Some(LimitWindow::Calendar(Unit::Week, _)) => {
-            let value = day_of_request(&|span| {
-                let private = facade.private(span);
-                quote_spanned!(span=> #private::Weekday)
-            });
-            calendar(quote_spanned!(span=> week(#value)))
+    let returned = move |span| match unit {
+        Some(Unit::Week) => {
+            let private = facade.private(span);
+            quote_spanned!(span=> #private::Weekday)
         }
-        Some(LimitWindow::Calendar(Unit::Year, _)) => {
-            let value = day_of_request(&|span| {
-                let day = day(span);
-                quote_spanned!(span=> (#day, #day))
-            });
-            let year = calendar(quote_spanned!(span=> year(__rate_limit_month, __rate_limit_day)));
-            quote_spanned! {span=> {
-                let (__rate_limit_month, __rate_limit_day) = #value;
-                #year
-            }}
+        Some(Unit::Year) => {
+            let day = day(span);
+            quote_spanned!(span=> (#day, #day))
         }
-        _ => {
-            let value = day_of_request(&day);
-            calendar(quote_spanned!(span=> month(#value)))
-        }
-    }
+        _ => day(span),
+    };
+    (setter, returned)
 }
 
 /// The name of a plan.

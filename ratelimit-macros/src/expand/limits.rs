@@ -239,18 +239,11 @@ fn calendar(facade: Facade<'_>, unit: Unit, span: Span, limit: &Args) -> TokenSt
             quote_spanned!(span=> year(#month, #day))
         }
     };
-    let calendar = calendar_of(facade, &days, span, limit);
-    call("calendar", span, &calendar)
-}
-
-/// `Calendar::month(15).in_zone("Europe/Berlin")`, where `days` is the part before the zone.
-pub(crate) fn calendar_of(facade: Facade<'_>, days: &TokenStream, span: Span, limit: &Args) -> TokenStream {
-    let private = facade.private(span);
     let zone = value_of(limit.zone.as_ref()).map(|zone| {
         let name = string_literal(zone);
         quote_spanned!(span=> .in_zone(#name))
     });
-    quote_spanned!(span=> #private::Calendar::#days #zone)
+    call("calendar", span, &quote_spanned!(span=> #private::Calendar::#days #zone))
 }
 
 /// `.setter(Type::Variant)`.

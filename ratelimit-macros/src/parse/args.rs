@@ -14,6 +14,7 @@ pub(crate) use self::table::{Args, Argument, value_of};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::kind::Kind;
 use crate::parse::by::By;
+use crate::parse::calendar::Unit;
 use crate::parse::keywords::{resolve_alias, unknown_message, unnamed_message};
 use crate::parse::name::Key;
 
@@ -74,6 +75,11 @@ impl Args {
             (None, Some(Key::Template(_, by))) => Some(by),
             (None, _) => Some(&By::Ip),
         }
+    }
+
+    /// The kind of the calendar window, if the limit has one.
+    pub(crate) fn calendar_unit(&self) -> Option<Unit> {
+        value_of(self.window.as_ref())?.unit()
     }
 
     fn read(&mut self, input: ParseStream<'_>, diagnostics: &mut Diagnostics) {

@@ -23,6 +23,21 @@ pub(crate) enum LimitWindow {
     Calendar(Unit, Span),
 }
 
+impl LimitWindow {
+    /// The kind of a calendar window.
+    pub(crate) const fn unit(&self) -> Option<Unit> {
+        if let Self::Calendar(unit, _) = self { Some(*unit) } else { None }
+    }
+
+    /// The length, of a calendar window the longest, in microseconds.
+    pub(crate) fn micros(&self) -> u64 {
+        match self {
+            Self::Length(window) => window.micros,
+            Self::Calendar(unit, _) => unit.longest_micros(),
+        }
+    }
+}
+
 /// The day on which windows begin: constant, or chosen per request.
 pub(crate) enum Anchor {
     Fixed(AnchorDay, Span),

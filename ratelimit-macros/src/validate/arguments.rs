@@ -34,7 +34,7 @@ pub(crate) fn check(args: &Args, attribute: &Written, diagnostics: &mut Diagnost
 /// The algorithm of the limit. `None` if its name is wrong.
 pub(super) fn algorithm(args: &Args) -> Option<&'static Algorithm> {
     match &args.algorithm {
-        None if calendar::unit(args).is_some() => algorithm::named(calendar::FIXED_WINDOW),
+        None if args.calendar_unit().is_some() => algorithm::named(calendar::FIXED_WINDOW),
         None => Some(algorithm::DEFAULT),
         Some(argument) => argument.value.ok(),
     }
@@ -61,13 +61,11 @@ fn literal(argument: Option<&Argument<Number>>, default: Option<u64>) -> Option<
     argument.map_or(default, |argument| argument.value.as_ref().ok().and_then(Number::literal))
 }
 
-fn micros(args: &Args) -> Option<u64> {
+/// The length of the window, of a calendar the longest. `None` for a wrong value.
+pub(super) fn micros(args: &Args) -> Option<u64> {
     match &args.window {
         None => Some(DEFAULT_MICROS),
-        Some(argument) => argument.value.as_ref().ok().map(|window| match window {
-            LimitWindow::Length(window) => window.micros,
-            LimitWindow::Calendar(unit, _) => unit.longest_micros(),
-        }),
+        Some(argument) => argument.value.as_ref().ok().map(LimitWindow::micros),
     }
 }
 
@@ -137,7 +135,7 @@ fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
 fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(block) = value_of(args.block.as_ref()) else { return };
     let Some(window) = micros(args) else { return };
-    let unit = calendar::unit(args);
+    let unit = args.calendar_unit();
     if let Some(unit) = unit.filter(|_| window > grammar::MAX_MICROS) {
         let message = format!("`block` cannot be as long as a {}; remove it", unit.name());
         diagnostics.error_at(block.span, message);

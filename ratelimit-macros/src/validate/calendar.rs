@@ -1,26 +1,20 @@
 //! Rules between a calendar window and other arguments.
 
 use crate::diagnostics::Diagnostics;
-use crate::parse::args::{Args, value_of};
-use crate::parse::calendar::{Anchor, LimitWindow, Unit, units};
-
-/// The kind of the calendar window, if the limit has one.
-pub(crate) fn unit(args: &Args) -> Option<Unit> {
-    match value_of(args.window.as_ref())? {
-        LimitWindow::Calendar(unit, _) => Some(*unit),
-        LimitWindow::Length(_) => None,
-    }
-}
+use crate::parse::args::Args;
+use crate::parse::calendar::{Anchor, units};
 
 /// Records a mistake for each broken rule.
 pub(crate) fn check(args: &Args, diagnostics: &mut Diagnostics) {
-    let has_mistake = args.window.as_ref().is_some_and(|window| window.value.is_err());
-    let Some(unit) = unit(args).filter(|_| !has_mistake) else {
+    if args.window.as_ref().is_some_and(|window| window.value.is_err()) {
+        return;
+    }
+    let Some(unit) = args.calendar_unit() else {
         let given = [
             args.zone.as_ref().map(|zone| &zone.keyword),
             args.anchor.as_ref().map(|anchor| &anchor.keyword),
         ];
-        for keyword in given.into_iter().flatten().filter(|_| !has_mistake) {
+        for keyword in given.into_iter().flatten() {
             let message =
                 format!("`{keyword}` is only for a `window` that is one of: {}; remove it", units());
             diagnostics.error(keyword, message);

@@ -2,16 +2,15 @@
 
 use proc_macro2::Ident;
 
-use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
+use crate::bounds::DEFAULT_MAX;
 use crate::diagnostics::Diagnostics;
 use crate::parse::args::{Args, Argument, value_of};
 use crate::parse::by::By;
-use crate::parse::calendar::LimitWindow;
 use crate::parse::choice::Mode;
 use crate::parse::name::{Key, Text};
 use crate::parse::number::Number;
 use crate::parse::tokens::path_text;
-use crate::validate::arguments::algorithm;
+use crate::validate::arguments::{algorithm, micros};
 
 /// What decides which count a limit has, as far as it is in view: the key, and the rest as text, with const expressions as they are
 /// written.
@@ -71,12 +70,9 @@ fn count(args: &Args) -> Option<CountIdentity<'_>> {
         value_of(args.key.as_ref())?;
     let algorithm = algorithm(args)?;
     // The kind of a calendar window, whatever its zone and anchor.
-    let window = match &args.window {
-        None => DEFAULT_MICROS.to_string(),
-        Some(argument) => match argument.value.as_ref().ok()? {
-            LimitWindow::Length(window) => window.micros.to_string(),
-            LimitWindow::Calendar(unit, _) => unit.name().to_owned(),
-        },
+    let window = match args.calendar_unit() {
+        Some(unit) => unit.name().to_owned(),
+        None => micros(args)?.to_string(),
     };
     let sub_windows =
         if algorithm.has("sub_windows") { number(args.sub_windows.as_ref(), 1)? } else { String::new() };

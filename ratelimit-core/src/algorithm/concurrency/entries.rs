@@ -4,11 +4,7 @@ use smallvec::SmallVec;
 
 use super::State;
 use crate::algorithm::step::{ABSENT, Reader};
-use crate::policy::{Algorithm, HOLD};
-
-/// Time for which an entry counts after the last message of its process, in microseconds.
-#[allow(clippy::cast_possible_truncation, reason = "10 s")]
-pub(crate) const HOLD_US: u64 = HOLD.as_micros() as u64;
+use crate::policy::{Algorithm, HOLD_US};
 
 /// Length in bytes of the tag and the number of entries, and of an entry.
 const HEAD: usize = 3;

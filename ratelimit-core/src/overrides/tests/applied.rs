@@ -1,8 +1,8 @@
 //! What applies to a request.
 
 use super::*;
-use crate::overrides::{Field, LimitOverride, Origin, Override};
-use crate::policy::{Mode, OnError};
+use crate::overrides::{LimitOverride, Origin};
+use crate::policy::{Field, Mode, OnError, Settings};
 
 const FILE: &str = "
 [limit.shop]
@@ -35,7 +35,8 @@ fn the_row_of_the_caller_beats_that_of_the_plan() {
 fn every_number_tells_where_it_comes_from() {
     let limiter = limiter(FILE).unwrap();
     let found = limiter.in_force_for(&SHOP, Some("pro"), "acct-1");
-    let origins: Vec<_> = Field::ALL.iter().map(|field| (field.as_str(), found.origin_of(*field))).collect();
+    let overridable = Field::ALL.iter().filter(|field| field.is_overridable());
+    let origins: Vec<_> = overridable.map(|field| (field.as_str(), found.origin_of(*field))).collect();
     assert_eq!(
         origins,
         [
@@ -95,27 +96,29 @@ fn what_is_not_overridden_stays_that_of_the_program() {
         .block(Duration::from_secs(3600))
         .lease(Duration::from_millis(100))
         .build();
-    assert_eq!(Override::new().apply(&FULL).unwrap(), FULL);
-    assert_eq!(Override::new().max(11).apply(&FULL).unwrap().state_id(), FULL.state_id());
-    let longer = Override::new().window(Duration::from_secs(120)).apply(&FULL).unwrap();
+    assert_eq!(FULL.with_settings(Settings::new()).unwrap(), FULL);
+    assert_eq!(FULL.with_settings(Settings::new().max(11)).unwrap().state_id(), FULL.state_id());
+    let longer = FULL.with_settings(Settings::new().window(Duration::from_secs(120))).unwrap();
     assert_eq!((longer.key(), longer.name(), longer.sub_windows()), ("full", "shown", 6));
     assert_ne!(longer.state_id(), FULL.state_id());
-    let enforced = Override::new().mode(Mode::Enforce).apply(&FULL).unwrap();
+    let off = Settings::new().off();
+    assert_eq!(FULL.with_settings(off).unwrap(), FULL, "its counts are found where they were");
+    let enforced = FULL.with_settings(Settings::new().mode(Mode::Enforce)).unwrap();
     assert_ne!(enforced.state_id(), FULL.state_id(), "a shadow limit has a count of its own");
-    let none = Override::new().block(None).apply(&FULL).unwrap();
+    let none = FULL.with_settings(Settings::new().without_block()).unwrap();
     assert_eq!((none.block(), none.lease()), (None, FULL.lease()));
     for lease_off in [Policy::builder("k").without_lease().build(), Policy::builder("k").build()] {
-        assert_eq!(Override::new().apply(&lease_off).unwrap(), lease_off);
+        assert_eq!(lease_off.with_settings(Settings::new()).unwrap(), lease_off);
     }
 }
 
 #[test]
 fn a_burst_that_equals_max_follows_it() {
-    let larger = Override::new().max(20);
-    assert_eq!(larger.apply(&BUCKET).unwrap().capacity(), 20);
-    assert_eq!(larger.burst(5).apply(&BUCKET).unwrap().capacity(), 5);
+    let larger = Settings::new().max(20);
+    assert_eq!(BUCKET.with_settings(larger).unwrap().capacity(), 20);
+    assert_eq!(BUCKET.with_settings(larger.burst(5)).unwrap().capacity(), 5);
     let own = Policy::builder("own").max(10).burst(50).algorithm(Algorithm::TokenBucket).build();
-    assert_eq!(larger.apply(&own).unwrap().capacity(), 50);
+    assert_eq!(own.with_settings(larger).unwrap().capacity(), 50);
 }
 
 #[test]
@@ -131,18 +134,24 @@ fn a_policy_that_was_made_at_run_time_is_found_by_its_value() {
 #[test]
 fn overrides_by_code_are_replaced_as_a_whole() {
     let limiter = limiter(FILE).unwrap();
-    let shop = LimitOverride::from(Override::new().max(7)).plan("pro", Override::new().mode(Mode::Shadow));
+    let shop = LimitOverride::from(Settings::new().max(7)).plan("pro", Settings::new().mode(Mode::Shadow));
     limiter.replace_overrides(Overrides::new().limit("shop", shop)).unwrap();
     assert_eq!(limiter.in_force_for(&SHOP, None, "acct-42").policy().max(), 7);
     assert_eq!(limiter.in_force_for(&SHOP, Some("pro"), "x").policy().mode(), Mode::Shadow);
 
-    let bad = Overrides::new().limit("shop", Override::new().max(0));
+    let bad = Overrides::new().limit("shop", Settings::new().max(0));
     let error = limiter.replace_overrides(bad).unwrap_err();
     assert_eq!(
         error.to_string(),
         "the overrides cannot be used: limit `shop`: max must be from 1 to 1000000000000"
     );
     assert_eq!(limiter.in_force(&SHOP).policy().max(), 7, "those before stay");
+
+    for never in [Settings::new().algorithm(Algorithm::FixedWindow), Settings::new().max(1).without_lease()] {
+        let shop = LimitOverride::new().caller("partition a", never);
+        let error = limiter.replace_overrides(Overrides::new().limit("shop", shop)).unwrap_err().to_string();
+        assert!(error.contains("a caller of limit `shop`: overrides can replace max, the length"), "{error}");
+    }
 
     limiter.replace_overrides(Overrides::new()).unwrap();
     assert_eq!(limiter.in_force(&SHOP).origin(), Origin::Program);

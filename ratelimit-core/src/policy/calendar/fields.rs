@@ -3,6 +3,35 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Calendar, CalendarUnit, Weekday};
+use crate::policy::Settings;
+
+/// What a file has of a calendar, each field as far as it is given.
+#[derive(Debug, Default)]
+pub(crate) struct CalendarFields {
+    /// In place of the length of a window.
+    pub(crate) unit: Option<CalendarUnit>,
+    pub(crate) zone: Option<String>,
+    pub(crate) anchor: Option<Anchor>,
+}
+
+impl CalendarFields {
+    /// Adds the calendar to what the file has besides.
+    pub(crate) fn add_to(self, settings: &mut Settings) -> Result<(), String> {
+        let Some(unit) = self.unit else {
+            return if self.zone.is_none() && self.anchor.is_none() {
+                Ok(())
+            } else {
+                Err("`zone` and `anchor` are only for a `window` that is \"day\", \"week\", \"month\" or \"year\"".to_owned())
+            };
+        };
+        *settings = settings.over(Settings::new().calendar(Calendar::from_fields(
+            unit,
+            self.zone.as_deref(),
+            self.anchor,
+        )?));
+        Ok(())
+    }
+}
 
 /// The day on which windows begin, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,11 +43,7 @@ pub(crate) enum Anchor {
 
 impl Calendar {
     /// The calendar of the fields, or what is wrong.
-    pub(crate) fn from_fields(
-        unit: CalendarUnit,
-        zone: Option<&str>,
-        anchor: Option<Anchor>,
-    ) -> Result<Self, String> {
+    fn from_fields(unit: CalendarUnit, zone: Option<&str>, anchor: Option<Anchor>) -> Result<Self, String> {
         let expected = |example: &str| format!("the `anchor` of a {unit} must be {example}");
         let calendar = match (unit, anchor) {
             (CalendarUnit::Day, None) => Self::day(),
