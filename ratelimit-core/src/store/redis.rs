@@ -49,22 +49,25 @@ use crate::reservation::Reservation;
 
 /// Counts shared by every process that uses the same Redis server.
 ///
-/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. What a runtime asks in one turn goes as one
-///   call; up to eight calls are in flight.
-/// * In a cluster, a group with several callers takes one call per caller: they are charged in order, and if a later one
-///   is denied, the earlier ones are refunded. More units than the limit never pass, but until the refund another request
-///   may be denied. What a token bucket was charged stays if a request [waits](crate::RateLimiter::wait) for a turn behind it.
+/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. What a runtime
+///   asks in one turn goes as one call; up to eight calls are in flight.
+/// * In a cluster, a group with several callers takes one call per caller: they are charged in order, and if
+///   a later one is denied, the earlier ones are refunded. More units than the limit never pass, but until
+///   the refund another request may be denied. What a token bucket was charged stays if a request
+///   [waits](crate::RateLimiter::wait) for a turn behind it.
 /// * The server's clock decides, so the instances' clocks need not agree.
-/// * Denial cache: a caller that was just denied stays denied in this process until its `retry_after`, at most 1 s, without
-///   another round trip.
-/// * Leases, if a policy [sets one](crate::PolicyBuilder::lease): a hot caller below its limit is decided in this process,
-///   and never more pass than without.
-/// * Deadline: no call waits longer than 100 ms unless set, whether for a slow server, a lost connection or several nodes
-///   of a cluster. After repeated failures a circuit breaker opens, and calls fail at once.
-/// * Each runtime that asks has a connection of its own, so that a request crosses no thread. A thread of the store's own keeps one more,
-///   and makes it again whenever it is lost, so the store works from any runtime and outlives each.
-/// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3 digest. A key and
-///   its state take about 128 bytes of the server's memory; a log takes 6 to 9 bytes more for each entry of one unit.
+/// * Denial cache: a caller that was just denied stays denied in this process until its `retry_after`, at
+///   most 1 s, without another round trip.
+/// * Leases, if a policy [sets one](crate::PolicyBuilder::lease): a hot caller below its limit is decided in
+///   this process, and never more pass than without.
+/// * Deadline: no call waits longer than 100 ms unless set, whether for a slow server, a lost connection or
+///   several nodes of a cluster. After repeated failures a circuit breaker opens, and calls fail at once.
+/// * Each runtime that asks has a connection of its own, so that a request crosses no thread. A thread of the
+///   store's own keeps one more, and makes it again whenever it is lost, so the store works from any runtime
+///   and outlives each.
+/// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3
+///   digest. A key and its state take about 128 bytes of the server's memory; a log takes 6 to 9 bytes more
+///   for each entry of one unit.
 /// * A child of a process that has forked makes a connection of its own, and shares the counts.
 pub struct RedisStore {
     groups: PerProcess<GroupClient>,
@@ -86,8 +89,9 @@ impl RedisStore {
         Ok(Self { groups, connect: Box::new(connect), deadline, instances: AtomicU32::new(1) })
     }
 
-    /// What this process asks the server with. A child of the one that made the store starts it anew: the threads that read replies and
-    /// keep deadlines are its parent's, and so are connection, held units and slots.
+    /// What this process asks the server with. A child of the one that made the store starts it anew: the
+    /// threads that read replies and keep deadlines are its parent's, and so are connection, held units and
+    /// slots.
     fn groups(&self) -> Result<&GroupClient, StoreError> {
         let groups = self.groups.get_or_make(|| {
             let groups = (self.connect)()?;

@@ -12,8 +12,9 @@ use tokio::runtime::{Handle, RuntimeMetrics};
 
 use super::deadline::now;
 
-/// Awaits a call that waits for a store no longer than `limit`. Also returns how much of `limit` the store took: until
-/// it woke the task, without the time in which the runtime's only thread ran tasks, and so noticed no reply.
+/// Awaits a call that waits for a store no longer than `limit`. Also returns how much of `limit` the store
+/// took: until it woke the task, without the time in which the runtime's only thread ran tasks, and so
+/// noticed no reply.
 ///
 /// A call that the store answered after `limit` was held up by this process, which stood still: otherwise a
 /// timer would have ended it. How long the store itself took is unknown, and counts as nothing.
@@ -68,8 +69,8 @@ impl Wake for WakeUp {
     }
 }
 
-/// Time since it was started, without that in which the runtime's only thread ran tasks, up to its last rest. Unit tests pause the
-/// clock, against which that time would mean nothing.
+/// Time since it was started, without that in which the runtime's only thread ran tasks, up to its last rest.
+/// Unit tests pause the clock, against which that time would mean nothing.
 struct Stopwatch {
     start: Instant,
     #[cfg(all(feature = "redis", not(test)))]
@@ -104,7 +105,8 @@ impl Stopwatch {
 
 #[cfg(feature = "redis")]
 impl super::Deadline {
-    /// Awaits one of several calls in a row that share this deadline. Time that the store did not take is given back.
+    /// Awaits one of several calls in a row that share this deadline. Time that the store did not take is
+    /// given back.
     pub(crate) async fn share<T, E>(&mut self, call: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         let (start, left) = (now(), self.remaining());
         let (result, took) = response_time(left, call, Result::is_ok).await;

@@ -112,25 +112,26 @@ pub struct RedisStoreBuilder {
 }
 
 impl RedisStoreBuilder {
-    /// Longest time for a decision before it is an error, from 1 ms to 1 h; by default 100 ms. It covers waiting for a
-    /// connection, the round trip, and sending again where that is safe.
+    /// Longest time for a decision before it is an error, from 1 ms to 1 h; by default 100 ms. It covers
+    /// waiting for a connection, the round trip, and sending again where that is safe.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.timeouts.deadline = deadline;
         self
     }
 
-    /// Longest time for one attempt to connect, from 1 ms to 1 h; by default 500 ms, over TLS 1 s. Attempts are made in the
-    /// background; requests wait for the [deadline](Self::deadline) at most.
+    /// Longest time for one attempt to connect, from 1 ms to 1 h; by default 500 ms, over TLS 1 s. Attempts
+    /// are made in the background; requests wait for the [deadline](Self::deadline) at most.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.connect = timeout;
         self
     }
 
-    /// Pauses between two attempts to connect: the first is the start of the range, the longest its end. Each is from 1 ms to
-    /// 1 h; by default 50 ms to 400 ms.
+    /// Pauses between two attempts to connect: the first is the start of the range, the longest its end. Each
+    /// is from 1 ms to 1 h; by default 50 ms to 400 ms.
     ///
-    /// Pauses double up to the longest. Up to as much again is added to each at random, so that processes do not reconnect
-    /// at the same time. A server that is back is used again after at most twice the longest pause.
+    /// Pauses double up to the longest. Up to as much again is added to each at random, so that processes do
+    /// not reconnect at the same time. A server that is back is used again after at most twice the longest
+    /// pause.
     pub fn backoff(mut self, pauses: RangeInclusive<Duration>) -> Self {
         (self.timeouts.shortest_pause, self.timeouts.longest_pause) = pauses.into_inner();
         self
@@ -138,23 +139,24 @@ impl RedisStoreBuilder {
 
     /// Thresholds of the circuit breaker; by default 3 timeouts in a row, or 5 error replies in a row.
     ///
-    /// While the breaker is open, requests fail at once, and each limit follows its [`OnError`](crate::OnError). It closes
-    /// when a new connection has been made and verified. About as many failures also open it when they are half of the
-    /// replies.
+    /// While the breaker is open, requests fail at once, and each limit follows its
+    /// [`OnError`](crate::OnError). It closes when a new connection has been made and verified. About as many
+    /// failures also open it when they are half of the replies.
     pub fn breaker(mut self, breaker: Breaker) -> Self {
         self.breaker = breaker;
         self
     }
 
-    /// Interval of pings on an idle connection, from 1 ms to 1 h; by default 1 s. A connection that a firewall has dropped
-    /// is then noticed before the next request. In a cluster, the connections to all masters are pinged.
+    /// Interval of pings on an idle connection, from 1 ms to 1 h; by default 1 s. A connection that a
+    /// firewall has dropped is then noticed before the next request. In a cluster, the connections to all
+    /// masters are pinged.
     pub fn ping_interval(mut self, interval: Duration) -> Self {
         self.timeouts.ping_interval = interval;
         self
     }
 
-    /// First part of all keys: 1 to 32 letters, digits, `-`, `_` or `.`; by default `rl`. Applications that share a server
-    /// need different prefixes.
+    /// First part of all keys: 1 to 32 letters, digits, `-`, `_` or `.`; by default `rl`. Applications that
+    /// share a server need different prefixes.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -162,9 +164,10 @@ impl RedisStoreBuilder {
 
     /// Secret that keys the digest of callers (BLAKE3); by default empty.
     ///
-    /// Without a secret, anyone can compute the digest of a caller. A reader of the server can then try addresses until one
-    /// matches, and a client that can choose its caller, such as an IPv6 network or an account name, can choose the cluster
-    /// node that holds its counts and aim many callers at one node. Set it for clusters and for personal data.
+    /// Without a secret, anyone can compute the digest of a caller. A reader of the server can then try
+    /// addresses until one matches, and a client that can choose its caller, such as an IPv6 network or an
+    /// account name, can choose the cluster node that holds its counts and aim many callers at one node. Set
+    /// it for clusters and for personal data.
     ///
     /// All instances need the same secret; another secret starts new counts.
     pub fn secret(mut self, secret: impl Into<String>) -> Self {
@@ -172,18 +175,18 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// TTL of the denial cache: longest time for which a caller that the server denied stays denied in this process without
-    /// another round trip; by default 1 s. Zero disables the cache.
+    /// TTL of the denial cache: longest time for which a caller that the server denied stays denied in this
+    /// process without another round trip; by default 1 s. Zero disables the cache.
     ///
-    /// An entry ends with its `retry_after` in any case. Only a reset or a refund by *another* process is seen up to this
-    /// much later.
+    /// An entry ends with its `retry_after` in any case. Only a reset or a refund by *another* process is
+    /// seen up to this much later.
     pub fn denial_cache_ttl(mut self, ttl: Duration) -> Self {
         self.denial_cache_ttl = ttl;
         self
     }
 
-    /// [Lease](crate::PolicyBuilder::lease) of fixed windows and sliding window counters whose policies set none; by default
-    /// none, at most [`MAX_LEASE`](crate::policy::MAX_LEASE).
+    /// [Lease](crate::PolicyBuilder::lease) of fixed windows and sliding window counters whose policies set
+    /// none; by default none, at most [`MAX_LEASE`](crate::policy::MAX_LEASE).
     pub fn default_lease(mut self, lease: Duration) -> Self {
         self.default_lease = Some(lease);
         self
@@ -223,26 +226,28 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Most connections to the server, or to each master of a cluster; by default one for each processor, and one more. At least 1.
+    /// Most connections to the server, or to each master of a cluster; by default one for each processor, and
+    /// one more. At least 1.
     ///
-    /// Each runtime that asks has one of its own, so that a request crosses no thread: an Actix server has one for each worker. One more is
-    /// that of the store's own thread. It serves while the others are being made, tasks without a runtime, and runtimes beyond this number.
+    /// Each runtime that asks has one of its own, so that a request crosses no thread: an Actix server has
+    /// one for each worker. One more is that of the store's own thread. It serves while the others are being
+    /// made, tasks without a runtime, and runtimes beyond this number.
     pub fn connections(mut self, most: usize) -> Self {
         self.connections = most;
         self
     }
 
-    /// Root certificates, in PEM, to trust for `rediss` URLs instead of those that the system trusts: for an authority of
-    /// your own.
+    /// Root certificates, in PEM, to trust for `rediss` URLs instead of those that the system trusts: for an
+    /// authority of your own.
     #[cfg(feature = "redis-tls-no-provider")]
     pub fn root_certificate_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.tls.root = Some(pem.into());
         self
     }
 
-    /// Certificate that a server may ask for (`tls-auth-clients`, on by default), for `rediss` URLs: the chain in PEM, that of
-    /// the client first, and the private key of that one in PEM, without a passphrase. Both may be in one text. Sentinels
-    /// and the nodes of a cluster are shown the same.
+    /// Certificate that a server may ask for (`tls-auth-clients`, on by default), for `rediss` URLs: the
+    /// chain in PEM, that of the client first, and the private key of that one in PEM, without a passphrase.
+    /// Both may be in one text. Sentinels and the nodes of a cluster are shown the same.
     #[cfg(feature = "redis-tls-no-provider")]
     pub fn client_certificate_pem(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.tls.client = Some((chain.into(), key.into()));

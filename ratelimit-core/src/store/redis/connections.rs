@@ -1,4 +1,5 @@
-//! The connections of one lane: one to the single server, or one to each master of a cluster. They live on the lane's runtime.
+//! The connections of one lane: one to the single server, or one to each master of a cluster. They live on
+//! the lane's runtime.
 
 use std::io;
 use std::sync::Arc;
@@ -47,7 +48,8 @@ struct Place {
 }
 
 impl Connections {
-    /// Connections of a lane on this runtime. The home lane of a single server has none of its own: it uses that of the store.
+    /// Connections of a lane on this runtime. The home lane of a single server has none of its own: it uses
+    /// that of the store.
     pub(super) fn new(shared: Arc<Shared>, runtime: Handle, is_home: bool) -> Self {
         Self { shared, runtime, is_home, places: Mutex::default(), is_unfit: AtomicBool::new(false) }
     }
@@ -97,7 +99,8 @@ impl Connections {
         }
         let place = &mut places[node.index()];
         if place.generation != generation {
-            // The store has another connection: this one may lead to a server that is no longer the right one.
+            // The store has another connection: this one may lead to a server that is no longer the right
+            // one.
             *place = Place { generation, number: place.number, ..Place::default() };
         }
         if let Some(server) = &place.connection {
@@ -159,7 +162,8 @@ impl Connections {
         }
     }
 
-    /// Whether a failed attempt is logged: the second one while the store has its connection, once for a store.
+    /// Whether a failed attempt is logged: the second one while the store has its connection, once for a
+    /// store.
     fn is_told(&self, id: ConnectionId) -> bool {
         let mut places = self.places.lock();
         let Some(place) = places.get_mut(id.node.index()).filter(|place| is_of(place, id)) else {
@@ -196,8 +200,9 @@ impl Connections {
         }
     }
 
-    /// Pings all connections, so that a loss is noticed without requests. A hang is noticed by the store's own connection, and by the
-    /// requests that wait: a thread that computes does not reply either. Closes those to masters without hash slots.
+    /// Pings all connections, so that a loss is noticed without requests. A hang is noticed by the store's
+    /// own connection, and by the requests that wait: a thread that computes does not reply either. Closes
+    /// those to masters without hash slots.
     pub(super) fn ping(self: &Arc<Self>) {
         let link = &self.shared.link;
         if self.is_of_store() {
@@ -225,8 +230,8 @@ impl Connections {
     }
 }
 
-/// A connection whose server has replied. Without a password nothing is said while connecting, so a refusal would be noticed by the
-/// first request.
+/// A connection whose server has replied. Without a password nothing is said while connecting, so a refusal
+/// would be noticed by the first request.
 async fn connect_and_ping(server: Server, limit: Duration) -> RedisResult<ServerConnection> {
     let connection = server.connect().await?;
     let late = |_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut));

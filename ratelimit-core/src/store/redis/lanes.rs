@@ -1,8 +1,10 @@
-//! Lanes: each runtime that asks has connections and queues of its own, so that a request is queued, sent and answered on its runtime.
+//! Lanes: each runtime that asks has connections and queues of its own, so that a request is queued, sent and
+//! answered on its runtime.
 //!
-//! A lane is made in the background when a thread of its runtime asks a second time. Until it has a connection, and for callers without a
-//! runtime, there is the *home lane*, that of the store's own thread. It also serves runtimes beyond the bound, those without timers or
-//! IO, and what a lane's task does not take in time.
+//! A lane is made in the background when a thread of its runtime asks a second time. Until it has a
+//! connection, and for callers without a runtime, there is the *home lane*, that of the store's own thread.
+//! It also serves runtimes beyond the bound, those without timers or IO, and what a lane's task does not take
+//! in time.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -31,7 +33,8 @@ use crate::error::StoreError;
 use crate::store::Deadline;
 use crate::store::deadline::now;
 
-/// The home lane takes what a lane's task does not take for this part of the deadline, at least [`MIN_PATIENCE`].
+/// The home lane takes what a lane's task does not take for this part of the deadline, at least
+/// [`MIN_PATIENCE`].
 const STUCK_AFTER: u32 = 4;
 const MIN_PATIENCE: Duration = Duration::from_millis(10);
 
@@ -41,7 +44,8 @@ const MOST_KNOWN: usize = 7;
 /// Deadline of a message that only tells of slots: it is not dropped when the queue is long.
 const NEVER: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// The lanes of a store. The length of their queues is bounded by time: no request waits longer than its deadline.
+/// The lanes of a store. The length of their queues is bounded by time: no request waits longer than its
+/// deadline.
 pub(super) struct Lanes {
     shared: Arc<Shared>,
     home: Arc<Lane>,
@@ -116,7 +120,8 @@ impl Lanes {
         usize::from(self.shared.link.is_up()) + connected.count()
     }
 
-    /// The lane of the runtime that asks, if it has a connection to the node and its task runs; otherwise the home lane.
+    /// The lane of the runtime that asks, if it has a connection to the node and its task runs; otherwise the
+    /// home lane.
     fn lane_to(self: &Arc<Self>, hash_slot: u16, node: Option<NodeId>) -> Arc<Lane> {
         let lane =
             Handle::try_current().map_or_else(|_| Arc::clone(&self.home), |handle| self.lane_of(&handle));
@@ -198,8 +203,8 @@ impl Lanes {
         Queued::Request(QueuedRequest { request, hash_slot, deadline, rider, reply })
     }
 
-    /// Sends a command. The result waits until the deadline; the command goes on without it, for the store's deadline, so
-    /// that a refund does not depend on the time that is left to a request.
+    /// Sends a command. The result waits until the deadline; the command goes on without it, for the store's
+    /// deadline, so that a refund does not depend on the time that is left to a request.
     pub(super) fn send(self: &Arc<Self>, command: GuardedCommand, deadline: Deadline) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
         let hash_slot = self.shared.link.hash_slot(command.command.keys().first());
@@ -211,9 +216,11 @@ impl Lanes {
     /// Queues in the lane of the runtime that asks. Returns false if it would fail anyway: then it has.
     fn push(self: &Arc<Self>, queued: Queued) -> bool {
         let (Shared { link, process, .. }, hash_slot) = (&*self.shared, queued.hash_slot());
-        // In a child of the process that has the connections a call would never end; such as for the end of a slot that both have.
+        // In a child of the process that has the connections a call would never end; such as for the end of a
+        // slot that both have.
         let past = process.is_past().then_some(CallError::Unavailable);
-        // Fails here and not on the lane's thread, which may be busy with connecting: TLS takes computing time.
+        // Fails here and not on the lane's thread, which may be busy with connecting: TLS takes computing
+        // time.
         if let Some(error) = past.or_else(|| link.fast_fail(range_of_slot(hash_slot))) {
             queued.fail(error);
             return false;
@@ -235,7 +242,8 @@ impl Lanes {
         Deadline::after(self.shared.link.deadline())
     }
 
-    /// Tells the server what the process no longer holds, when the store is dropped. Waits no longer than one deadline.
+    /// Tells the server what the process no longer holds, when the store is dropped. Waits no longer than one
+    /// deadline.
     pub(super) async fn close(self: &Arc<Self>) {
         let Shared { link, riders, .. } = &*self.shared;
         let deadline = Deadline::after(link.deadline());
@@ -280,7 +288,8 @@ impl Lane {
         Arc::new(Self { shared: Arc::clone(shared), connections, home, queues, keeper: OnceLock::new() })
     }
 
-    /// The queue of a hash slot: in a cluster that of the hash slot's node, or of its range while the node is not known.
+    /// The queue of a hash slot: in a cluster that of the hash slot's node, or of its range while the node is
+    /// not known.
     fn queue_of(&self, hash_slot: u16, node: Option<NodeId>) -> &Queue {
         let place = if self.queues.len() == 1 { 0 } else { place_of(hash_slot, node) };
         self.queues[place].get_or_init(|| {

@@ -1,12 +1,13 @@
 //! A queue: the requests of one runtime for one server, which a task of that runtime sends.
 //!
-//! The task runs behind all tasks that are ready, and sends what was queued meanwhile as one call: a batch is a turn of the runtime. At
-//! most eight calls are in flight; what comes then goes into the next. One call decides many requests, in the order in
-//! which they were made and with one reading of the clock. Single calls would decide the same: the script decides each
-//! request after charging those before it. Other commands, such as refunds, go before the requests of their turn.
+//! The task runs behind all tasks that are ready, and sends what was queued meanwhile as one call: a batch is
+//! a turn of the runtime. At most eight calls are in flight; what comes then goes into the next. One call
+//! decides many requests, in the order in which they were made and with one reading of the clock. Single
+//! calls would decide the same: the script decides each request after charging those before it. Other
+//! commands, such as refunds, go before the requests of their turn.
 //!
-//! A queue of a cluster's node sends one call per caller, all in one write, because a call for several callers might find some of
-//! their keys here and some there while a hash slot moves.
+//! A queue of a cluster's node sends one call per caller, all in one write, because a call for several
+//! callers might find some of their keys here and some there while a hash slot moves.
 
 mod call;
 mod driver;
@@ -32,8 +33,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Starts the task on the runtime of these connections. `home` takes what cannot be sent for want of a connection; without it,
-    /// requests wait for one.
+    /// Starts the task on the runtime of these connections. `home` takes what cannot be sent for want of a
+    /// connection; without it, requests wait for one.
     pub(super) fn start(
         shared: Arc<Shared>,
         connections: Arc<Connections>,

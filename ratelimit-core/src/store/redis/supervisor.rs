@@ -1,11 +1,15 @@
-//! The supervisor: makes the connection in the background, watches it, and replaces it when it no longer serves.
+//! The supervisor: makes the connection in the background, watches it, and replaces it when it no longer
+//! serves.
 //!
-//! The client crate's own managers let a request wait while they reconnect, keep a connection that no longer replies or
-//! that was demoted, and never recover from a rejected password. Here one thread owns the store's connection, and says for all lanes how the server is:
+//! The client crate's own managers let a request wait while they reconnect, keep a connection that no longer
+//! replies or that was demoted, and never recover from a rejected password. Here one thread owns the store's
+//! connection, and says for all lanes how the server is:
 //!
-//! * A request waits until its deadline at most, and never for a connection attempt that follows a failed one.
-//! * Failures are counted for each slot range of a cluster; a single server has one. Where the circuit breaker opens,
-//!   requests fail at once until a new connection has been made and verified by a script that writes.
+//! * A request waits until its deadline at most, and never for a connection attempt that follows a failed
+//!   one.
+//! * Failures are counted for each slot range of a cluster; a single server has one. Where the circuit
+//!   breaker opens, requests fail at once until a new connection has been made and verified by a script that
+//!   writes.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -104,7 +108,8 @@ impl Shared {
             if up.elapsed() > STABLE_AFTER {
                 pauses = self.link.timeouts.pauses();
             } else if let Some(pause) = pauses.next() {
-                // The connection failed soon after it was made, such as one to a cluster of which a part hangs.
+                // The connection failed soon after it was made, such as one to a cluster of which a part
+                // hangs.
                 self.link.fail_waiters("the connection was lost; the next attempt follows after a pause");
                 sleep(pause).await;
             }
@@ -192,11 +197,11 @@ impl Shared {
         }
     }
 
-    /// Connects, and runs a script that writes: a server that is loading, demoted, out of memory or hung accepts
-    /// connections as well, and its user may lack permissions.
+    /// Connects, and runs a script that writes: a server that is loading, demoted, out of memory or hung
+    /// accepts connections as well, and its user may lack permissions.
     ///
-    /// In a cluster of which parts are out, at least one of them must work: otherwise the new connection is no better, and
-    /// asking a hanging node for its hash slots would delay calls to the others.
+    /// In a cluster of which parts are out, at least one of them must work: otherwise the new connection is
+    /// no better, and asking a hanging node for its hash slots would delay calls to the others.
     async fn connect_and_verify(&self, topology: &mut Topology) -> RedisResult<VerifiedConnection> {
         let connection = topology.connect().await?;
         let mut ranges: Vec<usize> = self.link.open_ranges().take(self.link.probe_keys.len()).collect();

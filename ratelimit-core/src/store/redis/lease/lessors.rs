@@ -1,5 +1,6 @@
-//! Lessors: the connections from which leases come, one to a single server or one to each master of a cluster, and whether the
-//! server's clock and the local one go on alike on each, seen from one answer to the next.
+//! Lessors: the connections from which leases come, one to a single server or one to each master of a
+//! cluster, and whether the server's clock and the local one go on alike on each, seen from one answer to the
+//! next.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,8 +20,8 @@ pub(super) const fn margin(age: u64) -> u64 {
     MARGIN_US + age / DRIFT
 }
 
-/// The three instants of an answer: decided at `at` by the server's clock, to a call that was written at or after
-/// `asked_at` and answered at or before `answered_at` by the local clock.
+/// The three instants of an answer: decided at `at` by the server's clock, to a call that was written at or
+/// after `asked_at` and answered at or before `answered_at` by the local clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reading {
     pub(super) at: u64,
@@ -29,8 +30,8 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Whether a later answer agrees that the server's clock and the local one went on alike. If not, one of them was set,
-    /// or the machine stood still without its clock noticing.
+    /// Whether a later answer agrees that the server's clock and the local one went on alike. If not, one of
+    /// them was set, or the machine stood still without its clock noticing.
     pub(super) fn agrees_with(&self, next: &Self) -> bool {
         let margin = margin(next.answered_at.saturating_sub(self.asked_at));
         let between = |later: u64, earlier: u64| i128::from(later) - i128::from(earlier);
@@ -40,8 +41,8 @@ impl Reading {
     }
 }
 
-/// A connection: whose answers share a clock and a server. Leases of another one are void, because the server may have lost
-/// what it charged.
+/// A connection: whose answers share a clock and a server. Leases of another one are void, because the server
+/// may have lost what it charged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ConnectionId {
     /// The server, or the node of a cluster.
@@ -77,7 +78,8 @@ impl Lessors {
         Some(ConnectionId { lessor: u16::try_from(lessor).ok()?, generation })
     }
 
-    /// Voids all leases of a lessor: there is a new connection, or the node has rejected a call because a hash slot has moved.
+    /// Voids all leases of a lessor: there is a new connection, or the node has rejected a call because a
+    /// hash slot has moved.
     pub(in crate::store::redis) fn renew(&self, lessor: usize) {
         if let Some(lessor) = self.lessors.get(lessor) {
             let mut reading = lessor.reading.lock();
@@ -91,8 +93,9 @@ impl Lessors {
         (0..self.lessors.len()).for_each(|lessor| self.renew(lessor));
     }
 
-    /// Compares an answer on a connection with the last one. If the server's clock and the local one did not go on alike,
-    /// all leases of the lessor are void. Returns false if the connection has been replaced, or is void by now.
+    /// Compares an answer on a connection with the last one. If the server's clock and the local one did not
+    /// go on alike, all leases of the lessor are void. Returns false if the connection has been replaced, or
+    /// is void by now.
     pub(super) fn observe(&self, connection: ConnectionId, next: Reading) -> bool {
         let Some(lessor) = self.lessors.get(usize::from(connection.lessor)) else { return false };
         let mut reading = lessor.reading.lock();

@@ -47,14 +47,16 @@ pub(super) enum Decoded {
     TurnsNotDue,
 }
 
-/// A request whose call is in flight; without a channel once its deadline has passed, and for a message that only tells.
+/// A request whose call is in flight; without a channel once its deadline has passed, and for a message that
+/// only tells.
 struct RequestInFlight {
     deadline: Deadline,
     reply: Option<ReplySender>,
 }
 
 impl Call {
-    /// Encodes one call to `node` for all these requests, with their riders. `None` if there is nothing to decide.
+    /// Encodes one call to `node` for all these requests, with their riders. `None` if there is nothing to
+    /// decide.
     pub(super) fn of_requests(
         queued: Vec<QueuedRequest>,
         node: Option<NodeId>,
@@ -143,8 +145,9 @@ impl Call {
         }
     }
 
-    /// Corrects the calendar windows of its command, if the reply says only that the server's clock is in others: nothing was decided. At
-    /// most once: a second such reply cannot be that of the call. Returns whether the command is to be sent again.
+    /// Corrects the calendar windows of its command, if the reply says only that the server's clock is in
+    /// others: nothing was decided. At most once: a second such reply cannot be that of the call. Returns
+    /// whether the command is to be sent again.
     pub(super) fn correct_windows(&mut self, command: &mut Command, reply: &Value) -> bool {
         let (false, Expected::Replies(expected), Command::Run(call) | Command::RunText(call)) =
             (self.is_corrected, &self.expected, command)

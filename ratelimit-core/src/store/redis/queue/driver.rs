@@ -1,4 +1,5 @@
-//! The task of a queue: sends its requests in batches, gives each its reply or the end of its deadline, and sends again what did not run.
+//! The task of a queue: sends its requests in batches, gives each its reply or the end of its deadline, and
+//! sends again what did not run.
 
 #[cfg(test)]
 mod tests;
@@ -30,22 +31,24 @@ use crate::store::redis::shared::Shared;
 use crate::store::redis::timeouts::{grace, reply_within};
 use crate::store::redis::topology::{CallReplies, Connection, NodeId};
 
-/// Maximum number of calls in flight of one queue. It bounds the rate of calls without a timer: a full server makes round trips longer, so
-/// batches grow. Any number from 6 to 12 does, from one runtime to hundreds, at round trips up to 2 ms.
+/// Maximum number of calls in flight of one queue. It bounds the rate of calls without a timer: a full server
+/// makes round trips longer, so batches grow. Any number from 6 to 12 does, from one runtime to hundreds, at
+/// round trips up to 2 ms.
 const MAX_CALLS: usize = 8;
 
-/// So long does a request wait for one of these calls, as a part of the store's deadline: then a call goes beside them, so that a round trip
-/// above half of the deadline fails no request.
+/// So long does a request wait for one of these calls, as a part of the store's deadline: then a call goes
+/// beside them, so that a round trip above half of the deadline fails no request.
 const PATIENCE: u32 = 10;
 
 /// Maximum number of calls in flight all the same. Further requests stay queued until their deadline.
 const MAX_ALL_CALLS: usize = 64;
 
-/// Longest sum of the times by which missed alarms in a row are put off: a machine may be so busy that no alarm is
-/// noticed in time.
+/// Longest sum of the times by which missed alarms in a row are put off: a machine may be so busy that no
+/// alarm is noticed in time.
 const MOST_GRACE: Duration = Duration::from_millis(500);
 
-/// The task of a queue, until its runtime ends. What is queued is dropped with the future, also if it was never polled.
+/// The task of a queue, until its runtime ends. What is queued is dropped with the future, also if it was
+/// never polled.
 pub(super) fn drive(
     inbox: Arc<Inbox>,
     shared: Arc<Shared>,
@@ -69,7 +72,8 @@ struct Driver<C, F: Future> {
     awaits_connection: bool,
     /// The time of the last round trip.
     round_trip: Duration,
-    /// Weight of the timeouts, less that of the replies between them. Those of other lanes do not take them back.
+    /// Weight of the timeouts, less that of the replies between them. Those of other lanes do not take them
+    /// back.
     failures: AtomicU32,
 }
 
@@ -109,7 +113,8 @@ enum Ended {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WhyAgain {
     UnknownScript,
-    /// The server's clock was in other calendar windows than those of the call. The call now has the right ones.
+    /// The server's clock was in other calendar windows than those of the call. The call now has the right
+    /// ones.
     OtherWindows,
     /// Another node of the cluster has its keys.
     Moved,
@@ -175,7 +180,8 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         }
     }
 
-    /// Runs what calls the application's metrics recorder and tracing subscriber. Their panic ends one batch, not the queue.
+    /// Runs what calls the application's metrics recorder and tracing subscriber. Their panic ends one batch,
+    /// not the queue.
     fn guarded(&mut self, run: impl FnOnce(&mut Self)) {
         if catch_unwind(AssertUnwindSafe(|| run(self))).is_err() {
             // What is left of the turn goes on in the next.
@@ -499,8 +505,8 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         call.finish(result);
     }
 
-    /// Sets the alarm for an instant, if it is not set for an earlier one. It is never moved later: a wake too many is cheaper than a
-    /// timer for each call.
+    /// Sets the alarm for an instant, if it is not set for an earlier one. It is never moved later: a wake
+    /// too many is cheaper than a timer for each call.
     fn set_alarm(&mut self, at: Option<Instant>) {
         // Nothing ends before a grace is over.
         let at = at.map(|at| self.grace.1.map_or(at, |until| at.max(until)));
@@ -511,9 +517,9 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         }
     }
 
-    /// Puts off an alarm that was missed because the process stood still, or its thread computed. So replies that came
-    /// meanwhile are read before their calls time out, and waiting requests get back the time in which nothing could be sent.
-    /// Returns whether the alarm was missed.
+    /// Puts off an alarm that was missed because the process stood still, or its thread computed. So replies
+    /// that came meanwhile are read before their calls time out, and waiting requests get back the time in
+    /// which nothing could be sent. Returns whether the alarm was missed.
     fn put_off_if_missed(&mut self) -> bool {
         let now = now();
         let woken = self.inbox.note_running(now);
@@ -529,7 +535,8 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         true
     }
 
-    /// Ends what is due. Replies that have arrived count before deadlines: the runtime may not have run for a while.
+    /// Ends what is due. Replies that have arrived count before deadlines: the runtime may not have run for a
+    /// while.
     async fn at_alarm(&mut self) {
         if self.put_off_if_missed() {
             return;
@@ -555,7 +562,8 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         let due = self.in_flight.due(now, link);
         self.set_alarm(next);
         self.set_alarm(self.in_flight.next_due());
-        // First, so that the next requests of those that are told, and what waits, meet a circuit breaker that knows.
+        // First, so that the next requests of those that are told, and what waits, meet a circuit breaker
+        // that knows.
         for (range, generation) in due.timeouts {
             self.guarded(|_| link.record_failure(range, link.breaker.timeout_weight(), generation));
         }

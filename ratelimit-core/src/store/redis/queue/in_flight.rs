@@ -1,4 +1,5 @@
-//! The batches of a queue that are in flight: each until all of its calls have a reply, or for the store's deadline.
+//! The batches of a queue that are in flight: each until all of its calls have a reply, or for the store's
+//! deadline.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -35,8 +36,8 @@ pub(super) struct BatchInFlight {
     open: usize,
     requests: usize,
     start: Instant,
-    /// Over which its calls were written; it lives until they have ended, although another may have taken its place. `None` if they
-    /// may follow redirects.
+    /// Over which its calls were written; it lives until they have ended, although another may have taken its
+    /// place. `None` if they may follow redirects.
     connection: Option<Connection>,
     /// When a deadline passes next.
     due: Instant,
@@ -48,7 +49,8 @@ pub(super) struct BatchInFlight {
 /// A call that has ended.
 pub(super) struct EndedCall {
     pub(super) call: Call,
-    /// Whether it is the first reply, or the first failure, of its slot range. A batch counts once per slot range.
+    /// Whether it is the first reply, or the first failure, of its slot range. A batch counts once per slot
+    /// range.
     pub(super) counts: bool,
     pub(super) connection: Option<Connection>,
     /// If this was the last call of its batch, when that was sent.
@@ -96,15 +98,15 @@ impl BatchInFlight {
         self.calls.iter_mut().flatten()
     }
 
-    /// When a deadline of a request passes next; when all have passed, the store's: until then the reply still shows how the
-    /// server is, and its leases are of use.
+    /// When a deadline of a request passes next; when all have passed, the store's: until then the reply
+    /// still shows how the server is, and its leases are of use.
     fn next_due(&mut self, limit: Duration) -> Instant {
         let next = self.calls().filter_map(|call| call.next_deadline()).min();
         next.unwrap_or(self.start + limit)
     }
 
-    /// The failures of requests that hit their deadline: one for each slot range, however many requests are in it, and the
-    /// generation of its connection.
+    /// The failures of requests that hit their deadline: one for each slot range, however many requests are
+    /// in it, and the generation of its connection.
     fn timeouts(&mut self, link: &Link) -> SmallVec<[(usize, u64); 1]> {
         if self.is_timeout_recorded {
             return SmallVec::new();

@@ -13,9 +13,9 @@ use tokio::sync::Notify;
 use super::request::{Queued, QueuedCommand, QueuedRequest};
 use crate::store::deadline::now;
 
-/// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two tenths of a
-/// millisecond, with logs one millisecond at most, so that it does not delay other users of the server. A single group
-/// that weighs more goes in a call of its own.
+/// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two
+/// tenths of a millisecond, with logs one millisecond at most, so that it does not delay other users of the
+/// server. A single group that weighs more goes in a call of its own.
 const MAX_BATCH_WEIGHT: usize = 128;
 
 /// Requests for which a queue without requests keeps room. More is the room of a spike.
@@ -29,7 +29,8 @@ pub(super) struct Inbox {
     pub(super) wake_up: Notify,
     /// Takes what the task cannot send. `None` for the home lane.
     pub(super) home: Option<Arc<dyn Home>>,
-    /// Whether the task has not run for long after it was woken: its thread computes, or waits for a reply by blocking.
+    /// Whether the task has not run for long after it was woken: its thread computes, or waits for a reply by
+    /// blocking.
     is_stuck: AtomicBool,
 }
 
@@ -81,7 +82,8 @@ impl Inbox {
         self.is_stuck.load(Ordering::Relaxed)
     }
 
-    /// Hands what is queued to the home lane if the task was woken so long ago, and has not run since. Requests get that time back.
+    /// Hands what is queued to the home lane if the task was woken so long ago, and has not run since.
+    /// Requests get that time back.
     pub(super) fn hand_over_if_stuck(&self, patience: Duration, now: Instant) {
         let mut content = self.content.lock();
         let waits = content.woken.map(|woken| now.saturating_duration_since(woken));
@@ -117,7 +119,8 @@ impl Inbox {
 #[derive(Default)]
 pub(super) struct Waiting {
     requests: VecDeque<QueuedRequest>,
-    /// No deadline passes before. It is not moved later while any wait: an alarm too many is cheaper than a search.
+    /// No deadline passes before. It is not moved later while any wait: an alarm too many is cheaper than a
+    /// search.
     next_deadline: Option<Instant>,
 }
 
@@ -128,8 +131,8 @@ impl Waiting {
         self.requests.push_back(request);
     }
 
-    /// Takes the requests of the next call, in the order in which they were made, whichever thread queued first: as many as fit
-    /// into one call, at least one. `None` if there are none.
+    /// Takes the requests of the next call, in the order in which they were made, whichever thread queued
+    /// first: as many as fit into one call, at least one. `None` if there are none.
     pub(super) fn next_batch(&mut self) -> Option<Vec<QueuedRequest>> {
         self.requests.make_contiguous().sort_by_key(|request| request.deadline.since);
         let mut weight = 0;
@@ -153,7 +156,8 @@ impl Waiting {
         self.requests.front().map(|request| request.deadline.since)
     }
 
-    /// Puts the deadlines off by the time until `now` for which the process stood still, of each request since it was made.
+    /// Puts the deadlines off by the time until `now` for which the process stood still, of each request
+    /// since it was made.
     pub(super) fn put_off(&mut self, by: Duration, now: Instant) {
         for QueuedRequest { deadline, .. } in &mut self.requests {
             deadline.limit += by.min(now.saturating_duration_since(deadline.since));

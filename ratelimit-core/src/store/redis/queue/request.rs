@@ -27,7 +27,8 @@ pub(in crate::store::redis) struct QueuedRequest {
     pub(in crate::store::redis) hash_slot: u16,
     pub(in crate::store::redis) deadline: Deadline,
     pub(in crate::store::redis) rider: Rider,
-    /// `None` if only the rider learns the reply: for a lease that is fetched in the background, and for a message of slots.
+    /// `None` if only the rider learns the reply: for a lease that is fetched in the background, and for a
+    /// message of slots.
     pub(in crate::store::redis) reply: Option<ReplySender>,
 }
 
@@ -89,8 +90,8 @@ pub(in crate::store::redis) fn first_key(request: &Request) -> Option<&StateKey>
 
 /// Drops the requests that are not sent at `start`, so that they are not charged for nothing.
 pub(super) fn drop_unwanted(requests: &mut Vec<QueuedRequest>, start: Instant, expected: Duration) {
-    // The reply would come too late. A request with more than half of its time left is sent in any case: otherwise one slow
-    // reply would hold back all shorter deadlines.
+    // The reply would come too late. A request with more than half of its time left is sent in any case:
+    // otherwise one slow reply would hold back all shorter deadlines.
     let is_late = |deadline: Deadline| deadline.instant() <= start + expected.min(deadline.limit / 2);
     for request in requests.extract_if(.., |request| is_late(request.deadline)) {
         send_reply(request.reply, Err(request.deadline.timeout_error()));

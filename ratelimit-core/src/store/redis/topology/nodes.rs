@@ -1,7 +1,7 @@
 //! The hash slots of a cluster, in ranges that fail independently, and the masters that own them.
 //!
-//! Each lane sends calls to a known master over a connection of its own. Everything unusual is left to the cluster
-//! connection: redirects, unknown owners, and masters to which there is no connection at the moment.
+//! Each lane sends calls to a known master over a connection of its own. Everything unusual is left to the
+//! cluster connection: redirects, unknown owners, and masters to which there is no connection at the moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -15,8 +15,8 @@ use super::cluster::{Address, ClusterConnection, OwnedSlots, RETRY_INTERVAL};
 use super::connector::{Connector, server_at};
 use super::server::{NodeId, Server, ServerConnection};
 
-/// Number of ranges into which the hash slots of a cluster are divided, so that a hanging node does not affect the others. A single
-/// server is one range.
+/// Number of ranges into which the hash slots of a cluster are divided, so that a hanging node does not
+/// affect the others. A single server is one range.
 pub(in crate::store::redis) const SLOT_RANGES: usize = 64;
 
 /// Number of hash slots in a cluster.
@@ -91,7 +91,8 @@ impl Nodes {
         }
     }
 
-    /// The owner of a hash slot, if it is known. It may have lost the hash slot since; then it replies `MOVED`.
+    /// The owner of a hash slot, if it is known. It may have lost the hash slot since; then it replies
+    /// `MOVED`.
     pub(in crate::store::redis) fn owner(&self, hash_slot: u16) -> Option<NodeId> {
         let owner = self.owners[usize::from(hash_slot)].load(Ordering::Relaxed);
         (owner != UNKNOWN).then_some(NodeId(owner))
@@ -139,7 +140,8 @@ impl Nodes {
         }
         let nodes = Arc::clone(self);
         self.runtime.spawn(async move {
-            // Without owners requests go over the cluster connection, and each of their batches asks for another attempt.
+            // Without owners requests go over the cluster connection, and each of their batches asks for
+            // another attempt.
             let cluster = nodes.cluster.lock().clone();
             if let Some(cluster) = cluster
                 && let Ok(Ok(slots)) = timeout(nodes.connector.timeouts.connect, cluster.read_owners()).await

@@ -1,4 +1,5 @@
-//! A stream that notices how a server refuses it. The client crate drops words that are the reply to no command.
+//! A stream that notices how a server refuses it. The client crate drops words that are the reply to no
+//! command.
 
 use std::io;
 use std::pin::Pin;

@@ -65,7 +65,8 @@ pub(in crate::store::redis) struct Server {
     pub(super) connector: Connector,
 }
 
-/// A connection to one server, which many calls share. The task that moves its bytes runs on the runtime that connected.
+/// A connection to one server, which many calls share. The task that moves its bytes runs on the runtime that
+/// connected.
 #[derive(Clone)]
 pub(in crate::store::redis) struct ServerConnection(Arc<Connected>);
 
@@ -184,8 +185,8 @@ impl ServerConnection {
         }
     }
 
-    /// Whether the connection answers a ping. Gives it up if the reply is not that of a ping: then other replies are not those of their
-    /// commands either.
+    /// Whether the connection answers a ping. Gives it up if the reply is not that of a ping: then other
+    /// replies are not those of their commands either.
     pub(in crate::store::redis) async fn ping(&self) -> RedisResult<()> {
         if self.send(&redis::cmd("PING")).await? == Value::SimpleString("PONG".to_owned()) {
             return Ok(());
@@ -194,7 +195,8 @@ impl ServerConnection {
         Err(RedisError::from((ErrorKind::Parse, "the reply to PING is not PONG")))
     }
 
-    /// Ends the connection, and every call over it: a reply was not that of its call, so others are not either.
+    /// Ends the connection, and every call over it: a reply was not that of its call, so others are not
+    /// either.
     pub(in crate::store::redis) fn give_up(&self) {
         self.0.is_given_up.store(true, Ordering::Release);
         self.0.task.abort();
