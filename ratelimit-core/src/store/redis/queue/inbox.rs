@@ -59,8 +59,11 @@ impl Inbox {
         let mut content = self.content.lock();
         if content.is_closed {
             drop(content);
-            // Wakes the task that waits for the reply.
-            return drop(queued);
+            return match &self.home {
+                Some(home) => home.push(queued),
+                // Wakes the task that waits for the reply.
+                None => drop(queued),
+            };
         }
         match queued {
             Queued::Request(request) => content.waiting.push(request),

@@ -422,6 +422,8 @@ async fn what_a_task_that_is_stuck_does_not_take_goes_to_the_home_lane() {
     let _reply = ask(&inbox, LONG);
     inbox.close();
     assert_eq!(home.0.lock().len(), 2, "what a runtime leaves behind");
+    let _reply = ask(&inbox, LONG);
+    assert_eq!(home.0.lock().len(), 3, "what comes then");
 }
 
 #[tokio::test]
@@ -431,7 +433,7 @@ async fn a_connection_that_is_silent_for_three_calls_is_given_up_whatever_others
     let link = Arc::clone(&driver.shared.link);
     let connection = link.single().unwrap();
     for call in 1..=3 {
-        let _reply = ask(&driver.inbox, LONG);
+        let _reply = ask(&driver.inbox, link.deadline());
         driver.send_queued();
         assert_eq!(driver.in_flight.busy(), 1);
         assert!(!connection.server.is_given_up(), "{call}");
