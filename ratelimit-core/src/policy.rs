@@ -42,6 +42,7 @@ pub(crate) use self::calendar::KnownCalendar;
 pub use self::calendar::{CalendarUnit, UnknownZoneError, Weekday};
 pub use self::error::{PolicyError, UnknownValueError};
 pub use self::mode::{Mode, OnError};
+#[cfg(any(feature = "redis", test))]
 pub(crate) use self::numbers::HOLD_US;
 #[cfg(feature = "redis")]
 pub(crate) use self::numbers::lease_micros;
