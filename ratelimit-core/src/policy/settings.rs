@@ -30,6 +30,7 @@ macro_rules! fields {
             }
 
             /// The field of this name.
+            #[cfg(feature = "serde")]
             #[inline]
             pub(crate) fn named(name: &str) -> Option<Self> {
                 match name {
