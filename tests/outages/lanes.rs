@@ -166,8 +166,21 @@ fn a_runtime_that_ends_amid_calls_leaves_nothing_behind() {
     }
     let is_left = || lanes(&limiter) == 1 && clients(&server).len() == 1;
     assert!(tests::within(10 * SECOND, is_left), "{} lanes, {:?}", lanes(&limiter), clients(&server));
-    let last = runtime();
-    assert!(last.block_on(limiter.check(&STRICT, "a")).is_ok());
+    // Their places are free again.
+    ask_until_connected(&runtime(), &limiter, 2);
+}
+
+#[test]
+fn a_runtime_that_asks_once_costs_no_connection() {
+    let Some(server) = server() else { return };
+    let limiter = RateLimiter::new(RedisStore::builder(&server.url()).build().unwrap());
+    assert!(tests::within(30 * SECOND, || limiter.is_ready()));
+    runtime().block_on(async {
+        assert!(limiter.check(&STRICT, "a").await.unwrap().is_allowed());
+        // Long enough for a connection, which must not come.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(lanes(&limiter), 1);
+    });
 }
 
 #[test]

@@ -555,12 +555,9 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
     fn end_late(&mut self, now: Instant) {
         let shared = Arc::clone(&self.shared);
         let link = &shared.link;
-        let mut inbox = self.inbox.content.lock();
-        let late = inbox.waiting.expired(now);
-        let next = inbox.waiting.next_deadline();
-        drop(inbox);
+        let late = self.inbox.content.lock().waiting.expired(now);
         let due = self.in_flight.due(now, link);
-        self.set_alarm(next);
+        // Those that still wait are looked at in the next turn.
         self.set_alarm(self.in_flight.next_due());
         // First, so that the next requests of those that are told, and what waits, meet a circuit breaker
         // that knows.
