@@ -8,7 +8,7 @@ mod connections;
 mod credentials;
 mod denial_cache;
 mod error;
-mod group_client;
+mod groups;
 mod key;
 mod lanes;
 mod lease;
@@ -24,7 +24,6 @@ mod slots;
 mod supervisor;
 mod timeouts;
 mod topology;
-mod up_to;
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -38,7 +37,7 @@ pub use self::builder::{
 };
 pub use self::credentials::RedisCredentials;
 pub use self::error::RedisConfigError;
-use self::group_client::{GroupClient, unknown_outcome};
+use self::groups::Groups;
 use super::{Deadline, Store};
 use crate::algorithm::Operation;
 use crate::check::Check;
@@ -70,7 +69,7 @@ use crate::reservation::Reservation;
 ///   for each entry of one unit.
 /// * A child of a process that has forked makes a connection of its own, and shares the counts.
 pub struct RedisStore {
-    groups: PerProcess<GroupClient>,
+    groups: PerProcess<Groups>,
     connect: Box<Connect>,
     /// Longest time for a decision.
     deadline: Duration,
@@ -78,12 +77,12 @@ pub struct RedisStore {
 }
 
 /// Starts threads and a connection.
-type Connect = dyn Fn() -> Result<GroupClient, RedisConfigError> + Send + Sync;
+type Connect = dyn Fn() -> Result<Groups, RedisConfigError> + Send + Sync;
 
 impl RedisStore {
     fn start(
         deadline: Duration,
-        connect: impl Fn() -> Result<GroupClient, RedisConfigError> + Send + Sync + 'static,
+        connect: impl Fn() -> Result<Groups, RedisConfigError> + Send + Sync + 'static,
     ) -> Result<Self, RedisConfigError> {
         let groups = PerProcess::new(connect()?);
         Ok(Self { groups, connect: Box::new(connect), deadline, instances: AtomicU32::new(1) })
@@ -92,7 +91,7 @@ impl RedisStore {
     /// What this process asks the server with. A child of the one that made the store starts it anew: the
     /// threads that read replies and keep deadlines are its parent's, and so are connection, held units and
     /// slots.
-    fn groups(&self) -> Result<&GroupClient, StoreError> {
+    fn groups(&self) -> Result<&Groups, StoreError> {
         let groups = self.groups.get_or_make(|| {
             let groups = (self.connect)()?;
             groups.set_instances(self.instances.load(Ordering::Relaxed));
@@ -107,55 +106,6 @@ impl RedisStore {
     }
 }
 
-impl GroupClient {
-    /// Decides by the server, and caches a denial.
-    async fn check(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
-        let lookup = self.denials.begin_lookup(group);
-        let outcome = self.charge(group, Operation::Check, deadline).await?;
-        self.denials.record(group, &outcome, lookup);
-        Ok(outcome)
-    }
-
-    async fn peek(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
-        if let Some((outcome, _)) = self.riders.held.take(group, Operation::Peek) {
-            return Ok(outcome);
-        }
-        let outcome = self.decide(group, Operation::Peek, deadline).await?;
-        Ok(self.riders.held.with_held(group, outcome, Operation::Peek))
-    }
-
-    async fn check_up_to(&self, group: &[Check<'_>], deadline: Deadline) -> Result<GroupOutcome, StoreError> {
-        if self.is_split(group) {
-            return up_to::check(group, deadline, |group, operation, deadline| async move {
-                match operation {
-                    Operation::Peek => self.peek(&group, deadline).await,
-                    _ => self.check(&group, deadline).await,
-                }
-            })
-            .await;
-        }
-        let outcome = self.charge(group, Operation::UpTo, deadline).await?;
-        self.denials.record(group, &outcome, None);
-        Ok(outcome)
-    }
-
-    /// Charges each check beyond its limit. What is left then is not asked for.
-    async fn overdraw_all(
-        &self,
-        group: &[Check<'_>],
-        deadline: Deadline,
-    ) -> Result<GroupOutcome, StoreError> {
-        for check in group {
-            self.overdraw(check, deadline).await?;
-        }
-        Ok(unknown_outcome(group, self.denials.now()))
-    }
-
-    fn set_instances(&self, instances: u32) {
-        self.riders.held.set_instances(NonZeroU32::new(instances).unwrap_or(NonZeroU32::MIN));
-    }
-}
-
 impl Store for RedisStore {
     async fn decide(
         &self,
@@ -166,16 +116,12 @@ impl Store for RedisStore {
         let groups = self.groups()?;
         let deadline = deadline.at_most(self.deadline);
         match operation {
-            Operation::Wait { .. } if matches!(group, [check] if check.has_turns()) => {
-                // Later checks wait for longer than those that were denied so far.
-                let _guard = groups.denials.invalidate_on_drop(group);
-                groups.decide(group, operation, deadline).await
+            // Boxed, because they are rare and their futures are large.
+            Operation::Overdraw => Box::pin(groups.overdraw(group, deadline)).await,
+            Operation::UpTo if groups.is_split(group) => {
+                Box::pin(groups.charge_as_many_as_fit(group, deadline)).await
             }
-            Operation::Check | Operation::Wait { .. } => groups.check(group, deadline).await,
-            Operation::Peek => groups.peek(group, deadline).await,
-            Operation::Judge => groups.decide(group, operation, deadline).await,
-            Operation::UpTo => groups.check_up_to(group, deadline).await,
-            Operation::Overdraw => groups.overdraw_all(group, deadline).await,
+            operation => groups.decide(group, operation, deadline).await,
         }
     }
 
@@ -196,13 +142,7 @@ impl Store for RedisStore {
         if operation != Operation::Check {
             return None;
         }
-        let groups = self.groups().ok()?;
-        if let Some(outcome) = groups.try_held(group) {
-            return Some(outcome);
-        }
-        let denial = groups.denials.get(group)?;
-        groups.denials.hits.record();
-        Some(denial)
+        self.groups().ok()?.try_decide(group)
     }
 
     fn set_instances(&self, instances: NonZeroU32) {

@@ -14,7 +14,7 @@ use super::client::Client;
 use super::credentials::{CredentialsFunction, CredentialsSource, RedisCredentials};
 use super::denial_cache::DenialCache;
 use super::error::RedisConfigError;
-use super::group_client::GroupClient;
+use super::groups::Groups;
 use super::key::KeyFormat;
 use super::protocol::Encoder;
 use super::riders::Riders;
@@ -277,7 +277,7 @@ impl RedisStoreBuilder {
     }
 
     /// Starts threads and a connection.
-    fn connect(&self) -> Result<GroupClient, RedisConfigError> {
+    fn connect(&self) -> Result<Groups, RedisConfigError> {
         let key_format = KeyFormat::new(&self.prefix, &self.secret).ok_or(RedisConfigError::Prefix)?;
         self.timeouts.validate()?;
         self.breaker.validate()?;
@@ -310,7 +310,7 @@ impl RedisStoreBuilder {
         let riders = Riders::new(&clock, default_lease_us.into(), is_cluster, &denials);
         let most = self.connections;
         let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &riders, most)?;
-        Ok(GroupClient::new(client, encoder, denials, riders))
+        Ok(Groups::new(client, encoder, denials, riders))
     }
 }
 

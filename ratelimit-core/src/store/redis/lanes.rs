@@ -179,9 +179,12 @@ impl Lanes {
         PendingReply(receiver)
     }
 
-    /// Queues a request of which only the rider learns the reply.
-    pub(super) fn submit_unawaited(self: &Arc<Self>, request: Request, rider: Rider, deadline: Deadline) {
-        let _ = self.push(self.queued(request, rider, deadline, None));
+    /// Queues a request of which only the rider learns the reply. In the home lane: a runtime that decides by
+    /// held units may not run its own lane for a while.
+    pub(super) fn submit_unawaited(&self, request: Request, rider: Rider, deadline: Deadline) {
+        if let Some(queued) = self.open(self.queued(request, rider, deadline, None)) {
+            self.home.push(queued);
+        }
     }
 
     /// Queues a message that only tells of slots. Returns false if there is no connection.
@@ -215,19 +218,26 @@ impl Lanes {
 
     /// Queues in the lane of the runtime that asks. Returns false if it would fail anyway: then it has.
     fn push(self: &Arc<Self>, queued: Queued) -> bool {
-        let (Shared { link, process, .. }, hash_slot) = (&*self.shared, queued.hash_slot());
+        let Some(queued) = self.open(queued) else { return false };
+        let hash_slot = queued.hash_slot();
+        let node = self.shared.link.owner(hash_slot);
+        self.lane_to(hash_slot, node).queue_of(hash_slot, node).push(queued);
+        true
+    }
+
+    /// What is to be queued. `None` if it would fail anyway: then it has.
+    fn open(&self, queued: Queued) -> Option<Queued> {
+        let Shared { link, process, .. } = &*self.shared;
         // In a child of the process that has the connections a call would never end; such as for the end of a
         // slot that both have.
         let past = process.is_past().then_some(CallError::Unavailable);
         // Fails here and not on the lane's thread, which may be busy with connecting: TLS takes computing
         // time.
-        if let Some(error) = past.or_else(|| link.fast_fail(range_of_slot(hash_slot))) {
-            queued.fail(error);
-            return false;
-        }
-        let node = link.owner(hash_slot);
-        self.lane_to(hash_slot, node).queue_of(hash_slot, node).push(queued);
-        true
+        let Some(error) = past.or_else(|| link.fast_fail(range_of_slot(queued.hash_slot()))) else {
+            return Some(queued);
+        };
+        queued.fail(error);
+        None
     }
 
     /// Sends the commands of riders.

@@ -9,6 +9,7 @@ mod decode;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -85,7 +86,7 @@ pub(super) struct LimitArg {
     /// Whether the limit only reports what it would deny.
     shadow: bool,
     /// For an overdraft, or a wait, the policy of the largest limit.
-    largest: Option<PolicyArg>,
+    largest: Option<Box<PolicyArg>>,
     /// What the process tells of itself, of a state with an entry for each process. Set as the call is written.
     pub(super) own: Option<Box<OwnEntry>>,
 }
@@ -109,7 +110,11 @@ impl LimitArg {
 
     /// A limit that is charged beyond what it admits.
     pub(super) fn overdrawn(key: StateKey, check: &Check<'_>) -> Self {
-        Self { largest: Some(PolicyArg::largest(check.policy())), shadow: false, ..Self::new(key, check) }
+        Self {
+            largest: Some(Box::new(PolicyArg::largest(check.policy()))),
+            shadow: false,
+            ..Self::new(key, check)
+        }
     }
 }
 
@@ -286,31 +291,33 @@ impl Encoder {
     }
 
     /// Encodes one call of `check.lua` for these requests.
-    pub(super) fn encode(&self, requests: Vec<Request>) -> (ScriptCall, Batch) {
+    pub(super) fn encode<R: Borrow<Request>>(&self, requests: &[R]) -> (ScriptCall, Batch) {
         let mut policies: SmallVec<[PolicyArg; 4]> = SmallVec::new();
-        let mut keys: Vec<StateKey> = Vec::with_capacity(requests.len());
+        let mut keys: Vec<&StateKey> = Vec::with_capacity(requests.len());
         let mut entries: Vec<KeyEntry> = Vec::with_capacity(requests.len());
         let mut indices: HashTable<u16> = HashTable::with_capacity(requests.len());
         let mut body = Vec::with_capacity(32 * requests.len());
-        let encoded = requests.into_iter().map(|Request { operation, limits }| {
+        let encoded = requests.iter().map(|request| {
+            let &Request { operation, ref limits } = request.borrow();
             body.extend_from_slice(&header(operation, limits.len()).to_le_bytes());
             // A wait whose cost fits is a check.
             let is_alone =
                 limits.len() == 1 && matches!(operation, Operation::Check | Operation::Wait { .. });
             // A shadow limit alone is decided like an enforced one; the process takes its denial for what it is.
             let marks_shadows = limits.len() > 1 || operation == Operation::UpTo;
-            let limits = limits.into_iter().map(|LimitArg { key, policy, cost, shadow, largest, own }| {
+            let limits = limits.iter().map(|limit| {
+                let &LimitArg { ref key, policy, cost, shadow, ref largest, ref own } = limit;
                 // What is told is written on denial as well, so requests are judged one by one.
                 let is_plain = is_alone && own.is_none();
                 let mut number_of = |policy| number(&mut policies, policy);
-                let (policy, largest) = (number_of(policy), largest.map(number_of));
+                let (policy, largest) = (number_of(policy), largest.as_deref().copied().map(number_of));
                 let (hash, next) = (key.hash(), short(keys.len()));
                 let known =
                     indices.entry(hash, |&i| keys[usize::from(i)] == key, |&i| keys[usize::from(i)].hash());
                 let index = *known.or_insert(next).get();
                 if index == next {
                     keys.push(key);
-                    entries.push(KeyEntry { policy, total: cost, is_plain, own });
+                    entries.push(KeyEntry { policy, total: cost, is_plain, own: own.clone() });
                 } else {
                     let entry = &mut entries[usize::from(index)];
                     entry.is_plain &= is_plain && entry.policy == policy;

@@ -22,8 +22,10 @@ use crate::clock::Clock;
 use crate::store::ConnectionStatus;
 
 /// What a request has of riders.
+#[derive(Default)]
 pub(super) enum Rider {
     /// Nothing but slots that it may ask for.
+    #[default]
     None,
     /// Limits whose answers are of use for leases.
     Leases(Box<[LeaseTarget]>),
@@ -185,11 +187,14 @@ impl CallRiders {
         }
     }
 
-    /// Adds to the requests what riders ask for and tell, as the call is written.
-    pub(super) fn complete(&mut self, all: &Riders, requests: &mut Vec<Request>) {
+    /// Takes the requests for leases, which go behind all others.
+    pub(super) fn lease_requests(&mut self) -> SmallVec<[Request; 1]> {
         let leases = std::mem::take(&mut self.lease_requests).into_iter();
-        requests
-            .extend(leases.map(|limit| Request { operation: Operation::Check, limits: smallvec![limit] }));
+        leases.map(|limit| Request { operation: Operation::Check, limits: smallvec![limit] }).collect()
+    }
+
+    /// Adds to all requests of the call what the process tells of its slots.
+    pub(super) fn add_slots(&mut self, all: &Riders, requests: &mut [&mut Request]) {
         self.slots = CallSlots::new(&all.slots, requests);
     }
 
@@ -206,14 +211,14 @@ impl CallRiders {
     }
 
     /// Takes what the reply brings, before the requests go on, so that the next ones find it. `requests` is their number.
-    pub(super) fn finish(self, replies: &mut Replies, requests: usize) {
-        if let Some(slots) = self.slots {
+    pub(super) fn finish(&mut self, replies: &mut Replies, requests: usize) {
+        if let Some(slots) = self.slots.take() {
             slots.finish(replies);
         }
-        if let Some(mut leases) = self.leases {
+        if let Some(mut leases) = self.leases.take() {
             leases.finish(replies, requests);
         }
-        for (request, turn) in self.turns {
+        for (request, turn) in self.turns.drain(..) {
             replies.if_unclaimed(request, turn);
         }
     }

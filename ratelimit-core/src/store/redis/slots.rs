@@ -50,7 +50,7 @@ struct CallerSlots {
 
 impl CallSlots {
     /// Notes what requests ask for, as the call is written, and adds to them what it tells. `None` if no limit is one of slots.
-    pub(super) fn new(table: &Arc<SlotTable>, requests: &mut [Request]) -> Option<Box<Self>> {
+    pub(super) fn new(table: &Arc<SlotTable>, requests: &mut [&mut Request]) -> Option<Box<Self>> {
         let mut callers: Vec<CallerSlots> = Vec::new();
         for (index, request) in requests.iter().enumerate() {
             for (place, limit) in request.limits.iter().enumerate() {

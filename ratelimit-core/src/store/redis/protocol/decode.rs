@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use redis::Value;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::{Batch, RequestEntry};
 use crate::algorithm::encoded::{self, Effect};
@@ -38,7 +38,7 @@ impl Batch {
         if let Some(clock) = &self.server_clock {
             clock.set(at.as_micros());
         }
-        let mut ranges = Vec::with_capacity(self.keys.len());
+        let mut ranges = SmallVec::with_capacity(self.keys.len());
         for entry in &self.keys {
             let size = match rest.first()? {
                 b'.' | b'!' => 1,
@@ -48,13 +48,13 @@ impl Batch {
             rest = rest.get(size..)?;
             ranges.push(start..start + size);
         }
-        let verdicts = rest.to_vec();
-        let mut verdicts = &verdicts[..];
-        let all_pass = verdicts.is_empty();
+        let first_verdict = bytes.len() - rest.len();
         let has_own = self.keys.iter().any(|key| key.own.is_some());
         let own = self.keys.iter().filter(|_| has_own).map(|key| key.own.clone()).collect();
         let states = Arc::new(FoundStates { at, bytes, ranges, own });
-        let mut effects = vec![Effect::Charged(0); self.keys.len()];
+        let mut verdicts = &states.bytes[first_verdict..];
+        let all_pass = verdicts.is_empty();
+        let mut effects: SmallVec<[Effect; 1]> = smallvec![Effect::Charged(0); self.keys.len()];
         let replies = self.requests.iter().map(|request| {
             let (verdict, details) = if all_pass {
                 (Verdict::Allowed, Vec::new())
@@ -85,7 +85,7 @@ impl Batch {
                 unclaimed: None,
             })
         });
-        let replies = replies.collect::<Option<Vec<Reply>>>()?;
+        let replies = replies.collect::<Option<SmallVec<_>>>()?;
         verdicts.is_empty().then_some(Replies { replies, effects })
     }
 }
@@ -93,9 +93,9 @@ impl Batch {
 /// The replies to the requests of one call, in their order.
 #[derive(Debug, Default)]
 pub(in crate::store::redis) struct Replies {
-    pub(in crate::store::redis) replies: Vec<Reply>,
+    pub(in crate::store::redis) replies: SmallVec<[Reply; 1]>,
     /// What all requests together did, for each key.
-    effects: Vec<Effect>,
+    effects: SmallVec<[Effect; 1]>,
 }
 
 impl Replies {
@@ -223,7 +223,7 @@ struct FoundStates {
     /// The reply.
     bytes: Vec<u8>,
     /// Ranges of the bytes: the state of each key.
-    ranges: Vec<Range<usize>>,
+    ranges: SmallVec<[Range<usize>; 1]>,
     /// What the process told of itself at each key; empty if it told nothing.
     own: Vec<Option<Box<OwnEntry>>>,
 }

@@ -46,7 +46,7 @@ fn reply(found: &[&[u8]], at: f64, verdicts: impl AsRef<[u8]>) -> Value {
 /// Decodes a reply to one request about one limit of 10 in a minute.
 fn decode(reply: Value) -> Result<GroupOutcome, StoreError> {
     let policy = Policy::new("user-api", 10, MINUTE);
-    let (_, batch) = encoder(0).encode(vec![request(&[(&policy, "a", 1)], Operation::Check)]);
+    let (_, batch) = encoder(0).encode(&[request(&[(&policy, "a", 1)], Operation::Check)]);
     let decoded = batch.decode(reply).and_then(|replies| replies.replies.into_iter().next());
     decoded.ok_or(StoreError::Protocol { expected: EXPECTED })?.into_outcome(&[Check::new(&policy, "a")])
 }
@@ -63,7 +63,7 @@ fn keys_and_policies_that_occur_again_are_sent_once() {
                 request(&[(&minute, "e", 2)], Operation::Check),
             ]
         });
-        let (call, _) = encoder(7).encode(requests.collect());
+        let (call, _) = encoder(7).encode(&requests.collect::<Vec<_>>());
         assert_eq!(call.keys.len(), 5);
         assert!(
             call.keys
@@ -95,7 +95,7 @@ fn the_servers_clock_differs_from_any_instant() {
     let policy = Policy::new("k", 10, MINUTE);
     let encoder = |now| Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(move || now));
     for (now, sent) in [(None, -1.0), (Some(0), 0.0), (Some(7), 7.0)] {
-        let (call, _) = encoder(now).encode(vec![request(&[(&policy, "a", 1)], Operation::Check)]);
+        let (call, _) = encoder(now).encode(&[request(&[(&policy, "a", 1)], Operation::Check)]);
         let refund = RefundArgs::new(now).into_bytes();
         for bytes in [&call.arguments[0], &refund] {
             assert_eq!(doubles(bytes)[..1], [sent], "{now:?}");
@@ -123,7 +123,7 @@ fn what_is_told_of_slots_is_a_fourth_argument_and_their_keys_have_no_sum() {
     let many = 1 << 50;
     let told = OwnEntry { process: 7, granted: many + 5, freed: many + 4 };
     requests[0].limits[0].own = Some(Box::new(told));
-    let (call, batch) = encoder(7).encode(requests);
+    let (call, batch) = encoder(7).encode(&requests);
     assert_eq!(doubles(&call.arguments[0])[10..], [1.0, -1.0, 2.0, 1.0]);
     assert_eq!(doubles(&call.arguments[2]), [0.0, 0.0], "blocks");
     assert_eq!(doubles(&call.arguments[3]), [7.0, 5.0, 4.0, 0.0, 0.0]);
@@ -143,7 +143,7 @@ fn what_is_told_of_slots_is_a_fourth_argument_and_their_keys_have_no_sum() {
 fn a_key_under_two_limits_has_no_sum() {
     let (ten, twenty) = (Policy::new("k", 10, MINUTE), Policy::new("k", 20, MINUTE));
     let requests = [&ten, &twenty].map(|policy| request(&[(policy, "a", 1)], Operation::Check));
-    let (call, _) = encoder(7).encode(requests.into());
+    let (call, _) = encoder(7).encode(&requests);
     assert_eq!(call.keys.len(), 1);
     assert!(doubles(&call.arguments[0]).ends_with(&[1.0, -1.0]));
 }
@@ -160,7 +160,7 @@ fn each_reply_accounts_for_the_requests_before_it() {
         request(&[(&policy, "b", 1), (&policy, "a", 2), (&policy, "a", 2)], Operation::Check),
         check("a", 1, Operation::Check),
     ];
-    let (_, batch) = encoder(0).encode(requests);
+    let (_, batch) = encoder(0).encode(&requests);
     let replies = batch.decode(reply(&[&windows(60_000_000, 1, 0), b"."], 90_000_000.0, "111011")).unwrap();
     let report = |reply: Reply, group: &[(&str, u64)]| {
         let group: Vec<_> =
@@ -215,7 +215,7 @@ fn impossible_verdicts_are_an_error_and_not_a_panic() {
     for &algorithm in Algorithm::ALL {
         let policy = Policy::builder("k").algorithm(algorithm).max(1).window(year).build();
         let check = |cost| request(&[(&policy, "a", cost)], Operation::Check);
-        let (_, batch) = encoder(0).encode(vec![check(u64::MAX), check(u64::MAX), check(1)]);
+        let (_, batch) = encoder(0).encode(&[check(u64::MAX), check(u64::MAX), check(1)]);
         let last = batch.decode(reply(&[b"."], 1.79e15, "111")).unwrap().replies.pop().unwrap();
         let error = last.into_outcome(&[Check::new(&policy, "a")]).unwrap_err();
         assert!(matches!(error, StoreError::Protocol { .. }), "{algorithm}: {error}");
@@ -226,7 +226,7 @@ fn impossible_verdicts_are_an_error_and_not_a_panic() {
 fn blocks_are_an_argument_of_their_own_where_a_policy_has_one() {
     let open = Policy::new("open", 10, MINUTE);
     let blocks = Policy::builder("blocks").max(10).block(Duration::from_secs(90)).build();
-    let arguments = |limits: &[_], operation| encoder(7).encode(vec![request(limits, operation)]).0.arguments;
+    let arguments = |limits: &[_], operation| encoder(7).encode(&[request(limits, operation)]).0.arguments;
     assert_eq!(arguments(&[(&open, "a", 1)], Operation::Check).len(), 2);
     let both = arguments(&[(&open, "a", 1), (&blocks, "a", 1)], Operation::Check);
     assert_eq!(doubles(&both[2]), [0.0, 90_000_000.0]);
@@ -249,7 +249,7 @@ fn requests_after_one_that_begins_a_block_are_denied_by_it() {
     let (now, until) = (61_000_000u64, 181_000_000);
     let found = windows(60_000_000, 1, 0);
     let outcomes = |verdicts: &[u8]| -> Option<Vec<Result<Option<Duration>, StoreError>>> {
-        let (_, batch) = encoder(0).encode(vec![check(), check(), check()]);
+        let (_, batch) = encoder(0).encode(&[check(), check(), check()]);
         #[allow(clippy::cast_precision_loss, reason = "a small number")]
         let replies = batch.decode(reply(&[&found], now as f64, verdicts))?;
         let outcome = |reply: Reply| reply.into_outcome(&group).map(|outcome| outcome.retry_after());
@@ -275,7 +275,7 @@ fn a_lease_of_other_units_than_were_requested_is_a_protocol_error() {
     // Behind a request of one unit: nine are left, and then three.
     let verdict = |verdicts: &[u8], lease_number: usize| {
         let (_, batch) =
-            encoder(0).encode(vec![request(&[(&policy, "a", 1)], Operation::Check), lease(), lease()]);
+            encoder(0).encode(&[request(&[(&policy, "a", 1)], Operation::Check), lease(), lease()]);
         batch
             .decode(reply(&[b"."], 1.0, verdicts))
             .and_then(|replies| replies.verdict(lease_number, &policy, 6))
@@ -308,7 +308,7 @@ fn a_corrupt_state_of_a_shadow_limit_alone_is_an_error() {
     let decoded = |limits: &[(&Policy, &str, u64)]| {
         let checks: Vec<_> =
             limits.iter().map(|&(policy, caller, cost)| Check::new(policy, caller).with_cost(cost)).collect();
-        let (_, batch) = encoder(0).encode(vec![request(limits, Operation::Check)]);
+        let (_, batch) = encoder(0).encode(&[request(limits, Operation::Check)]);
         let found = vec![&b"!"[..]; batch.keys.len()];
         let replies = batch.decode(reply(&found, 1.0, "")).unwrap();
         replies.replies.into_iter().next().unwrap().into_outcome(&checks)
@@ -324,18 +324,18 @@ fn a_corrupt_state_of_a_shadow_limit_alone_is_an_error() {
 fn the_numbers_of_keys_begin_at_byte_49_and_take_16_bytes_and_a_request_of_one_limit_takes_32() {
     let policy = Policy::new("m", 10, MINUTE);
     let one = |caller| request(&[(&policy, caller, 1)], Operation::Check);
-    let (call, _) = encoder(7).encode(vec![one("a"), one("b"), one("c")]);
+    let (call, _) = encoder(7).encode(&[one("a"), one("b"), one("c")]);
     let [head, body] = &call.arguments[..] else { panic!("{} arguments", call.arguments.len()) };
     assert_eq!(head.len(), 48 + 3 * 16);
     assert_eq!(head[48..head.len() - 16], head[64..], "the same for all keys");
     assert_eq!(body.len(), 32 * 3);
     let different = vec![one("a"), request(&[(&policy, "b", 2)], Operation::Check), one("c")];
-    let (call, _) = encoder(7).encode(different);
+    let (call, _) = encoder(7).encode(&different);
     let head = &call.arguments[0];
     assert_ne!(head[48..head.len() - 16], head[64..], "another cost");
-    let (call, _) = encoder(7).encode(vec![one("a"), one("a")]);
+    let (call, _) = encoder(7).encode(&[one("a"), one("a")]);
     assert_eq!((call.keys.len(), call.arguments[1].len()), (1, 64), "two requests of one key");
-    let (call, _) = encoder(7).encode(vec![request(&[], Operation::Check)]);
+    let (call, _) = encoder(7).encode(&[request(&[], Operation::Check)]);
     assert_eq!((call.keys.len(), call.arguments[0].len()), (0, 16), "a call without keys");
 }
 
@@ -352,7 +352,7 @@ fn a_call_with_calendar_windows_has_the_edges_around_them() {
     let daily = Policy::builder("d").calendar(Calendar::day()).max(5).build();
     let plain = Policy::new("p", 10, MINUTE);
     let group = [(&monthly, "a", 1), (&plain, "a", 1), (&daily, "a", 1)];
-    let (call, batch) = encoder(at).encode(vec![request(&group, Operation::Check)]);
+    let (call, batch) = encoder(at).encode(&[request(&group, Operation::Check)]);
     let double = |micros: u64| micros as f64;
     let edges = [
         day,
@@ -385,7 +385,7 @@ fn a_call_with_calendar_windows_has_the_edges_around_them() {
     assert!(apart < 60_000_000, "the next guess is the server's time: {apart}");
     let mut call = call;
     batch.set_windows(&mut call.arguments, next_year);
-    let (at_that_time, _) = encoder(next_year).encode(vec![request(&group, Operation::Check)]);
+    let (at_that_time, _) = encoder(next_year).encode(&[request(&group, Operation::Check)]);
     assert_eq!(call.arguments[0][8..], at_that_time.arguments[0][8..]);
     assert_eq!(call.arguments[1..], at_that_time.arguments[1..]);
     for other in
@@ -393,15 +393,15 @@ fn a_call_with_calendar_windows_has_the_edges_around_them() {
     {
         assert_eq!(batch.instant_alone(&other), None, "{other:?}");
     }
-    let (_, without) = encoder(at).encode(vec![request(&[(&plain, "a", 1)], Operation::Check)]);
+    let (_, without) = encoder(at).encode(&[request(&[(&plain, "a", 1)], Operation::Check)]);
     assert_eq!(without.instant_alone(&reply(&[], double(at), "")), None, "no window was guessed");
 
     // The first guess is about the second that the probe of the connection tells.
     let real = Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None));
     real.note_server_seconds((at / 1_000_000).cast_signed());
-    let (call, _) = real.encode(vec![request(&[(&daily, "a", 1)], Operation::Check)]);
+    let (call, _) = real.encode(&[request(&[(&daily, "a", 1)], Operation::Check)]);
     assert_eq!(doubles(&call.arguments[4])[..2], [day, day + DAY].map(double));
 
-    let (plain, _) = encoder(at).encode(vec![request(&[(&plain, "a", 1)], Operation::Check)]);
+    let (plain, _) = encoder(at).encode(&[request(&[(&plain, "a", 1)], Operation::Check)]);
     assert_eq!(plain.arguments.len(), 2);
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use redis::Value;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::request::{QueuedRequest, ReplySender, send_reply};
 use crate::store::Deadline;
 use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::error::CallError;
 use crate::store::redis::link::CallProgress;
-use crate::store::redis::protocol::{self, Batch, Replies};
+use crate::store::redis::protocol::{self, Batch, Replies, Request};
 use crate::store::redis::riders::CallRiders;
 use crate::store::redis::shared::Shared;
 use crate::store::redis::topology::{NodeId, range_of_slot};
@@ -58,29 +58,33 @@ impl Call {
     /// Encodes one call to `node` for all these requests, with their riders. `None` if there is nothing to
     /// decide.
     pub(super) fn of_requests(
-        queued: Vec<QueuedRequest>,
+        mut queued: Vec<QueuedRequest>,
         node: Option<NodeId>,
         shared: &Shared,
     ) -> Option<Self> {
         let range = queued.first().map_or(0, |request| range_of_slot(request.hash_slot));
-        let mut to_encode = Vec::with_capacity(queued.len());
-        let mut requests = SmallVec::<[RequestInFlight; 1]>::with_capacity(queued.len());
-        let mut riders = CallRiders::new();
-        for QueuedRequest { request, deadline, reply, rider, .. } in queued {
-            let place = reply.is_some().then_some(to_encode.len());
-            let is_needed = riders.add(&shared.riders, node, &request, rider, place);
-            if reply.is_some() || is_needed {
-                to_encode.push(request);
-                requests.push(RequestInFlight { deadline, reply });
-            }
-        }
-        riders.complete(&shared.riders, &mut to_encode);
-        if to_encode.is_empty() {
+        let (mut riders, mut size) = (CallRiders::new(), 0);
+        queued.retain_mut(|QueuedRequest { request, reply, rider, .. }| {
+            let place = reply.is_some().then_some(size);
+            let is_needed = riders.add(&shared.riders, node, request, mem::take(rider), place);
+            let is_sent = place.is_some() || is_needed;
+            size += usize::from(is_sent);
+            is_sent
+        });
+        let mut leases = riders.lease_requests();
+        if queued.is_empty() && leases.is_empty() {
             return None;
         }
-        let judged = requests.iter().filter(|request| request.reply.is_some()).count();
+        let (call, batch) = {
+            let of_requests = queued.iter_mut().map(|queued| &mut queued.request);
+            let mut all: SmallVec<[&mut Request; 8]> = of_requests.chain(&mut leases).collect();
+            riders.add_slots(&shared.riders, &mut all);
+            shared.encoder.encode(&all)
+        };
+        let judged = queued.iter().filter(|queued| queued.reply.is_some()).count();
         shared.link.calls.record_batch(judged);
-        let (call, batch) = shared.encoder.encode(to_encode);
+        let in_flight = |QueuedRequest { deadline, reply, .. }| RequestInFlight { deadline, reply };
+        let requests = queued.into_iter().map(in_flight).collect();
         let expected = Expected::Replies(Box::new((batch, riders)));
         Some(Self {
             command: Command::Run(call),
@@ -175,35 +179,27 @@ impl Call {
     /// Lets riders and guards take the end of the call, and then sends each request its reply.
     pub(super) fn finish(self, result: Result<Decoded, CallError>) {
         let Self { requests, expected, .. } = self;
-        let result = match expected {
-            Expected::Replies(expected) => result.map(|decoded| {
-                // Decoded by this call.
-                let mut replies =
-                    if let Decoded::Replies(replies) = decoded { replies } else { Replies::default() };
+        let end = match (expected, result) {
+            (Expected::Replies(mut expected), Ok(Decoded::Replies(mut replies))) => {
                 expected.1.finish(&mut replies, requests.len());
-                replies.replies.into_iter().map(Some).collect()
-            }),
+                for (reply, request) in replies.replies.into_iter().zip(requests) {
+                    send_reply(request.reply, Ok(Some(reply)));
+                }
+                return;
+            }
             // Its guard is dropped first, so that what waits for the command sees the change.
-            Expected::End { guard, .. } => {
+            (Expected::End { guard, .. }, result) => {
                 drop(guard);
                 match result {
                     Ok(Decoded::TurnsNotDue) => Err(CallError::TurnsNotDue),
-                    result => result.map(|_| smallvec![None]),
+                    result => result.map(drop),
                 }
             }
+            // Decoded by this call.
+            (Expected::Replies(_), result) => result.and(Err(CallError::Protocol(protocol::EXPECTED))),
         };
-        match result {
-            Ok(replies) => {
-                let replies: SmallVec<[_; 1]> = replies;
-                for (reply, request) in replies.into_iter().zip(requests) {
-                    send_reply(request.reply, Ok(reply));
-                }
-            }
-            Err(error) => {
-                for request in requests {
-                    send_reply(request.reply, Err(error.clone()));
-                }
-            }
+        for request in requests {
+            send_reply(request.reply, end.clone().map(|()| None));
         }
     }
 }

@@ -125,14 +125,15 @@ async fn carry(errand: Errand) -> Ended {
         Errand::Send { connection, commands, first } => {
             Ended::Sent { first, replies: connection.server.send_calls(commands).await }
         }
+        // Boxed, because they are rare and their futures are large.
         Errand::SendAlone { shared, id, command, range, progress, end } => {
             let (link, runtime) = (Arc::clone(&shared.link), &shared.runtime);
             // On the store's own runtime, on which the cluster connection lives.
-            let call = runtime.spawn(async move {
+            let call = runtime.spawn(Box::pin(async move {
                 let left = end.saturating_duration_since(now());
                 let result = reply_within(left, link.call(&command, range, &progress)).await.ok();
                 (command, result)
-            });
+            }));
             let unavailable = || (Command::Delete(SmallVec::new()), Some(Err(CallError::Unavailable)));
             let (command, result) = call.await.unwrap_or_else(|_| unavailable());
             Ended::SentAlone { id, command, result }

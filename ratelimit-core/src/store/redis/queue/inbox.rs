@@ -1,6 +1,5 @@
 //! What waits for the task of a queue: requests, of which it takes as many as fit into a call, and commands.
 
-use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,7 +120,7 @@ impl Inbox {
 /// The requests that no call has taken.
 #[derive(Default)]
 pub(super) struct Waiting {
-    requests: VecDeque<QueuedRequest>,
+    requests: Vec<QueuedRequest>,
     /// No deadline passes before. It is not moved later while any wait: an alarm too many is cheaper than a
     /// search.
     next_deadline: Option<Instant>,
@@ -131,32 +130,35 @@ impl Waiting {
     pub(super) fn push(&mut self, request: QueuedRequest) {
         let deadline = request.deadline.instant();
         self.next_deadline = Some(self.next_deadline.map_or(deadline, |next| next.min(deadline)));
-        self.requests.push_back(request);
+        self.requests.push(request);
     }
 
     /// Takes the requests of the next call, in the order in which they were made, whichever thread queued
     /// first: as many as fit into one call, at least one. `None` if there are none.
     pub(super) fn next_batch(&mut self) -> Option<Vec<QueuedRequest>> {
-        self.requests.make_contiguous().sort_by_key(|request| request.deadline.since);
+        if self.requests.is_empty() {
+            return None;
+        }
+        self.requests.sort_by_key(|request| request.deadline.since);
         let mut weight = 0;
         let fitting = self.requests.iter().take_while(|request| {
             weight += request.weight();
             weight <= MAX_BATCH_WEIGHT
         });
-        let size = fitting.count().max(1).min(self.requests.len());
-        let batch: Vec<QueuedRequest> = self.requests.drain(..size).collect();
+        let size = fitting.count().max(1);
+        let room = (self.requests.len() - size).max(size).min(KEPT_ROOM);
+        let mut rest = Vec::with_capacity(room);
+        rest.extend(self.requests.drain(size..));
+        let batch = mem::replace(&mut self.requests, rest);
         if self.requests.is_empty() {
             self.next_deadline = None;
-            if self.requests.capacity() > KEPT_ROOM {
-                self.requests = VecDeque::new();
-            }
         }
-        (!batch.is_empty()).then_some(batch)
+        Some(batch)
     }
 
     /// When the first request was made.
     pub(super) fn oldest(&self) -> Option<Instant> {
-        self.requests.front().map(|request| request.deadline.since)
+        self.requests.first().map(|request| request.deadline.since)
     }
 
     /// Puts the deadlines off by the time until `now` for which the process stood still, of each request
@@ -186,7 +188,7 @@ impl Waiting {
     }
 
     /// Takes all requests.
-    pub(super) fn take_all(&mut self) -> VecDeque<QueuedRequest> {
+    pub(super) fn take_all(&mut self) -> Vec<QueuedRequest> {
         mem::take(self).requests
     }
 }

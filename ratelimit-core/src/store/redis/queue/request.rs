@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
 use crate::policy::KnownCalendar;
@@ -110,21 +110,21 @@ pub(super) fn by_caller(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Ve
 }
 
 /// The requests in their order, in parts of one call each: a call decides about one window of a count.
-pub(super) fn by_call(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedRequest>> {
-    let mut parts: SmallVec<[Vec<QueuedRequest>; 1]> = smallvec![Vec::with_capacity(requests.len())];
+pub(super) fn by_call(mut requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedRequest>> {
+    let mut starts = SmallVec::<[usize; 1]>::new();
     let mut known: BTreeMap<u64, &KnownCalendar> = BTreeMap::new();
-    for queued in requests {
+    for (index, queued) in requests.iter().enumerate() {
         let calendars = || queued.request.calendars();
         if calendars().any(|(key, calendar)| known.get(&key).is_some_and(|of| *of != calendar)) {
             known.clear();
-            parts.push(Vec::new());
+            starts.push(index);
         }
         known.extend(calendars());
-        if let Some(part) = parts.last_mut() {
-            part.push(queued);
-        }
     }
-    parts.into_iter()
+    let mut parts: SmallVec<[Vec<QueuedRequest>; 1]> = SmallVec::new();
+    parts.extend(starts.into_iter().rev().map(|start| requests.split_off(start)));
+    parts.push(requests);
+    parts.into_iter().rev()
 }
 
 #[cfg(test)]

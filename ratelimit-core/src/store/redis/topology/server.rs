@@ -179,7 +179,9 @@ impl ServerConnection {
         let count = commands.len();
         let mut pipeline = Pipeline::with_capacity(count);
         commands.into_iter().for_each(|command| _ = pipeline.add_command(command));
-        match self.0.client.clone().req_packed_commands(&pipeline, 0, count).await {
+        let replies = async move { self.0.client.clone().req_packed_commands(&pipeline, 0, count).await };
+        // Boxed, so that a single command carries no pipeline.
+        match Box::pin(replies).await {
             Ok(replies) => replies.into_iter().map(Value::extract_error).collect(),
             Err(error) => smallvec![Err(explained(error, &self.0.refusal)); count],
         }

@@ -160,7 +160,7 @@ impl Call<'_> {
         let fetched = self.fetched.into_iter();
         self.requests
             .extend(fetched.map(|limit| Request { operation: Operation::Check, limits: smallvec![limit] }));
-        let (_, batch) = self.process.encoder.encode(self.requests);
+        let (_, batch) = self.process.encoder.encode(&self.requests);
         #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
         let at = (START as f64).to_le_bytes();
         let reply = [&at[..], &found.concat(), verdicts.as_bytes()].concat();

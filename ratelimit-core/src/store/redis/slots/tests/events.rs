@@ -173,7 +173,7 @@ fn a_release_that_is_lost_with_its_call_is_told_again() {
     assert!(table.take_message(&key));
     let mut requests =
         [Request { operation: Operation::Check, limits: smallvec![LimitArg::of_rider(key.clone(), arg, 0)] }];
-    let call = CallSlots::new(&table, &mut requests);
+    let call = CallSlots::new(&table, &mut requests.each_mut());
     // The sweeper looks while the call is in flight.
     clock.advance(Duration::from_millis(500));
     assert!(table.sweep().is_some());
@@ -196,7 +196,7 @@ fn two_requests_of_a_caller_in_one_call_both_ask() {
         let limit = LimitArg::new(key.clone(), &Check::new(&policy, "alice"));
         Request { operation: Operation::Check, limits: smallvec![limit] }
     });
-    let call = CallSlots::new(&table, &mut requests);
+    let call = CallSlots::new(&table, &mut requests.each_mut());
     table.answer(&key, 0, 0, Some(2));
     let told = table.ask(&key, arg, 0, true);
     assert_eq!((told.granted, told.freed), (0, 0));
@@ -210,7 +210,7 @@ fn a_call_without_a_reply_asks_no_more_and_what_it_was_granted_is_freed() {
     let policy = Policy::concurrency("k", 5);
     let limit = LimitArg::new(key.clone(), &Check::new(&policy, "alice"));
     let mut requests = [Request { operation: Operation::Check, limits: smallvec![limit] }];
-    drop(CallSlots::new(&table, &mut requests));
+    drop(CallSlots::new(&table, &mut requests.each_mut()));
     for (number, told) in [(1, (0, 0)), (2, (1, 1))] {
         assert!(table.sweep().is_some());
         assert_eq!(sent.load(Ordering::Relaxed), number);
