@@ -6,8 +6,7 @@ use std::time::Duration;
 use super::backend::Inner;
 use crate::algorithm::Operation;
 use crate::check::Check;
-use crate::observe::metrics;
-use crate::observe::report::Report;
+use crate::observe::Observer;
 use crate::outcome::GroupOutcome;
 use crate::policy::Policy;
 use crate::slots::Slots;
@@ -34,7 +33,7 @@ pub(super) fn hold(
 
 /// Counts the slots of an outcome while they are held.
 #[inline]
-pub(super) fn count_held(report: &Report, group: &[Check<'_>], outcome: GroupOutcome) -> GroupOutcome {
+pub(super) fn count_held(report: &Observer, group: &[Check<'_>], outcome: GroupOutcome) -> GroupOutcome {
     if !cfg!(any(feature = "metrics", feature = "stats")) || outcome.slots().is_empty() {
         return outcome;
     }
@@ -42,16 +41,9 @@ pub(super) fn count_held(report: &Report, group: &[Check<'_>], outcome: GroupOut
 }
 
 #[cold]
-fn count_each(report: &Report, group: &[Check<'_>], outcome: GroupOutcome) -> GroupOutcome {
+fn count_each(report: &Observer, group: &[Check<'_>], outcome: GroupOutcome) -> GroupOutcome {
     let taken = outcome.slots_taken(group);
     taken.into_iter().fold(outcome, |outcome, (index, slots)| {
-        let policy = group[index].policy().clone();
-        let limit = report.stats.limit(&policy);
-        let change = move |are_held| {
-            metrics::held(&policy, slots, are_held);
-            limit.hold(slots, are_held);
-        };
-        change(true);
-        outcome.with_slots(Slots::freed_by(move || change(false)))
+        outcome.with_slots(Slots::freed_by(report.hold(group[index].policy(), slots)))
     })
 }

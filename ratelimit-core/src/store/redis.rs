@@ -201,7 +201,7 @@ impl Store for RedisStore {
             return Some(outcome);
         }
         let denial = groups.denials.get(group)?;
-        groups.denials.hits.record();
+        groups.client.link.observer.denied_by_cache();
         Some(denial)
     }
 
@@ -224,7 +224,7 @@ impl Store for RedisStore {
         let Ok(groups) = self.groups() else { return super::StoreStatus::new() };
         let mut connection = groups.client.status();
         connection.cached_denials = groups.denials.len();
-        connection.denial_cache_hits = groups.denials.hits.get();
+        groups.client.link.observer.report(&mut connection);
         groups.riders.report(&mut connection);
         super::StoreStatus { connection: Some(connection), ..super::StoreStatus::new() }
     }

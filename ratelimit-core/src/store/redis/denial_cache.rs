@@ -31,7 +31,6 @@ use smallvec::SmallVec;
 
 use crate::check::{Check, group_digest, random_key};
 use crate::clock::{Clock, Timestamp};
-use crate::observe::calls::CacheHits;
 use crate::outcome::{Decision, GroupOutcome};
 
 /// Number of locks over which the entries are spread.
@@ -56,7 +55,6 @@ pub(super) struct DenialCache {
     any: AtomicBool,
     /// For each bucket of callers; finding a bucket takes no digest.
     changes: Box<[ChangeCounters]>,
-    pub(super) hits: CacheHits,
 }
 
 /// Number of changes that this process made to states of a bucket.
@@ -118,15 +116,7 @@ impl DenialCache {
     pub(super) fn new(clock: Arc<dyn Clock>, ttl: Duration) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let changes = (0..CHANGE_BUCKETS).map(|_| ChangeCounters::default()).collect();
-        Self {
-            clock,
-            ttl,
-            key: random_key(),
-            shards,
-            any: AtomicBool::new(false),
-            changes,
-            hits: CacheHits::default(),
-        }
+        Self { clock, ttl, key: random_key(), shards, any: AtomicBool::new(false), changes }
     }
 
     /// Number of entries, also of those that have expired since.

@@ -52,9 +52,6 @@ use self::size::LastAnswer;
 pub(super) use self::table::{LeaseTarget, Leases};
 use super::key::StateKey;
 use super::protocol::{self, LimitArg, Replies};
-use crate::error::StoreError;
-use crate::observe::log::help;
-use crate::observe::metrics;
 
 /// The leases of one call. Requests for leases whose answer never comes are ended when this is dropped.
 pub(super) struct CallLeases {
@@ -155,7 +152,7 @@ impl CallLeases {
             let state =
                 place.and_then(|(request, limit)| replies.final_state(request, limit, &target.policy));
             if asked.is_some() && verdict.is_none() {
-                self.leases.record_odd_answer();
+                self.leases.give_backs.observer.odd_answer(protocol::EXPECTED);
             }
             let is_present = is_present && asked.is_some() == verdict.is_some();
             let Some(state) = state else { continue };
@@ -173,23 +170,6 @@ impl CallLeases {
             let (is_overdrawn, lease) = (target.is_overdrawn, granted);
             let answer = Answer { state, at, asked_at, now, connection, is_present, is_overdrawn, lease };
             self.leases.learn(target, key, answer);
-        }
-    }
-}
-
-impl Leases {
-    /// Records that a server's answer about a lease does not follow from its state, or grants other units than were requested.
-    /// Logged at most once a second.
-    #[cold]
-    fn record_odd_answer(&self) {
-        let error = StoreError::protocol(protocol::EXPECTED);
-        metrics::failed(&error);
-        if self.odd_answers.may_log() {
-            tracing::warn!(
-                help = help("odd-lease"),
-                error = %error,
-                "the server's answer about a lease is not used"
-            );
         }
     }
 }

@@ -18,8 +18,7 @@ use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::{Clock, Timestamp};
 use crate::noted::Noted;
-use crate::observe::log::{LogLimit, help};
-use crate::observe::metrics;
+use crate::observe::log::help;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
 use crate::reservation::Charge;
@@ -57,7 +56,6 @@ pub(in crate::store::redis) struct Leases {
     pub(in crate::store::redis) has_count: Notify,
     /// Policies about which a line was logged, by their states.
     logged: Noted,
-    pub(super) odd_answers: LogLimit,
 }
 
 /// A limit of a queued request whose answer is of use for leases.
@@ -147,7 +145,6 @@ impl Leases {
             give_backs: GiveBacks::new(denials),
             has_count: Notify::new(),
             logged: Noted::default(),
-            odd_answers: LogLimit::new(),
         }
     }
 
@@ -205,7 +202,8 @@ impl Leases {
 
     /// The leases of this process.
     pub(in crate::store::redis) fn status(&self) -> LeaseStatus {
-        let mut status = self.give_backs.status();
+        let mut status = LeaseStatus::default();
+        self.give_backs.observer.report(&mut status);
         for shard in &self.shards {
             for warm in shard.lock().table.iter().filter_map(|entry| entry.warm.as_ref()) {
                 let held = warm.count.held();
@@ -478,7 +476,7 @@ impl Leases {
                 entry.warm.is_some() || !entry.is_cold(now)
             });
         }
-        metrics::lease_units_held(held);
+        self.give_backs.observer.held(held);
         shortest.map(|interval| Duration::from_micros((interval / 4).clamp(SWEEP_US.0, SWEEP_US.1)))
     }
 
@@ -588,7 +586,7 @@ impl Leases {
         self.give_backs.note(count_id, effects);
         drop(shard);
         if let Some((request, true)) = lease {
-            self.give_backs.record_lease(request.units);
+            self.give_backs.observer.granted(request.units);
         }
         if is_new || lease.is_some() {
             self.has_count.notify_one();

@@ -79,7 +79,7 @@ impl Call {
             return None;
         }
         let judged = requests.iter().filter(|request| request.reply.is_some()).count();
-        shared.link.calls.record_batch(judged);
+        shared.link.observer.sent(judged);
         let (call, batch) = shared.encoder.encode(to_encode);
         let expected = Expected::Replies(Box::new((batch, riders)));
         Some(Self {
