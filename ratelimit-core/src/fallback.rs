@@ -14,9 +14,8 @@ use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{ErrorChain, StoreError};
+use crate::observe::Observer;
 use crate::observe::log::{LogLimit, help};
-use crate::observe::metrics;
-use crate::observe::report::Report;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::{OnError, Policy};
 use crate::reservation::Reservation;
@@ -29,17 +28,11 @@ pub(crate) struct Fallback {
     /// Number of processes that share the limits, and so divide them during an outage.
     instances: NonZeroU32,
     pub(crate) outage: Outage,
-    callers_metric: metrics::FallbackCallers,
 }
 
 impl Fallback {
     pub(crate) fn new(instances: NonZeroU32, max_callers: usize) -> Self {
-        Self {
-            local: MemoryStore::with_max_callers(max_callers),
-            instances,
-            outage: Outage::new(),
-            callers_metric: metrics::FallbackCallers::new(),
-        }
+        Self { local: MemoryStore::with_max_callers(max_callers), instances, outage: Outage::new() }
     }
 
     /// Decides in place of the store, by the failure policy of each limit. Returns `error` if one of them fails closed. Only
@@ -50,21 +43,21 @@ impl Fallback {
         operation: Operation,
         error: StoreError,
         is_outage: bool,
-        report: &Report,
+        observer: &Observer,
     ) -> Result<GroupOutcome, StoreError> {
         if is_outage && !matches!(error, StoreError::GroupTooLarge { .. }) {
-            metrics::failed(&error);
+            observer.failed(&error);
             self.outage.record_failure(&error);
         }
         let decided = self.decide_locally(group, operation, error);
         if operation.charges()
             && let Ok(outcome) = &decided
         {
-            report.decided(group, outcome.outcomes());
+            observer.decided(group, outcome.outcomes());
         }
         if operation.charges() && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
-            report.degraded(group, decided.as_ref().ok().map(GroupOutcome::outcomes));
-            self.callers_metric.record(|| self.callers());
+            let outcomes = decided.as_ref().ok().map(GroupOutcome::outcomes);
+            observer.degraded(group, outcomes, || self.callers());
         }
         decided
     }

@@ -1,6 +1,5 @@
 //! The limiter: the facade through which an application checks limits.
 
-mod acquire;
 mod backend;
 mod builder;
 pub(crate) mod global;
@@ -9,7 +8,6 @@ mod in_force;
 mod overridden;
 mod refund;
 mod settle;
-mod slots;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -21,12 +19,12 @@ use std::time::Duration;
 use self::backend::{Backend, Call, Inner, decide_group_in_memory, decide_in_memory, only, try_one};
 pub use self::builder::RateLimiterBuilder;
 pub use self::global::InstallError;
-use self::slots::{count_held, hold, operation_of_one};
 use crate::algorithm::Operation;
 use crate::check::{Check, MAX_GROUP};
 use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::{Mode, Policy};
+use crate::slots::operation_of_one;
 
 /// Decides whether requests pass. Cheap to clone; clones share their counts.
 ///
@@ -344,7 +342,7 @@ impl RateLimiter {
         match &self.inner.store {
             Backend::Memory(store) => {
                 let outcome = decide_group_in_memory(store, group, operation(), &self.inner.report);
-                Ok(Some(count_held(&self.inner.report, group, outcome)))
+                Ok(Some(outcome.count_slots(group, &self.inner.report)))
             }
             Backend::Dyn(store) => {
                 let decided = store.try_decide(group, self.call(operation()))?;
@@ -363,7 +361,13 @@ impl RateLimiter {
     }
 
     fn hold(&self, group: &[Check<'_>], operation: Operation, outcome: GroupOutcome) -> GroupOutcome {
-        if operation.charges() { hold(&self.inner, self.deadline, group, outcome) } else { outcome }
+        if !operation.charges() {
+            return outcome;
+        }
+        outcome.hold_slots(group, &self.inner.report, |charges| {
+            let (limiter, deadline) = (Arc::clone(&self.inner), self.deadline);
+            move || limiter.begin_refund(&charges, deadline)
+        })
     }
 
     /// A call that may take a round trip.

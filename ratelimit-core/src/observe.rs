@@ -1,32 +1,38 @@
 //! One room for observation: what metrics, statistics and the log tell about decisions, calls and outages.
 //!
-//! A decision about a limit is classified once, as [`Counted`]. Without the features `metrics` and `stats` the same names record
-//! nothing, so that the code that is observed has no conditions.
+//! The observed code calls the methods of an [`Observer`] or a [`StoreObserver`]. A decision about a limit is classified once, as
+//! [`Counted`].
 
 pub(crate) mod log;
-#[cfg_attr(
-    not(feature = "metrics"),
-    path = "observe/metrics/absent.rs",
-    allow(unreachable_pub, reason = "public with the feature")
-)]
+#[cfg(feature = "metrics")]
 #[cfg_attr(
     not(all(feature = "redis", feature = "overrides")),
     allow(dead_code, reason = "what another feature leaves out records nothing")
 )]
 pub mod metrics;
-pub(crate) mod report;
 #[cfg_attr(
-    not(feature = "stats"),
-    path = "observe/stats/absent.rs",
-    allow(unreachable_pub, reason = "public with the feature")
+    not(all(feature = "metrics", feature = "stats")),
+    allow(
+        unused_variables,
+        clippy::missing_const_for_fn,
+        clippy::needless_pass_by_value,
+        reason = "without the features nothing is recorded"
+    )
 )]
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::unused_self,
+    reason = "counts below 2^53, in metrics of the process"
+)]
+mod observer;
+#[cfg(feature = "stats")]
 #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only calls to a server are measured"))]
 pub mod stats;
 pub(crate) mod status;
 
 #[cfg(feature = "redis")]
-pub(crate) mod calls;
-
+pub(crate) use self::observer::store::{LeaseObserver, StoreObserver};
+pub(crate) use self::observer::{Observer, Stopwatch};
 use crate::outcome::Outcome;
 
 /// How a limit was decided. Each decision about a limit is counted as one of these.

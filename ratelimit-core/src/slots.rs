@@ -1,9 +1,12 @@
 //! Slots that a request holds until its work ends.
 
-mod taken;
+mod acquire;
+mod held;
 
 use std::any::Any;
 use std::sync::Arc;
+
+pub(crate) use self::held::operation_of_one;
 
 /// Slots of concurrency limits that an admitted request holds. They are freed when this is dropped.
 ///

@@ -29,7 +29,7 @@ const REFILL_US: u64 = 200_000;
 
 fn decide(fallback: &Fallback, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
     let error = StoreError::timeout(Duration::ZERO);
-    fallback.decide(group, operation, error, true, &Report::new(0.1)).unwrap()
+    fallback.decide(group, operation, error, true, &Observer::new(0.1)).unwrap()
 }
 
 fn passes(fallback: &Fallback, policy: &Policy, cost: u64) -> bool {

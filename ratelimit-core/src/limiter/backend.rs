@@ -15,8 +15,7 @@ use crate::check::Check;
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::fallback::Fallback;
-use crate::observe::metrics::Stopwatch;
-use crate::observe::report::Report;
+use crate::observe::{Observer, Stopwatch};
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
@@ -27,7 +26,7 @@ use crate::store::{Deadline, Store};
 pub(super) struct Inner {
     pub(super) store: Backend,
     pub(super) fallback: Fallback,
-    pub(super) report: Report,
+    pub(super) report: Observer,
     /// Whether every limit is a shadow limit.
     pub(super) shadow: bool,
     /// By which waits sleep.
@@ -83,7 +82,7 @@ pub(super) struct Call<'a> {
     pub(super) operation: Operation,
     pub(super) limit: Duration,
     pub(super) fallback: &'a Fallback,
-    pub(super) report: &'a Report,
+    pub(super) report: &'a Observer,
 }
 
 /// A [`Store`] as a trait object. Each call is one box, with the fallback in it.
@@ -230,7 +229,7 @@ impl Call<'_> {
 
 /// Decides about one limit in memory, without a group, which would take as long as the decision itself.
 #[inline]
-pub(super) fn decide_in_memory(store: &MemoryStore, check: &Check<'_>, report: &Report) -> Outcome {
+pub(super) fn decide_in_memory(store: &MemoryStore, check: &Check<'_>, report: &Observer) -> Outcome {
     let group = slice::from_ref(check);
     measured(group, report, || store.decide_one(check, Operation::Check), slice::from_ref)
 }
@@ -241,7 +240,7 @@ pub(super) fn decide_group_in_memory(
     store: &MemoryStore,
     group: &[Check<'_>],
     operation: Operation,
-    report: &Report,
+    report: &Observer,
 ) -> GroupOutcome {
     if !operation.charges() {
         return store.decide_group(group, operation);
@@ -262,7 +261,7 @@ pub(super) fn try_one(
 #[inline]
 pub(super) fn measured<T>(
     group: &[Check<'_>],
-    report: &Report,
+    report: &Observer,
     decide: impl FnOnce() -> T,
     outcomes: impl FnOnce(&T) -> &[Outcome],
 ) -> T {

@@ -8,8 +8,7 @@ use super::backend::Backend;
 use super::{Inner, RateLimiter};
 use crate::clock::{Clock, SystemClock};
 use crate::fallback::Fallback;
-use crate::observe::metrics;
-use crate::observe::report::Report;
+use crate::observe::Observer;
 use crate::store::Store;
 use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};
 
@@ -97,11 +96,11 @@ impl RateLimiterBuilder {
         #[cfg(feature = "calendar")]
         crate::policy::calendar::DeclaredZones::check_all();
         self.store.as_dyn().set_instances(self.instances);
-        if let Backend::Dyn(_) = self.store {
-            metrics::store_made();
-        }
         let fallback = Fallback::new(self.instances, self.fallback_callers);
-        let report = Report::new(self.near_limit_ratio);
+        let report = Observer::new(self.near_limit_ratio);
+        if let Backend::Dyn(_) = self.store {
+            report.store_made();
+        }
         let Self { store, shadow, clock, overrides, .. } = self;
         let inner = Inner { store, fallback, report, shadow, clock, overrides };
         RateLimiter { inner: Arc::new(inner), deadline: Duration::MAX }

@@ -10,7 +10,6 @@ use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::micros;
 use crate::error::{StoreError, WaitError};
-use crate::observe::metrics;
 use crate::outcome::Outcome;
 use crate::policy::Policy;
 use crate::reservation::{Charge, Reservation};
@@ -88,7 +87,7 @@ impl RateLimiter {
         }
         let outcome = self.take_turn(&check, at_most).await?;
         if outcome.is_allowed() {
-            metrics::waits(policy, outcome.due_after());
+            self.inner.report.waits(policy, outcome.due_after());
         }
         let wait = outcome.due_after();
         if !wait.is_zero() {

@@ -1,10 +1,13 @@
-//! Lines of the log: the address that explains one, and which are told once in a process, or at most once a second.
+//! Lines of the log: the address that explains one, and which are told once in a process, at most once a second, or once a minute.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::clock::{Clock, SystemClock};
+use parking_lot::Mutex;
+
+use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::noted::Noted;
 
 /// The page of all messages. The crates have one version.
@@ -52,9 +55,75 @@ impl LogLimit {
     }
 }
 
+/// Minimum time between two lines with one name, in microseconds.
+const NAME_INTERVAL_US: u64 = 60_000_000;
+
+/// Largest number of names whose last line is remembered. Policies made at run time may have any number of names.
+const MAX_NAMES: usize = 1_000;
+
+/// Admits one log line per minute and name.
+#[derive(Debug)]
+pub(crate) struct LogLimitByName {
+    clock: SystemClock,
+    /// Instant of the last line with each name.
+    last_lines: Mutex<HashMap<String, Timestamp>>,
+}
+
+impl LogLimitByName {
+    pub(crate) fn new() -> Self {
+        Self { clock: SystemClock::new(), last_lines: Mutex::default() }
+    }
+
+    /// Whether a line with this name may be logged now; if so, the next may be logged a minute later.
+    pub(crate) fn may_log(&self, name: &str) -> bool {
+        let now = self.clock.now();
+        let is_recent = |last: Timestamp| now.as_micros().saturating_sub(last.as_micros()) < NAME_INTERVAL_US;
+        let mut last_lines = self.last_lines.lock();
+        if let Some(last) = last_lines.get_mut(name) {
+            let may_log = !is_recent(*last);
+            if may_log {
+                *last = now;
+            }
+            return may_log;
+        }
+        if last_lines.len() >= MAX_NAMES {
+            last_lines.retain(|_, last| is_recent(*last));
+        }
+        let has_room = last_lines.len() < MAX_NAMES;
+        if has_room {
+            last_lines.insert(name.to_owned(), now);
+        }
+        has_room
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_name_is_logged_once_a_minute() {
+        let limit = LogLimitByName::new();
+        assert_eq!(
+            ["a", "a", "b", "a", "b"].map(|name| limit.may_log(name)),
+            [true, false, true, false, false]
+        );
+        // A minute passes.
+        let earlier = Timestamp::from_micros(limit.clock.now().as_micros() - NAME_INTERVAL_US);
+        limit.last_lines.lock().insert("a".to_owned(), earlier);
+        assert_eq!(["a", "a", "b"].map(|name| limit.may_log(name)), [true, false, false]);
+    }
+
+    #[test]
+    fn the_number_of_names_is_bounded() {
+        let limit = LogLimitByName::new();
+        let logged = (0..2 * MAX_NAMES).filter(|number| limit.may_log(&number.to_string())).count();
+        assert_eq!((logged, limit.last_lines.lock().len()), (MAX_NAMES, MAX_NAMES));
+        for last in limit.last_lines.lock().values_mut() {
+            *last = Timestamp::from_micros(last.as_micros() - NAME_INTERVAL_US);
+        }
+        assert!(limit.may_log("another"), "the old ones are forgotten");
+    }
 
     #[test]
     fn a_line_is_told_once_of_each_subject_and_of_each_section() {

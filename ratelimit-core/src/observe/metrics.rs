@@ -29,16 +29,12 @@
 mod tests;
 
 use std::borrow::Cow;
-use std::time::{Duration, Instant};
 
-use metrics::{
-    SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
-};
+use metrics::{SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::observe::Counted;
-use crate::observe::log::LogLimit;
 use crate::outcome::Outcome;
 use crate::policy::{OnError, Policy};
 
@@ -131,21 +127,6 @@ metrics! {
     describe_gauge!(OVERRIDES_CURRENT, "ratelimit_overrides_current", Count, "1 while the newest overrides of the file are in force");
 }
 
-/// Measures the time of a decision.
-pub(crate) struct Stopwatch(Instant);
-
-#[allow(clippy::disallowed_methods, reason = "measures, and decides nothing")]
-impl Stopwatch {
-    pub(crate) fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    /// Records a decision of the store.
-    pub(crate) fn decided(&self) {
-        histogram!(STORE_SECONDS).record(self.0.elapsed());
-    }
-}
-
 /// The label `outcome`.
 const fn label(counted: Counted) -> &'static str {
     match counted {
@@ -156,7 +137,7 @@ const fn label(counted: Counted) -> &'static str {
     }
 }
 
-fn name(policy: &Policy) -> SharedString {
+pub(super) fn name(policy: &Policy) -> SharedString {
     // Only names that were made at run time are copied.
     match policy.shared_name() {
         Cow::Borrowed(name) => SharedString::const_str(name),
@@ -165,42 +146,15 @@ fn name(policy: &Policy) -> SharedString {
 }
 
 /// Records a decision about one limit, by the store or without it.
-pub(crate) fn decided(policy: &Policy, counted: Counted, is_near_limit: bool) {
+pub(super) fn decided(policy: &Policy, counted: Counted, is_near_limit: bool) {
     counter!(DECISIONS, "policy" => name(policy), "outcome" => label(counted)).increment(1);
     if is_near_limit {
         counter!(NEAR_LIMIT, "policy" => name(policy)).increment(1);
     }
 }
 
-/// Records the time until the turn of a request that waits.
-pub(crate) fn waits(policy: &Policy, wait: Duration) {
-    histogram!(WAIT_SECONDS, "policy" => name(policy)).record(wait);
-}
-
-/// Begins the counters of new contents of a watched file at 0, for the reason of [`store_made`].
-pub(crate) fn overrides_watched() {
-    for is_applied in [true, false] {
-        overrides_read(is_applied, 0);
-    }
-}
-
-/// Records new contents of a watched file of overrides.
-pub(crate) fn overrides_reloaded(is_applied: bool) {
-    overrides_read(is_applied, 1);
-}
-
-fn overrides_read(is_applied: bool, times: u64) {
-    let outcome = if is_applied { "applied" } else { "rejected" };
-    counter!(OVERRIDES_RELOADS, "outcome" => outcome).increment(times);
-}
-
-/// Records whether the newest overrides are in force.
-pub(crate) fn overrides_current(is_current: bool) {
-    gauge!(OVERRIDES_CURRENT).set(if is_current { 1.0 } else { 0.0 });
-}
-
 /// The classes of failures of a store.
-const CLASSES: [&str; 6] =
+pub(super) const CLASSES: [&str; 6] =
     ["unavailable", "misconfigured", "timeout", "rejected", "protocol", "corrupt_state"];
 
 /// The class of an error; `None` if the store was not called, or has nothing to do with it.
@@ -220,23 +174,15 @@ fn class(error: &StoreError) -> Option<&'static str> {
     }
 }
 
-/// Begins the counters of failures at 0. A query for a rise, such as `increase`, cannot see the first count of a series that begins
-/// with it.
-pub(crate) fn store_made() {
-    for class in CLASSES {
-        counter!(STORE_FAILURES, "class" => class).increment(0);
-    }
-}
-
 /// Records an error of the store.
-pub(crate) fn failed(error: &StoreError) {
+pub(super) fn failed(error: &StoreError) {
     if let Some(class) = class(error) {
         counter!(STORE_FAILURES, "class" => class).increment(1);
     }
 }
 
 /// Records a decision without the store; `None` if a limit of the group failed closed.
-pub(crate) fn degraded(group: &[Check<'_>], decided: Option<&[Outcome]>) {
+pub(super) fn degraded(group: &[Check<'_>], decided: Option<&[Outcome]>) {
     let one = |policy: &Policy, outcome: &'static str| {
         let on_error = match policy.on_error() {
             OnError::Local => "local",
@@ -258,79 +204,8 @@ pub(crate) fn degraded(group: &[Check<'_>], decided: Option<&[Outcome]>) {
 }
 
 /// Records that units of a policy are held, or are no longer.
-pub(crate) fn held(policy: &Policy, units: u64, are_held: bool) {
+pub(super) fn held(policy: &Policy, units: u64, are_held: bool) {
     #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
     let (gauge, units) = (gauge!(SLOTS_HELD, "policy" => name(policy)), units as f64);
     if are_held { gauge.increment(units) } else { gauge.decrement(units) }
-}
-
-/// The gauge of the callers counted in this process.
-#[derive(Debug)]
-pub(crate) struct FallbackCallers(LogLimit);
-
-impl FallbackCallers {
-    pub(crate) fn new() -> Self {
-        Self(LogLimit::new())
-    }
-
-    /// Records their number, at most once a second: counting them takes every lock.
-    pub(crate) fn record(&self, callers: impl FnOnce() -> usize) {
-        if self.0.may_log() {
-            #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
-            gauge!(FALLBACK_CALLERS).set(callers() as f64);
-        }
-    }
-}
-
-/// Records a hit in the denial cache.
-pub(crate) fn denial_cache_hit() {
-    counter!(DENIAL_CACHE_HITS).increment(1);
-}
-
-/// Records a new connection.
-pub(crate) fn connected() {
-    counter!(CONNECTIONS).increment(1);
-    gauge!(CONNECTED).set(1.0);
-}
-
-/// Records that no connection serves.
-pub(crate) fn disconnected() {
-    gauge!(CONNECTED).set(0.0);
-}
-
-/// Records the slot ranges whose circuit breaker is open.
-pub(crate) fn open_ranges(ranges: impl Iterator) {
-    #[allow(clippy::cast_precision_loss, reason = "at most 64")]
-    gauge!(OPEN_SLOT_RANGES).set(ranges.count() as f64);
-}
-
-/// Records the time of a call.
-pub(crate) fn round_trip(time: Duration) {
-    histogram!(ROUND_TRIP_SECONDS).record(time);
-}
-
-/// Records the number of requests in a call.
-pub(crate) fn batch(requests: usize) {
-    #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
-    histogram!(BATCH_REQUESTS).record(requests as f64);
-}
-
-/// Records a lease that was granted.
-pub(crate) fn leased(units: u64) {
-    counter!(LEASED_UNITS).increment(units);
-}
-
-/// Records what became of the units of leases that ended: used, returned, expired.
-pub(crate) fn lease_units_ended(units: [u64; 3]) {
-    for (end, units) in ["used", "returned", "expired"].into_iter().zip(units) {
-        if units > 0 {
-            counter!(LEASE_UNITS, "end" => end).increment(units);
-        }
-    }
-}
-
-/// Records the units that are held.
-pub(crate) fn lease_units_held(units: u64) {
-    #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
-    gauge!(LEASE_HELD).set(units as f64);
 }

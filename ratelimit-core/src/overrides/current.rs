@@ -14,7 +14,7 @@ use super::error::OverridesError;
 use super::in_force::{InForce, OverridesStatus};
 use super::set::Overrides;
 use super::table::OverrideTable;
-use crate::observe::metrics;
+use crate::observe::Observer;
 use crate::policy::Policy;
 use crate::process::{PerProcess, Process};
 
@@ -116,7 +116,7 @@ impl Current {
         let before = self.table.swap(Some(Arc::new(table)));
         self.is_set.store(true, Ordering::Release);
         *self.rejected.lock() = None;
-        metrics::overrides_current(true);
+        Observer::overrides_current(true);
         before
     }
 
@@ -149,7 +149,7 @@ impl Current {
             return false;
         }
         *self.rejected.lock() = Some(error);
-        metrics::overrides_current(false);
+        Observer::overrides_current(false);
         true
     }
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 use super::current::{Current, Watched};
 use super::error::OverridesError;
 use super::set::{Overrides, file_name, read_file};
+use crate::observe::Observer;
 use crate::observe::log::help;
-use crate::observe::metrics;
 use crate::process::Process;
 
 /// Pause between two reads.
@@ -63,7 +63,7 @@ impl Watcher {
                     rows,
                     "the overrides were read again and are in force"
                 );
-                metrics::overrides_reloaded(true);
+                Observer::overrides_reloaded(true, 1);
             }
             Some(Err(error)) => {
                 let error = Arc::new(error);
@@ -75,7 +75,7 @@ impl Watcher {
                     %error,
                     "the new overrides are rejected; those before stay in force"
                 );
-                metrics::overrides_reloaded(false);
+                Observer::overrides_reloaded(false, 1);
             }
         }
     }
@@ -113,7 +113,7 @@ impl Overrides {
         };
         let number = current.replace(&self)?;
         if let Some((path, thread)) = thread {
-            metrics::overrides_watched();
+            Observer::overrides_watched();
             thread.begin(path, number, current);
         }
         Ok(())

@@ -164,7 +164,7 @@ impl Store for RedisStore {
         let Ok(groups) = self.groups() else { return super::StoreStatus::new() };
         let mut connection = groups.client.status();
         connection.cached_denials = groups.denials.len();
-        connection.denial_cache_hits = groups.denials.hits.get();
+        groups.client.link.observer.report(&mut connection);
         groups.riders.report(&mut connection);
         super::StoreStatus { connection: Some(connection), ..super::StoreStatus::new() }
     }

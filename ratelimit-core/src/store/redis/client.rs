@@ -84,8 +84,6 @@ impl Client {
             deadline: link.deadline(),
             slot_ranges: if link.is_cluster() { SLOT_RANGES } else { 1 },
             open_slot_ranges: link.open_ranges().collect(),
-            round_trip_us: link.calls.round_trips(),
-            batch: link.calls.batches(),
             ..ConnectionStatus::default()
         }
     }

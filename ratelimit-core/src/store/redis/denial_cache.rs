@@ -31,7 +31,6 @@ use smallvec::SmallVec;
 
 use crate::check::{Check, group_digest, random_key};
 use crate::clock::{Clock, Timestamp};
-use crate::observe::calls::CacheHits;
 use crate::outcome::{Decision, GroupOutcome};
 
 /// Number of locks over which the entries are spread.
@@ -51,12 +50,11 @@ pub(super) struct DenialCache {
     ttl: Duration,
     /// Key of the digests.
     key: [u8; 16],
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<DenialShard>]>,
     /// Whether there ever was an entry; until then lookups end at once.
     any: AtomicBool,
     /// For each bucket of callers; finding a bucket takes no digest.
     changes: Box<[ChangeCounters]>,
-    pub(super) hits: CacheHits,
 }
 
 /// Number of changes that this process made to states of a bucket.
@@ -69,7 +67,7 @@ struct ChangeCounters {
 
 /// Entries under one lock.
 #[derive(Debug, Default)]
-struct Shard {
+struct DenialShard {
     table: HashTable<Denial>,
     /// No entry expires before this instant.
     next_sweep: Timestamp,
@@ -118,15 +116,7 @@ impl DenialCache {
     pub(super) fn new(clock: Arc<dyn Clock>, ttl: Duration) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let changes = (0..CHANGE_BUCKETS).map(|_| ChangeCounters::default()).collect();
-        Self {
-            clock,
-            ttl,
-            key: random_key(),
-            shards,
-            any: AtomicBool::new(false),
-            changes,
-            hits: CacheHits::default(),
-        }
+        Self { clock, ttl, key: random_key(), shards, any: AtomicBool::new(false), changes }
     }
 
     /// Number of entries, also of those that have expired since.
@@ -139,7 +129,7 @@ impl DenialCache {
         self.clock.now()
     }
 
-    fn lock_shard(&self, state: u128) -> MutexGuard<'_, Shard> {
+    fn lock_shard(&self, state: u128) -> MutexGuard<'_, DenialShard> {
         // The upper half; the table uses the lower.
         #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
         let bits = (state >> 96) as usize;
@@ -283,7 +273,7 @@ pub(super) fn change_bucket(check: &Check<'_>) -> usize {
     last.fold(check.partition().len(), |bucket, byte| bucket * 31 + usize::from(*byte)) % CHANGE_BUCKETS
 }
 
-impl Shard {
+impl DenialShard {
     /// Whether there is room for one more entry; makes room first if entries may have expired.
     fn has_room(&mut self, now: Timestamp) -> bool {
         if self.table.len() < MAX_PER_SHARD {

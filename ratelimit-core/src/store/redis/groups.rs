@@ -58,7 +58,7 @@ impl Groups {
             return Some(outcome);
         }
         let denial = self.denials.get(group)?;
-        self.denials.hits.record();
+        self.client.link.observer.denied_by_cache();
         Some(denial)
     }
 

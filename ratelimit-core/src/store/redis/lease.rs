@@ -47,20 +47,17 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use self::count::{Answer, GiveBack, LeaseRequest};
-use self::lessors::{ConnectionId, Reading};
+use self::lessors::{LessorConnection, Reading};
 use self::size::LastAnswer;
 pub(super) use self::table::{LeaseTarget, Leases};
 use super::key::StateKey;
 use super::protocol::{self, LimitArg, Replies};
-use crate::error::StoreError;
-use crate::observe::log::help;
-use crate::observe::metrics;
 
 /// The leases of one call. Requests for leases whose answer never comes are ended when this is dropped.
 pub(super) struct CallLeases {
     leases: Arc<Leases>,
     /// `None` if it is not known which connection the call takes; then no leases are asked for.
-    connection: Option<ConnectionId>,
+    connection: Option<LessorConnection>,
     /// Before the call was written, by the local clock.
     asked_at: u64,
     counts: Vec<CallCount>,
@@ -155,7 +152,7 @@ impl CallLeases {
             let state =
                 place.and_then(|(request, limit)| replies.final_state(request, limit, &target.policy));
             if asked.is_some() && verdict.is_none() {
-                self.leases.record_odd_answer();
+                self.leases.give_backs.observer.odd_answer(protocol::EXPECTED);
             }
             let is_present = is_present && asked.is_some() == verdict.is_some();
             let Some(state) = state else { continue };
@@ -173,23 +170,6 @@ impl CallLeases {
             let (is_overdrawn, lease) = (target.is_overdrawn, granted);
             let answer = Answer { state, at, asked_at, now, connection, is_present, is_overdrawn, lease };
             self.leases.learn(target, key, answer);
-        }
-    }
-}
-
-impl Leases {
-    /// Records that a server's answer about a lease does not follow from its state, or grants other units than were requested.
-    /// Logged at most once a second.
-    #[cold]
-    fn record_odd_answer(&self) {
-        let error = StoreError::protocol(protocol::EXPECTED);
-        metrics::failed(&error);
-        if self.odd_answers.may_log() {
-            tracing::warn!(
-                help = help("odd-lease"),
-                error = %error,
-                "the server's answer about a lease is not used"
-            );
         }
     }
 }

@@ -23,8 +23,7 @@ use super::timeouts::Timeouts;
 use super::topology::{
     Connection, ConnectionId, NodeId, Nodes, RedisConnection, SLOT_RANGES, Server, hash_slot_of_key,
 };
-use crate::observe::calls::Calls;
-use crate::observe::metrics;
+use crate::observe::StoreObserver;
 use crate::store::deadline::now;
 
 /// State that requests and the supervisor share.
@@ -42,7 +41,7 @@ pub(super) struct Link {
     pub(super) probe_keys: Vec<String>,
     /// The masters of a cluster.
     pub(super) nodes: Option<Arc<Nodes>>,
-    pub(super) calls: Calls,
+    pub(super) observer: StoreObserver,
     pub(super) durability: Durability,
 }
 
@@ -92,7 +91,7 @@ impl Link {
             generation: AtomicU64::new(0),
             probe_keys,
             nodes,
-            calls: Calls::new(),
+            observer: StoreObserver::new(),
             durability: Durability::default(),
         }
     }
@@ -287,7 +286,7 @@ impl Link {
         if !self.breaker.record_failure(&self.failures[range], weight) {
             return;
         }
-        metrics::open_ranges(self.open_ranges());
+        self.observer.open_ranges(self.open_ranges());
         self.state.send_if_modified(|state| match state {
             ConnectionState::Up { generation: present, suspect, .. }
                 if *present == generation && !*suspect =>

@@ -31,7 +31,6 @@ use super::topology::{RedisConnection, SLOT_RANGES, Topology};
 use super::{script, server_check};
 use crate::error::{ErrorChain, StoreError};
 use crate::observe::log::help;
-use crate::observe::metrics;
 
 /// A connection that served for longer was a good one; the pauses before the next attempts start anew.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
@@ -63,7 +62,7 @@ impl Shared {
     async fn supervise(&self, topology: &mut Topology) {
         let mut state = self.link.state.subscribe();
         let mut pauses = self.link.timeouts.pauses();
-        metrics::disconnected();
+        self.link.observer.disconnected();
         loop {
             let VerifiedConnection { connection, ranges } = self.connect(topology, &mut pauses).await;
             // Before lanes see the generation, and connect to the masters anew.
@@ -87,10 +86,10 @@ impl Shared {
             for (range, failures) in self.link.failures.iter().enumerate() {
                 self.link.breaker.reset(failures, ranges.contains(&range));
             }
-            metrics::open_ranges(self.link.open_ranges());
+            self.link.observer.open_ranges(self.link.open_ranges());
             self.link.is_down.store(false, Ordering::Relaxed);
             self.riders.note_connected();
-            metrics::connected();
+            self.link.observer.connected();
             let mut serves_no_longer =
                 pin!(state.wait_for(|state| !matches!(state, ConnectionState::Up { suspect: false, .. })));
             // The sender is `self`, so waiting cannot fail.
@@ -99,7 +98,7 @@ impl Shared {
             while timeout(self.link.timeouts.ping_interval, serves_no_longer.as_mut()).await.is_err() {
                 self.ping(&connection, generation, &unanswered).await;
             }
-            metrics::disconnected();
+            self.link.observer.disconnected();
             tracing::debug!(
                 generation,
                 help = help("connected"),

@@ -11,9 +11,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::count::{Effects, GiveBack};
 use super::lessors::Lessors;
-use crate::observe::metrics;
-use crate::observe::stats::Tally;
-use crate::store::LeaseStatus;
+use crate::observe::LeaseObserver;
 use crate::store::redis::command::{Command, GuardedCommand, Keys, ScriptCall};
 use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::key::StateKey;
@@ -39,10 +37,7 @@ pub(super) struct GiveBacks {
     waiting: Mutex<Vec<(CountId, GiveBack)>>,
     any: AtomicBool,
     denials: Arc<DenialCache>,
-    /// Units that were charged ahead.
-    leased: Tally,
-    /// Units of leases that ended: used, given back, expired.
-    ended: [Tally; 3],
+    pub(super) observer: LeaseObserver,
 }
 
 impl GiveBacks {
@@ -51,22 +46,8 @@ impl GiveBacks {
             waiting: Mutex::default(),
             any: AtomicBool::new(false),
             denials,
-            leased: Tally::default(),
-            ended: Default::default(),
+            observer: LeaseObserver::new(),
         }
-    }
-
-    /// Records a lease that was granted.
-    pub(super) fn record_lease(&self, units: u64) {
-        metrics::leased(units);
-        self.leased.add(units);
-    }
-
-    /// The units so far; without those that are held now.
-    pub(super) fn status(&self) -> LeaseStatus {
-        let [used, returned, expired] = self.ended.each_ref().map(Tally::get);
-        let leased = self.leased.get();
-        LeaseStatus { leased, used, returned, expired, ..LeaseStatus::default() }
     }
 
     /// Notes what an event of a count gives back, and what became of the units of leases that ended.
@@ -75,13 +56,7 @@ impl GiveBacks {
         if !effects.give_backs.is_empty() {
             self.push(count_id, effects.give_backs);
         }
-        // Most events end no lease.
-        if effects.tally != [0; 3] {
-            metrics::lease_units_ended(effects.tally);
-            for (sum, units) in self.ended.iter().zip(effects.tally) {
-                sum.add(units);
-            }
-        }
+        self.observer.ended(effects.tally);
     }
 
     #[cold]

@@ -82,7 +82,7 @@ impl Call {
             shared.encoder.encode(&all)
         };
         let judged = queued.iter().filter(|queued| queued.reply.is_some()).count();
-        shared.link.calls.record_batch(judged);
+        shared.link.observer.sent(judged);
         let in_flight = |QueuedRequest { deadline, reply, .. }| RequestInFlight { deadline, reply };
         let requests = queued.into_iter().map(in_flight).collect();
         let expected = Expected::Replies(Box::new((batch, riders)));

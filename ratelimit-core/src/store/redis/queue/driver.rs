@@ -501,7 +501,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         let Some(EndedCall { call, ends_batch, .. }) = ended else { return };
         if let Some(start) = ends_batch.filter(|_| result.is_ok()) {
             self.round_trip = now().saturating_duration_since(start);
-            self.shared.link.calls.record_round_trip(self.round_trip);
+            self.shared.link.observer.replied(self.round_trip);
         }
         call.finish(result);
     }

@@ -1,9 +1,8 @@
 //! A slot of a concurrency limit, for work without HTTP.
 
-use super::RateLimiter;
-use super::backend::only;
 use crate::check::Check;
 use crate::error::StoreError;
+use crate::limiter::RateLimiter;
 use crate::outcome::Outcome;
 use crate::policy::Policy;
 use crate::slots::Slots;
@@ -52,7 +51,8 @@ impl RateLimiter {
     ) -> Result<Result<Slots, Outcome>, StoreError> {
         let mut outcome = self.check_all(&[Check::new(policy, &partition)]).await?;
         let slots = outcome.take_slots();
-        let outcome = only(outcome)?;
+        let outcome =
+            outcome.into_only().ok_or(StoreError::Protocol { expected: "one outcome for one check" })?;
         Ok(if outcome.is_allowed() { Ok(slots) } else { Err(outcome) })
     }
 }

@@ -1,11 +1,21 @@
-//! What an admitted group took and holds until its work ends.
+//! The slots that an admitted group takes, and how they are held until its work ends: also in stores that know nothing of them, and with
+//! their number in metrics and statistics.
 
 use smallvec::SmallVec;
 
+use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::Timestamp;
+use crate::observe::Observer;
 use crate::outcome::GroupOutcome;
+use crate::policy::Policy;
 use crate::reservation::{Charge, Reservation};
+use crate::slots::Slots;
+
+/// The outcome of one limit holds no slot, so it tells only whether one is free.
+pub(crate) const fn operation_of_one(policy: &Policy) -> Operation {
+    if policy.is_concurrency() { Operation::Peek } else { Operation::Check }
+}
 
 impl GroupOutcome {
     /// The slots that an admitted group took: for each count the index of its first check, and their number.
@@ -35,5 +45,34 @@ impl GroupOutcome {
         };
         let charges: SmallVec<[Charge<'a>; 2]> = self.slots_taken(checks).into_iter().map(charge).collect();
         (!charges.is_empty()).then(|| Reservation::new(charges, false))
+    }
+
+    /// Adds the slots that the store does not hold itself, and counts all slots while they are held. `free` makes what gives charges back.
+    pub(crate) fn hold_slots<F: Fn() + Send + Sync + 'static>(
+        mut self,
+        group: &[Check<'_>],
+        observer: &Observer,
+        free: impl FnOnce(Reservation<'static>) -> F,
+    ) -> Self {
+        if let Some(charges) = self.charges_to_free(group) {
+            self = self.with_slots(Slots::freed_by(free(charges.into_owned())));
+        }
+        self.count_slots(group, observer)
+    }
+
+    /// Counts the slots of the group while they are held.
+    #[inline]
+    pub(crate) fn count_slots(self, group: &[Check<'_>], observer: &Observer) -> Self {
+        if !cfg!(any(feature = "metrics", feature = "stats")) || self.slots().is_empty() {
+            return self;
+        }
+        self.count_each(group, observer)
+    }
+
+    #[cold]
+    fn count_each(self, group: &[Check<'_>], observer: &Observer) -> Self {
+        self.slots_taken(group).into_iter().fold(self, |outcome, (index, slots)| {
+            outcome.with_slots(Slots::freed_by(observer.hold(group[index].policy(), slots)))
+        })
     }
 }

@@ -1,0 +1,175 @@
+//! What a store with a server tells: calls, connections, the denial cache and leases.
+
+#[cfg(feature = "stats")]
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+#[cfg(feature = "metrics")]
+use ::metrics::{counter, gauge, histogram};
+
+use crate::error::StoreError;
+use crate::observe::log::{LogLimit, help};
+#[cfg(feature = "metrics")]
+use crate::observe::metrics;
+#[cfg(feature = "stats")]
+use crate::observe::stats::Histogram;
+use crate::observe::status::{ConnectionStatus, LeaseStatus};
+
+/// What the connection of one store tells, and the calls over it.
+#[derive(Debug)]
+pub(crate) struct StoreObserver {
+    #[cfg(feature = "stats")]
+    round_trips: Histogram,
+    #[cfg(feature = "stats")]
+    batches: Histogram,
+    #[cfg(feature = "stats")]
+    denial_cache_hits: AtomicU64,
+}
+
+impl StoreObserver {
+    pub(crate) fn new() -> Self {
+        Self {
+            #[cfg(feature = "stats")]
+            round_trips: Histogram::new(),
+            #[cfg(feature = "stats")]
+            batches: Histogram::new(),
+            #[cfg(feature = "stats")]
+            denial_cache_hits: AtomicU64::new(0),
+        }
+    }
+
+    /// A connection serves.
+    pub(crate) fn connected(&self) {
+        #[cfg(feature = "metrics")]
+        {
+            counter!(metrics::CONNECTIONS).increment(1);
+            gauge!(metrics::CONNECTED).set(1.0);
+        }
+    }
+
+    /// No connection serves.
+    pub(crate) fn disconnected(&self) {
+        #[cfg(feature = "metrics")]
+        gauge!(metrics::CONNECTED).set(0.0);
+    }
+
+    /// The circuit breakers of these slot ranges are open.
+    pub(crate) fn open_ranges(&self, ranges: impl Iterator) {
+        #[cfg(feature = "metrics")]
+        gauge!(metrics::OPEN_SLOT_RANGES).set(ranges.count() as f64);
+    }
+
+    /// A call with this number of requests is sent.
+    pub(crate) fn sent(&self, requests: usize) {
+        #[cfg(feature = "metrics")]
+        histogram!(metrics::BATCH_REQUESTS).record(requests as f64);
+        #[cfg(feature = "stats")]
+        self.batches.record(requests as u64);
+    }
+
+    /// A call got its reply.
+    pub(crate) fn replied(&self, round_trip: Duration) {
+        #[cfg(feature = "metrics")]
+        histogram!(metrics::ROUND_TRIP_SECONDS).record(round_trip);
+        #[cfg(feature = "stats")]
+        self.round_trips.record(crate::clock::micros(round_trip));
+    }
+
+    /// The denial cache denied a request.
+    pub(crate) fn denied_by_cache(&self) {
+        #[cfg(feature = "metrics")]
+        counter!(metrics::DENIAL_CACHE_HITS).increment(1);
+        #[cfg(feature = "stats")]
+        self.denial_cache_hits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Adds the statistics to the state of the connection.
+    pub(crate) fn report(&self, status: &mut ConnectionStatus) {
+        #[cfg(feature = "stats")]
+        {
+            status.round_trip_us = self.round_trips.percentiles();
+            status.batch = self.batches.percentiles();
+            status.denial_cache_hits = self.denial_cache_hits.load(Ordering::Relaxed);
+        }
+    }
+}
+
+/// What the leases of one store tell.
+#[derive(Debug)]
+pub(crate) struct LeaseObserver {
+    odd_answers: LogLimit,
+    #[cfg(feature = "stats")]
+    leased: AtomicU64,
+    /// Units of leases that ended: used, given back, expired.
+    #[cfg(feature = "stats")]
+    ended: [AtomicU64; 3],
+}
+
+impl LeaseObserver {
+    pub(crate) fn new() -> Self {
+        Self {
+            odd_answers: LogLimit::new(),
+            #[cfg(feature = "stats")]
+            leased: AtomicU64::new(0),
+            #[cfg(feature = "stats")]
+            ended: Default::default(),
+        }
+    }
+
+    /// A lease was granted.
+    pub(crate) fn granted(&self, units: u64) {
+        #[cfg(feature = "metrics")]
+        counter!(metrics::LEASED_UNITS).increment(units);
+        #[cfg(feature = "stats")]
+        self.leased.fetch_add(units, Ordering::Relaxed);
+    }
+
+    /// Leases ended: their units were used, given back, or expired.
+    #[inline]
+    pub(crate) fn ended(&self, units: [u64; 3]) {
+        // Most events end no lease.
+        if units != [0; 3] {
+            #[cfg(feature = "metrics")]
+            for (end, units) in ["used", "returned", "expired"].into_iter().zip(units) {
+                if units > 0 {
+                    counter!(metrics::LEASE_UNITS, "end" => end).increment(units);
+                }
+            }
+            #[cfg(feature = "stats")]
+            for (sum, units) in self.ended.iter().zip(units) {
+                sum.fetch_add(units, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// So many units are held.
+    pub(crate) fn held(&self, units: u64) {
+        #[cfg(feature = "metrics")]
+        gauge!(metrics::LEASE_HELD).set(units as f64);
+    }
+
+    /// A server's answer about a lease does not follow from its state, or grants other units than were requested.
+    #[cold]
+    pub(crate) fn odd_answer(&self, expected: &'static str) {
+        let error = StoreError::protocol(expected);
+        #[cfg(feature = "metrics")]
+        metrics::failed(&error);
+        if self.odd_answers.may_log() {
+            tracing::warn!(
+                help = help("odd-lease"),
+                error = %error,
+                "the server's answer about a lease is not used"
+            );
+        }
+    }
+
+    /// Adds the units so far to the state of the leases.
+    pub(crate) fn report(&self, status: &mut LeaseStatus) {
+        #[cfg(feature = "stats")]
+        {
+            let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            [status.used, status.returned, status.expired] = self.ended.each_ref().map(read);
+            status.leased = read(&self.leased);
+        }
+    }
+}
