@@ -2,6 +2,7 @@
 
 mod backend;
 mod builder;
+mod decide;
 pub(crate) mod global;
 mod in_force;
 #[cfg(feature = "overrides")]
@@ -12,15 +13,16 @@ mod settle;
 mod tests;
 mod wait;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::backend::{Backend, Call, Inner, decide_group_in_memory, decide_in_memory, only, try_one};
+use self::backend::{Backend, Inner};
 pub use self::builder::RateLimiterBuilder;
+pub(crate) use self::decide::only;
+use self::decide::{decide_in_memory, validate_size};
 pub use self::global::InstallError;
 use crate::algorithm::Operation;
-use crate::check::{Check, MAX_GROUP};
+use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::{Mode, Policy};
@@ -87,7 +89,7 @@ impl RateLimiter {
     /// most.
     #[cfg(feature = "stats")]
     pub fn stats(&self) -> &crate::stats::Stats {
-        &self.inner.report.stats
+        &self.inner.observer.stats
     }
 
     /// State of the store: its connection, circuit breaker, calls, denial cache and leases. For a page or a log line, not for
@@ -170,21 +172,17 @@ impl RateLimiter {
         partition: impl AsRef<[u8]>,
         cost: u64,
     ) -> Result<Outcome, StoreError> {
-        let store = match &self.inner.store {
-            Backend::Memory(store) => {
-                let check = self.check_of(policy, &partition, cost);
-                return Ok(decide_in_memory(store, &check, &self.inner.report));
-            }
-            Backend::Dyn(store) => store,
-        };
-        let check = self.check_of(policy, &partition, cost);
-        let operation = operation_of_one(policy);
-        if let Some(outcome) = try_one(&**store, &check, self.call(operation))? {
+        let (check, operation) = (self.check_of(policy, &partition, cost), operation_of_one(policy));
+        if let Backend::Memory(store) = &self.inner.store {
+            return Ok(decide_in_memory(store, &check, &self.inner.observer));
+        }
+        if let Some(outcome) = self.try_decide_one(&check, operation)? {
             return Ok(outcome);
         }
         // A box that holds the check, so that the in-memory future stays small: a future is copied until it is polled, and
         // copying a large one takes longer than a decision in memory.
-        store.decide_one(self.check_of(policy, &partition, cost), self.call(operation)).await
+        let check = self.check_of(policy, &partition, cost);
+        Box::pin(async move { only(self.decide_by_store(&[check], operation).await?) }).await
     }
 
     /// Decides about several limits at once: all pass and all are charged, or none is.
@@ -195,7 +193,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
+    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`](crate::MAX_GROUP) limits.
     ///
     /// # Cancel safety
     ///
@@ -271,8 +269,8 @@ impl RateLimiter {
     ) -> Result<Option<Outcome>, StoreError> {
         let check = self.check_of(policy, &partition, 1);
         match &self.inner.store {
-            Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check, &self.inner.report))),
-            Backend::Dyn(store) => try_one(&**store, &check, self.call(operation_of_one(policy))),
+            Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check, &self.inner.observer))),
+            Backend::Dyn(_) => self.try_decide_one(&check, operation_of_one(policy)),
         }
     }
 
@@ -283,7 +281,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits, and [`StoreError::Protocol`] if a
+    /// [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`](crate::MAX_GROUP) limits, and [`StoreError::Protocol`] if a
     /// custom store does not return one outcome per check, and a policy of the group [fails closed](crate::OnError::Deny).
     ///
     /// # Examples
@@ -318,86 +316,6 @@ impl RateLimiter {
         self.decide_by_store(&self.validated(group)?, Operation::Check).await
     }
 
-    /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.
-    async fn decide(
-        &self,
-        group: &[Check<'_>],
-        operation: impl Fn() -> Operation,
-    ) -> Result<GroupOutcome, StoreError> {
-        let group = &*self.validated(group)?;
-        match self.try_decide(group, &operation)? {
-            Some(outcome) => Ok(outcome),
-            None => self.decide_by_store(group, operation()).await,
-        }
-    }
-
-    /// Decides about a group without awaiting, if the store can. The operation is a function, so that it is known when this is
-    /// compiled.
-    #[inline]
-    fn try_decide(
-        &self,
-        group: &[Check<'_>],
-        operation: impl Fn() -> Operation,
-    ) -> Result<Option<GroupOutcome>, StoreError> {
-        match &self.inner.store {
-            Backend::Memory(store) => {
-                let outcome = decide_group_in_memory(store, group, operation(), &self.inner.report);
-                Ok(Some(outcome.count_slots(group, &self.inner.report)))
-            }
-            Backend::Dyn(store) => {
-                let decided = store.try_decide(group, self.call(operation()))?;
-                Ok(decided.map(|outcome| self.hold(group, operation(), outcome)))
-            }
-        }
-    }
-
-    async fn decide_by_store(
-        &self,
-        group: &[Check<'_>],
-        operation: Operation,
-    ) -> Result<GroupOutcome, StoreError> {
-        let outcome = self.inner.store.as_dyn().decide(group, self.call(operation)).await?;
-        Ok(self.hold(group, operation, outcome))
-    }
-
-    fn hold(&self, group: &[Check<'_>], operation: Operation, outcome: GroupOutcome) -> GroupOutcome {
-        if !operation.charges() {
-            return outcome;
-        }
-        outcome.hold_slots(group, &self.inner.report, |charges| {
-            let (limiter, deadline) = (Arc::clone(&self.inner), self.deadline);
-            move || limiter.begin_refund(&charges, deadline)
-        })
-    }
-
-    /// A call that may take a round trip.
-    fn call(&self, operation: Operation) -> Call<'_> {
-        let Inner { fallback, report, .. } = &*self.inner;
-        Call { operation, limit: self.deadline, fallback, report }
-    }
-
-    /// A check by this limiter.
-    #[inline]
-    fn check_of<'a>(
-        &self,
-        policy: &'a Policy,
-        partition: &'a (impl AsRef<[u8]> + ?Sized),
-        cost: u64,
-    ) -> Check<'a> {
-        Check::new(policy, partition).with_cost(cost).in_shadow_if(self.inner.shadow)
-    }
-
-    /// The group as this limiter decides it.
-    #[inline]
-    fn validated<'g, 'a>(&self, group: &'g [Check<'a>]) -> Result<Cow<'g, [Check<'a>]>, StoreError> {
-        validate_size(group)?;
-        Ok(if self.inner.shadow {
-            group.iter().map(|check| check.in_shadow_if(true)).collect()
-        } else {
-            Cow::Borrowed(group)
-        })
-    }
-
     /// Decides about one unit, and charges nothing.
     ///
     /// # Errors
@@ -411,13 +329,8 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`] limits.
+    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`](crate::MAX_GROUP) limits.
     pub fn peek_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
         self.decide(group, || Operation::Peek)
     }
-}
-
-/// Checks the size of a group.
-fn validate_size(group: &[Check<'_>]) -> Result<(), StoreError> {
-    if group.len() > MAX_GROUP { Err(StoreError::GroupTooLarge { size: group.len() }) } else { Ok(()) }
 }

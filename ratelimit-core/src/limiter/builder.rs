@@ -97,12 +97,12 @@ impl RateLimiterBuilder {
         crate::policy::calendar::DeclaredZones::check_all();
         self.store.as_dyn().set_instances(self.instances);
         let fallback = Fallback::new(self.instances, self.fallback_callers);
-        let report = Observer::new(self.near_limit_ratio);
+        let observer = Observer::new(self.near_limit_ratio);
         if let Backend::Dyn(_) = self.store {
-            report.store_made();
+            observer.store_made();
         }
         let Self { store, shadow, clock, overrides, .. } = self;
-        let inner = Inner { store, fallback, report, shadow, clock, overrides };
+        let inner = Inner { store, fallback, observer, shadow, clock, overrides };
         RateLimiter { inner: Arc::new(inner), deadline: Duration::MAX }
     }
 }

@@ -1,9 +1,10 @@
 //! Costs that are known late: settling a charge to the true cost, and charging as many units as fit.
 
+use std::slice;
+
 use smallvec::SmallVec;
 
-use super::RateLimiter;
-use super::backend::only;
+use super::{RateLimiter, only};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::{SettleError, StoreError};
@@ -160,7 +161,7 @@ impl RateLimiter {
             self.inner.fallback.overdraw(&rest);
             return Ok(());
         }
-        let result = self.inner.store.as_dyn().decide_one(rest, self.call(Operation::Overdraw)).await;
+        let result = self.decide_by_store(slice::from_ref(&rest), Operation::Overdraw).await;
         if let Err(error) = &result {
             self.inner.fallback.outage.log_failed_settlement(error);
         }

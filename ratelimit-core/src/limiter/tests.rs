@@ -9,6 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::*;
+use crate::check::MAX_GROUP;
 use crate::clock::{FakeClock, Timestamp};
 use crate::error::SettleError;
 use crate::policy::OnError;

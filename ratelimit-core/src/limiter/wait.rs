@@ -5,7 +5,8 @@ use std::slice;
 use std::time::Duration;
 
 use super::RateLimiter;
-use super::backend::{Backend, measured, try_one};
+use super::backend::Backend;
+use super::decide::{measured, only};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::micros;
@@ -87,7 +88,7 @@ impl RateLimiter {
         }
         let outcome = self.take_turn(&check, at_most).await?;
         if outcome.is_allowed() {
-            self.inner.report.waits(policy, outcome.due_after());
+            self.inner.observer.waits(policy, outcome.due_after());
         }
         let wait = outcome.due_after();
         if !wait.is_zero() {
@@ -113,15 +114,12 @@ impl RateLimiter {
                     }
                     store.decide_group(group, operation()).into_only().unwrap_or(outcome)
                 };
-                Ok(measured(group, &self.inner.report, decide, slice::from_ref))
+                Ok(measured(group, &self.inner.observer, decide, slice::from_ref))
             }
-            Backend::Dyn(store) => {
-                let call = self.call(operation());
-                match try_one(&**store, check, call)? {
-                    Some(outcome) => Ok(outcome),
-                    None => store.decide_one(*check, call).await,
-                }
-            }
+            Backend::Dyn(_) => match self.try_decide_one(check, operation())? {
+                Some(outcome) => Ok(outcome),
+                None => only(self.decide_by_store(slice::from_ref(check), operation()).await?),
+            },
         }
     }
 }

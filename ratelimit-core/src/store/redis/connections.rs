@@ -73,12 +73,12 @@ impl Connections {
         if self.is_of_store() {
             return self.shared.link.single();
         }
-        self.look(node?, |id, server| Connection { id, server: server.clone() })
+        self.look(node?)
     }
 
     /// Whether there is a connection to a server. Without one it connects in the background.
     pub(super) fn reach(self: &Arc<Self>, node: Option<NodeId>) -> bool {
-        self.is_of_store() || node.is_some_and(|node| self.look(node, |_, _| ()).is_some())
+        self.is_of_store() || node.is_some_and(|node| self.look(node).is_some())
     }
 
     /// Whether there is any connection.
@@ -86,11 +86,7 @@ impl Connections {
         self.places.lock().iter().any(|place| place.connection.as_ref().is_some_and(|of| !of.is_closed()))
     }
 
-    fn look<R>(
-        self: &Arc<Self>,
-        node: NodeId,
-        found: impl FnOnce(ConnectionId, &ServerConnection) -> R,
-    ) -> Option<R> {
+    fn look(self: &Arc<Self>, node: NodeId) -> Option<Connection> {
         let link = &self.shared.link;
         let generation = link.present_generation();
         let mut places = self.places.lock();
@@ -106,7 +102,7 @@ impl Connections {
         if let Some(server) = &place.connection {
             let id = ConnectionId { node, number: place.number, generation };
             if !server.is_closed() {
-                return Some(found(id, server));
+                return Some(Connection { id, server: server.clone() });
             }
             drop(places);
             self.lose(id);
@@ -123,7 +119,7 @@ impl Connections {
             place.connection =
                 link.nodes.as_ref().filter(|_| self.is_home).and_then(|nodes| nodes.connection(node));
             if let Some(server) = &place.connection {
-                return Some(found(id, server));
+                return Some(Connection { id, server: server.clone() });
             }
             drop(places);
             self.runtime.spawn(Arc::clone(self).connect(id, server));

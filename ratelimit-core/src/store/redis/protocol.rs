@@ -12,7 +12,6 @@ mod tests;
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use hashbrown::HashTable;
 use smallvec::{SmallVec, smallvec};
 
 pub(super) use self::decode::{EXPECTED, Replies, Reply, Unclaimed};
@@ -155,10 +154,10 @@ impl Request {
 
 /// The requests of one call, as its reply refers to them.
 pub(super) struct Batch {
-    requests: Vec<RequestEntry>,
+    requests: SmallVec<[RequestEntry; 1]>,
     policies: SmallVec<[PolicyArg; 4]>,
     /// One entry per key.
-    keys: Vec<KeyEntry>,
+    keys: SmallVec<[KeyEntry; 1]>,
     /// Set if a policy has a calendar: learns the instant of the reply.
     server_clock: Option<Arc<ServerClock>>,
 }
@@ -293,9 +292,10 @@ impl Encoder {
     /// Encodes one call of `check.lua` for these requests.
     pub(super) fn encode<R: Borrow<Request>>(&self, requests: &[R]) -> (ScriptCall, Batch) {
         let mut policies: SmallVec<[PolicyArg; 4]> = SmallVec::new();
-        let mut keys: Vec<&StateKey> = Vec::with_capacity(requests.len());
-        let mut entries: Vec<KeyEntry> = Vec::with_capacity(requests.len());
-        let mut indices: HashTable<u16> = HashTable::with_capacity(requests.len());
+        let mut keys: SmallVec<[&StateKey; 16]> = SmallVec::new();
+        // A call has so few keys that a search is as fast as a table.
+        let mut hashes: SmallVec<[u64; 16]> = SmallVec::new();
+        let mut entries: SmallVec<[KeyEntry; 1]> = SmallVec::with_capacity(requests.len());
         let mut body = Vec::with_capacity(32 * requests.len());
         let encoded = requests.iter().map(|request| {
             let &Request { operation, ref limits } = request.borrow();
@@ -311,11 +311,12 @@ impl Encoder {
                 let is_plain = is_alone && own.is_none();
                 let mut number_of = |policy| number(&mut policies, policy);
                 let (policy, largest) = (number_of(policy), largest.as_deref().copied().map(number_of));
-                let (hash, next) = (key.hash(), short(keys.len()));
-                let known =
-                    indices.entry(hash, |&i| keys[usize::from(i)] == key, |&i| keys[usize::from(i)].hash());
-                let index = *known.or_insert(next).get();
-                if index == next {
+                let hash = key.hash();
+                let of_hash = hashes.iter().enumerate().filter(|(_, known)| **known == hash);
+                let known = of_hash.map(|(index, _)| index).find(|&index| keys[index] == key);
+                let index = short(known.unwrap_or(keys.len()));
+                if known.is_none() {
+                    hashes.push(hash);
                     keys.push(key);
                     entries.push(KeyEntry { policy, total: cost, is_plain, own: own.clone() });
                 } else {

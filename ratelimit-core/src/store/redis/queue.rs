@@ -9,6 +9,7 @@
 //! A queue of a cluster's node sends one call per caller, all in one write, because a call for several
 //! callers might find some of their keys here and some there while a hash slot moves.
 
+mod alarm;
 mod call;
 mod driver;
 mod in_flight;

@@ -1,5 +1,5 @@
 //! Riders: leases, slots and turns, which take part in the calls of requests. What sends knows none of them: it carries
-//! what riders add to a call, and says when a connection is made or gone. `group_client` asks here what the process may decide.
+//! what riders add to a call, and says when a connection is made or gone. `groups` asks here what the process may decide.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -78,7 +78,7 @@ impl Groups {
         &self,
         callers: &[CallerChecks<'_>],
         deadline: &mut Deadline,
-    ) -> Result<Result<Outcomes, Denied>, StoreError> {
+    ) -> Result<Result<Outcomes, Box<Denied>>, StoreError> {
         let mut outcomes = Outcomes::new();
         for (index, caller) in callers.iter().enumerate() {
             let reply = self.submit(&caller.checks, Operation::Check, *deadline).reply();
@@ -88,7 +88,7 @@ impl Groups {
                 ended => {
                     self.refund_charged(callers, &outcomes, deadline).await;
                     // The outcomes end here, which frees their slots: the peeks find them free.
-                    return ended.map(|outcome| Err(Denied { index, outcome }));
+                    return ended.map(|outcome| Err(Box::new(Denied { index, outcome })));
                 }
             }
         }
@@ -100,7 +100,7 @@ impl Groups {
     async fn peek_others(
         &self,
         callers: &[CallerChecks<'_>],
-        mut denied: Option<Denied>,
+        mut denied: Option<Box<Denied>>,
         deadline: Deadline,
     ) -> Result<Outcomes, StoreError> {
         let denied_index = denied.as_ref().map_or(callers.len(), |denied| denied.index);

@@ -18,6 +18,7 @@ use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use smallvec::{SmallVec, smallvec};
 use tokio::task::yield_now;
 
+use super::alarm::Alarm;
 use super::call::{Call, Decoded};
 use super::in_flight::{BatchInFlight, CallId, EndedCall, InFlight};
 use super::inbox::Inbox;
@@ -43,10 +44,6 @@ const PATIENCE: u32 = 10;
 /// Maximum number of calls in flight all the same. Further requests stay queued until their deadline.
 const MAX_ALL_CALLS: usize = 64;
 
-/// Longest sum of the times by which missed alarms in a row are put off: a machine may be so busy that no
-/// alarm is noticed in time.
-const MOST_GRACE: Duration = Duration::from_millis(500);
-
 /// The task of a queue, until its runtime ends. What is queued is dropped with the future, also if it was
 /// never polled.
 pub(super) fn drive(
@@ -64,10 +61,7 @@ struct Driver<C, F: Future> {
     carry: C,
     in_flight: InFlight,
     errands: FuturesUnordered<F>,
-    /// When a deadline passes next, or earlier.
-    alarm: Option<Instant>,
-    /// By how much missed alarms in a row were put off, and until when nothing ends by its deadline.
-    grace: (Duration, Option<Instant>),
+    alarm: Alarm,
     /// Whether requests wait until a connection has been made.
     awaits_connection: bool,
     /// The time of the last round trip.
@@ -153,8 +147,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             carry,
             in_flight: InFlight::default(),
             errands: FuturesUnordered::new(),
-            alarm: None,
-            grace: (Duration::ZERO, None),
+            alarm: Alarm::default(),
             awaits_connection: false,
             round_trip: Duration::ZERO,
             failures: AtomicU32::new(0),
@@ -168,9 +161,9 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         loop {
             self.put_off_if_missed();
             self.guarded(Self::send_queued);
-            if self.alarm != set_for {
-                timer.set(self.alarm.map(sleep_until).into());
-                set_for = self.alarm;
+            if self.alarm.at() != set_for {
+                set_for = self.alarm.at();
+                timer.set(set_for.map(sleep_until).into());
             }
             tokio::select! {
                 biased;
@@ -212,7 +205,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
                 due = oldest.map(|oldest| oldest + patience).min(inbox.waiting.next_deadline());
             }
             drop(inbox);
-            self.set_alarm(due);
+            self.alarm.set(due);
             for command in commands {
                 self.send_command(command);
             }
@@ -329,7 +322,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         }
         let batch = BatchInFlight::new(calls, requests, start, connection.clone());
         let (batch, due) = self.in_flight.add(batch, self.shared.link.deadline());
-        self.set_alarm(Some(due));
+        self.alarm.set(Some(due));
         let first = CallId { batch, index: 0 };
         match connection {
             Some(connection) => self.write(connection, commands, first),
@@ -506,34 +499,15 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         call.finish(result);
     }
 
-    /// Sets the alarm for an instant, if it is not set for an earlier one. It is never moved later: a wake
-    /// too many is cheaper than a timer for each call.
-    fn set_alarm(&mut self, at: Option<Instant>) {
-        // Nothing ends before a grace is over.
-        let at = at.map(|at| self.grace.1.map_or(at, |until| at.max(until)));
-        if let Some(at) = at
-            && self.alarm.is_none_or(|alarm| at < alarm)
-        {
-            self.alarm = Some(at);
-        }
-    }
-
-    /// Puts off an alarm that was missed because the process stood still, or its thread computed. So replies
-    /// that came meanwhile are read before their calls time out, and waiting requests get back the time in
-    /// which nothing could be sent. Returns whether the alarm was missed.
+    /// Puts off an alarm that was missed because the process stood still, or its thread computed; waiting
+    /// requests get back the time in which nothing could be sent. Returns whether the alarm was missed.
     fn put_off_if_missed(&mut self) -> bool {
         let now = now();
-        let woken = self.inbox.note_running(now);
-        let missed = self.alarm.map(|alarm| now.saturating_duration_since(alarm)).unwrap_or_default();
-        let late = woken.max(missed);
+        let late = self.inbox.note_running(now).max(self.alarm.lateness(now));
         if grace(late).is_some() {
             self.inbox.content.lock().waiting.put_off(late, now);
         }
-        let (sum, _) = self.grace;
-        let Some(grace) = grace(missed).filter(|grace| sum + *grace <= MOST_GRACE) else { return false };
-        self.grace = (sum + grace, Some(now + grace));
-        self.alarm = Some(now + grace);
-        true
+        self.alarm.put_off_if_missed(now)
     }
 
     /// Ends what is due. Replies that have arrived count before deadlines: the runtime may not have run for a
@@ -542,14 +516,14 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         if self.put_off_if_missed() {
             return;
         }
-        self.alarm = None;
+        self.alarm.clear();
         yield_now().await;
         while let Poll::Ready(Some(ended)) =
             poll_fn(|context| Poll::Ready(self.errands.poll_next_unpin(context))).await
         {
             self.guarded(|driver| driver.end(ended));
         }
-        self.grace = (Duration::ZERO, None);
+        self.alarm.end_grace();
         self.guarded(|driver| driver.end_late(now()));
     }
 
@@ -559,7 +533,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         let late = self.inbox.content.lock().waiting.expired(now);
         let due = self.in_flight.due(now, link);
         // Those that still wait are looked at in the next turn.
-        self.set_alarm(self.in_flight.next_due());
+        self.alarm.set(self.in_flight.next_due());
         // First, so that the next requests of those that are told, and what waits, meet a circuit breaker
         // that knows.
         for (range, generation) in due.timeouts {

@@ -86,7 +86,7 @@ fn send<const N: usize>(driver: &mut Silent, deadlines: [Duration; N]) -> [Recei
     call.progress.send_now(0);
     let batch = BatchInFlight::new([call], N, now(), None);
     let (_, due) = driver.in_flight.add(batch, shared.link.deadline());
-    driver.set_alarm(Some(due));
+    driver.alarm.set(Some(due));
     replies
 }
 
@@ -286,7 +286,7 @@ async fn a_reply_that_has_arrived_counts_before_a_deadline_that_has_passed() {
     let request = QueuedRequest { deadline: Deadline::after(deadline), ..request };
     let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &driver.shared);
     driver.in_flight.add(BatchInFlight::new(call, 1, now(), None), deadline);
-    driver.set_alarm(Some(arrives));
+    driver.alarm.set(Some(arrives));
     driver.errand(Errand::AwaitConnection(Arc::clone(&driver.shared)));
     tokio::spawn(driver.run());
     let result = reply.await.unwrap();
