@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use futures_util::future::OptionFuture;
+use futures_util::future::{Either, FutureExt, OptionFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use smallvec::{SmallVec, smallvec};
@@ -114,26 +114,31 @@ enum WhyAgain {
     Moved,
 }
 
-async fn carry(errand: Errand) -> Ended {
+fn carry(errand: Errand) -> impl Future<Output = Ended> {
     match errand {
-        Errand::Send { connection, commands, first } => {
+        Errand::Send { connection, commands, first } => Either::Left(async move {
             Ended::Sent { first, replies: connection.server.send_calls(commands).await }
-        }
+        }),
         // Boxed, because they are rare and their futures are large.
         Errand::SendAlone { shared, id, command, range, progress, end } => {
-            let (link, runtime) = (Arc::clone(&shared.link), &shared.runtime);
-            // On the store's own runtime, on which the cluster connection lives.
-            let call = runtime.spawn(Box::pin(async move {
+            let link = Arc::clone(&shared.link);
+            let call = async move {
                 let left = end.saturating_duration_since(now());
                 let result = reply_within(left, link.call(&command, range, &progress)).await.ok();
                 (command, result)
-            }));
+            };
+            // On the store's own runtime, on which the cluster connection lives.
+            let call = shared.runtime.spawn(call);
             let unavailable = || (Command::Delete(SmallVec::new()), Some(Err(CallError::Unavailable)));
-            let (command, result) = call.await.unwrap_or_else(|_| unavailable());
-            Ended::SentAlone { id, command, result }
+            let ended = call.map(move |ended| {
+                let (command, result) = ended.unwrap_or_else(|_| unavailable());
+                Ended::SentAlone { id, command, result }
+            });
+            Either::Right(ended.boxed())
         }
         Errand::AwaitConnection(shared) => {
-            Ended::Connected(Box::pin(shared.link.connection()).await.map(drop))
+            let connected = async move { Ended::Connected(shared.link.connection().await.map(drop)) };
+            Either::Right(connected.boxed())
         }
     }
 }
