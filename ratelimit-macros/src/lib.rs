@@ -6,17 +6,15 @@
 mod tests;
 
 mod attribute;
-mod bounds;
 mod diagnostics;
 mod expand;
-mod fallback;
-mod kind;
 mod parse;
-mod span;
 mod suggest;
 mod validate;
 
 use proc_macro::TokenStream;
+
+use crate::parse::kind::Kind;
 
 /// Limits how often a handler can be called.
 ///
@@ -249,7 +247,7 @@ use proc_macro::TokenStream;
 /// Values of const expressions are checked when the compiler evaluates them.
 #[proc_macro_attribute]
 pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    attribute::expand(kind::Kind::Rate, arguments.into(), item.into()).into()
+    attribute::expand(Kind::Rate, arguments.into(), item.into()).into()
 }
 
 /// Limits how many requests of a caller run at a time.
@@ -302,7 +300,7 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 ///   arguments stands for all limits of the block, of both kinds.
 #[proc_macro_attribute]
 pub fn concurrency_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    attribute::expand(kind::Kind::Concurrency, arguments.into(), item.into()).into()
+    attribute::expand(Kind::Concurrency, arguments.into(), item.into()).into()
 }
 
 /// Exempts a handler from the limits of the module or impl block around it.

@@ -35,10 +35,11 @@ fn the_attribute_and_the_core_have_the_same_bounds() {
 
 #[test]
 fn the_attribute_and_the_core_have_the_same_calendar_windows() {
-    let in_attribute: Vec<&str> = attribute_calendar::UNITS.iter().map(|(unit, ..)| unit.name()).collect();
+    let in_attribute: Vec<&str> =
+        attribute_calendar::CALENDAR_UNITS.iter().map(|(unit, ..)| unit.name()).collect();
     let in_core: Vec<&str> = CalendarUnit::ALL.iter().map(|unit| unit.as_str()).collect();
     assert_eq!(in_attribute, in_core);
-    for (unit, name, ..) in &attribute_calendar::UNITS {
+    for (unit, name, ..) in &attribute_calendar::CALENDAR_UNITS {
         let calendar = match name.parse::<CalendarUnit>().unwrap() {
             CalendarUnit::Day => Calendar::day(),
             CalendarUnit::Week => Calendar::week(Weekday::Monday),

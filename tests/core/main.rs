@@ -6,7 +6,7 @@ mod algorithms;
 #[path = "../../ratelimit-macros/src/parse/algorithm/table.rs"]
 mod attribute_algorithms;
 #[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
-#[path = "../../ratelimit-macros/src/bounds.rs"]
+#[path = "../../ratelimit-macros/src/parse/bounds.rs"]
 mod attribute_bounds;
 #[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
 #[path = "../../ratelimit-macros/src/parse/calendar/table.rs"]

@@ -5,9 +5,9 @@ use std::slice;
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
 
+use crate::diagnostics::located_at_start;
 use crate::expand::paths::Facade;
 use crate::parse::request_fn::{Closure, Input, Inputs};
-use crate::span::located_at_start;
 
 /// A function that returns what implements a trait of the facade, and its name.
 pub(crate) fn function_to(facade: Facade<'_>, closure: &Closure, bound: &Ident) -> (Ident, TokenStream) {

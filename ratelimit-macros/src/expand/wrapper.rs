@@ -9,11 +9,11 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ReturnType;
 
+use crate::diagnostics::{located, located_at_start};
 use crate::expand::paths::Facade;
-use crate::expand::{declaration, dynamic};
+use crate::expand::{dynamic, limits};
 use crate::parse::args::value_of;
 use crate::parse::choice::{Count, Responses};
-use crate::span::{located, located_at_start};
 use crate::validate::extractors::{Extractor, conditions, is_same};
 use crate::validate::handler::{Form, Handler};
 use crate::validate::spec::HandlerSpec;
@@ -30,7 +30,7 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
         Form::Nested => (None, Some(function)),
         Form::Beside { .. } => (Some(function), None),
     };
-    let declaration = declaration::expand(spec);
+    let declaration = limits::declaration(spec);
     let steps = steps(spec);
     let used = spec.other_kind.as_ref().map(used);
     // The wrapper holds the request, which is not `Send`, where the user's function may hold nothing.

@@ -6,8 +6,8 @@ use syn::Attribute;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 
-use crate::kind::Kind;
 use crate::parse::item_kind::{self, ItemKind};
+use crate::parse::kind::Kind;
 use crate::parse::route::Route;
 use crate::parse::tokens::has_word;
 

@@ -5,7 +5,7 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Signature, Token, Visibility};
 
-use crate::kind::Kind;
+use crate::parse::kind::Kind;
 
 /// The kinds of items that the attribute distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::{Expr, ExprCall, ExprClosure, ExprPath, Lit, Pat, ReturnType, Type};
 
+use crate::diagnostics::located_at_start;
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, ungrouped};
 use crate::parse::extractor_type;
 use crate::parse::tokens::path_text;
 use crate::parse::usage::Usage;
-use crate::span::located_at_start;
 
 /// User code that chooses a value per request.
 pub(crate) enum RequestFn {

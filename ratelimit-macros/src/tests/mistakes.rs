@@ -10,8 +10,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::Meta;
 
 use super::{HANDLER, messages, tokens};
-use crate::kind::Kind;
 use crate::parse::args::table::ARGUMENTS;
+use crate::parse::kind::Kind;
 
 const TABLE: &str = include_str!("mistakes.txt");
 const TABLE_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/mistakes.txt");

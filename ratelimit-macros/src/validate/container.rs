@@ -5,15 +5,15 @@ use quote::ToTokens;
 use syn::{Attribute, ImplItem, Meta};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::kind::Kind;
 use crate::parse::args::{Args, Written};
 use crate::parse::item::Item;
 use crate::parse::item_kind::{ItemKind, has_receiver, is_async_fn};
+use crate::parse::kind::Kind;
 use crate::parse::members::{is_trait_impl, owner, split_items};
-use crate::validate::group::{read_attribute, report_contradiction};
+use crate::validate::arguments::read_attribute;
 use crate::validate::handler::Handler;
 use crate::validate::inherited::Inherited;
-use crate::validate::spec::{HandlerSpec, handler};
+use crate::validate::spec::{HandlerSpec, handler, report_contradiction};
 
 /// A module or impl block and its members.
 pub(crate) struct Container {
