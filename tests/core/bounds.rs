@@ -1,4 +1,5 @@
-//! The attribute does not depend on the core, and has its own copy of the grammar and the bounds. These tests compare them.
+//! The attribute does not depend on the core, and has its own copy of the grammar and the bounds. These tests
+//! compare them.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -105,7 +106,8 @@ fn the_attribute_and_the_core_read_windows_by_the_same_table() {
 fn the_attribute_rejects_the_numbers_that_the_core_rejects() {
     let (mut compared, mut different) = ([0; 2], Vec::new());
     for (line, next) in MISTAKES.lines().zip(MISTAKES.lines().skip(1)) {
-        // Arguments are the entries of an inline table, but for code, keys that are templates, and the other attribute.
+        // Arguments are the entries of an inline table, but for code, keys that are templates, and the other
+        // attribute.
         let key = if line.contains("key = ") { "" } else { "key = 'k', " };
         let text = format!("policy = {{ {key}{line} }}");
         let is_other = line.contains("key = \"{") || line.contains("\"concurrency\"");

@@ -1,5 +1,5 @@
-//! Many concurrent tasks and processes: exactly the limit passes, a group is charged as a whole or not at all, and there is no
-//! deadlock.
+//! Many concurrent tasks and processes: exactly the limit passes, a group is charged as a whole or not at
+//! all, and there is no deadlock.
 //!
 //! The usual run of the processes is a small one. The full one is
 //!

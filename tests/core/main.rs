@@ -1,4 +1,5 @@
-//! What a limiter decides, whatever keeps its counts: examples, properties and the published contract, on every store.
+//! What a limiter decides, whatever keeps its counts: examples, properties and the published contract, on
+//! every store.
 
 // The bounds, the algorithms and the calendars of the attribute: files of a crate that exports macros only.
 mod algorithms;

@@ -1,5 +1,5 @@
-//! Slots under faults: processes that are killed and stopped, connections that are cut, data that is lost, a replica that takes
-//! over.
+//! Slots under faults: processes that are killed and stopped, connections that are cut, data that is lost, a
+//! replica that takes over.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
@@ -113,7 +113,8 @@ async fn limiter_that_is_up(server: &Server) -> RateLimiter {
     limiter
 }
 
-/// A group of several callers is decided caller by caller in a cluster: nothing is held of a denied one, and all of an admitted one.
+/// A group of several callers is decided caller by caller in a cluster: nothing is held of a denied one, and
+/// all of an admitted one.
 #[tokio::test]
 async fn a_denied_group_of_several_callers_in_a_cluster_holds_no_slot() {
     let Some(cluster) = tests::cluster::cluster(false).await else { return };

@@ -1,7 +1,8 @@
 //! That the compiler shows mistakes as they are expected, and that every accepted form compiles and starts.
 //!
-//! `ratelimit-macros/src/tests/mistakes.txt` has all mistakes. Here are one or two of each file that reports some, and those that
-//! `docs/attribute.md` shows. `TRYBUILD=overwrite cargo test -p ui` writes the expectations anew; read the difference like code.
+//! `ratelimit-macros/src/tests/mistakes.txt` has all mistakes. Here are one or two of each file that reports
+//! some, and those that `docs/attribute.md` shows. `TRYBUILD=overwrite cargo test -p ui` writes the
+//! expectations anew; read the difference like code.
 
 #![allow(clippy::unwrap_used, reason = "a panic is the report")]
 
@@ -37,7 +38,8 @@ fn mistakes_fail_as_expected_and_accepted_forms_compile() {
     let cases = trybuild::TestCases::new();
     cases.pass("pass/*.rs");
     cases.compile_fail("fail/*.rs");
-    // Code of the user with a type that does not fit, or a missing import: the compiler words these, at that code.
+    // Code of the user with a type that does not fit, or a missing import: the compiler words these, at that
+    // code.
     cases.compile_fail("types/*.rs");
 }
 

@@ -90,7 +90,8 @@ fn assignment(position: usize, setter: &str, can_fail: bool, value: &TokenStream
     }
 }
 
-/// The arm for a value that cannot be computed: its limit is left out, and the error is the response in the end.
+/// The arm for a value that cannot be computed: its limit is left out, and the error is the response in the
+/// end.
 fn failed(position: usize, span: Span) -> TokenStream {
     let position = Literal::usize_unsuffixed(position);
     quote_spanned! {span=>
@@ -135,8 +136,8 @@ fn value(
     }
 }
 
-/// The setter of the day on which windows begin, and the type of its value. Without a calendar window the attribute is rejected
-/// before.
+/// The setter of the day on which windows begin, and the type of its value. Without a calendar window the
+/// attribute is rejected before.
 fn anchor_type(facade: Facade<'_>, limit: &Args) -> (&'static str, impl Fn(Span) -> TokenStream) {
     let unit = limit.calendar_unit();
     let setter = match unit {

@@ -242,7 +242,8 @@ fn call(name: &str, span: Span, value: &impl ToTokens) -> TokenStream {
     quote_spanned!(span=> .#name(#value))
 }
 
-/// `.calendar(Calendar::month(15).in_zone("Europe/Berlin"))`; from the first day if that is chosen per request.
+/// `.calendar(Calendar::month(15).in_zone("Europe/Berlin"))`; from the first day if that is chosen per
+/// request.
 fn calendar(facade: Facade<'_>, unit: CalendarUnit, span: Span, limit: &Args) -> TokenStream {
     let span = located(span);
     let private = facade.private(span);
@@ -278,8 +279,9 @@ fn variant_setter(facade: Facade<'_>, setter: &str, ty: &str, variant: &str) -> 
     call(setter, site, &quote_spanned!(site=> #private::#ty::#variant))
 }
 
-/// The span of the only const expression among `numbers`. Literals have been checked, so only a const expression can
-/// still be wrong. With several of them it is the span of the attribute, and the message names the wrong one.
+/// The span of the only const expression among `numbers`. Literals have been checked, so only a const
+/// expression can still be wrong. With several of them it is the span of the attribute, and the message names
+/// the wrong one.
 fn constant_span(numbers: [&Option<Argument<Number>>; 3]) -> Span {
     let mut constants = numbers.into_iter().filter_map(|number| match value_of(number.as_ref())? {
         Number::Constant(constant) => Some(located_at_start(constant)),

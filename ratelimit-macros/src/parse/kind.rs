@@ -57,7 +57,8 @@ impl Kind {
         self == Self::Concurrency && AT_A_TIME.contains(&word)
     }
 
-    /// The message about a missing `max`, if it has no default: no number of requests at a time suits most handlers.
+    /// The message about a missing `max`, if it has no default: no number of requests at a time suits most
+    /// handlers.
     pub(crate) fn missing_max(self) -> Option<&'static str> {
         let message = "`max` is missing, the number of requests of a caller that run at a time; write for example \
                        `#[concurrency_limit(max = 3)]`";

@@ -14,8 +14,8 @@ use crate::parse::usage::Usage;
 /// User code that chooses a value per request.
 pub(crate) enum RequestFn {
     Closure(Closure),
-    /// A function by its path: `with(path)`, sync or async, over the request or over extractors, which may fail; for a plan the path
-    /// of a `fn(&HttpRequest) -> P`.
+    /// A function by its path: `with(path)`, sync or async, over the request or over extractors, which may
+    /// fail; for a plan the path of a `fn(&HttpRequest) -> P`.
     Function {
         path: ExprPath,
         can_fail: bool,

@@ -127,7 +127,8 @@ impl Case<'_> {
         errors.iter().map(mistake).collect()
     }
 
-    /// The source with its places and messages. `last_line` is that of the last message of several lines above.
+    /// The source with its places and messages. `last_line` is that of the last message of several lines
+    /// above.
     fn with_mistakes(&self, last_line: &mut String) -> String {
         let mistakes = self.mistakes();
         let before = if self.has_only_arguments() { BEFORE.len() } else { 0 };

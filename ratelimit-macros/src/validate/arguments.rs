@@ -149,7 +149,8 @@ fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// A block shorter than the window, or than the time to refill a bucket, would end while units of before it still count.
+/// A block shorter than the window, or than the time to refill a bucket, would end while units of before it
+/// still count.
 fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(block) = value_of(args.block.as_ref()) else { return };
     let Some(window) = micros(args) else { return };

@@ -12,8 +12,8 @@ use crate::parse::number::Number;
 use crate::parse::tokens::path_text;
 use crate::validate::arguments::{algorithm, micros};
 
-/// What decides which count a limit has, as far as it is in view: the key, and the rest as text, with const expressions as they are
-/// written.
+/// What decides which count a limit has, as far as it is in view: the key, and the rest as text, with const
+/// expressions as they are written.
 type CountIdentity<'a> = (&'a str, String);
 
 /// Reports each limit of a handler that charges the same caller in the same count as one before it.

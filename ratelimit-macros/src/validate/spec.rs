@@ -23,7 +23,8 @@ pub(crate) struct HandlerSpec {
     pub(crate) handler: Handler,
     /// The arguments of each limit.
     pub(crate) limits: Vec<Args>,
-    /// The path of a stacked attribute of the other kind. Without a use of it, the compiler would report its import.
+    /// The path of a stacked attribute of the other kind. Without a use of it, the compiler would report its
+    /// import.
     pub(crate) other_kind: Option<syn::Path>,
 }
 

@@ -57,8 +57,8 @@ fn doubles(numbers: &[f64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Told numbers may come in any order, late, twice or never: the script keeps the largest of each process, also of a denied
-/// message, and drops and cuts what the rule drops and cuts.
+/// Told numbers may come in any order, late, twice or never: the script keeps the largest of each process,
+/// also of a denied message, and drops and cuts what the rule drops and cuts.
 #[test]
 fn the_script_keeps_what_each_process_told_as_the_rule_says() {
     const HOLD: i64 = 10_000_000;

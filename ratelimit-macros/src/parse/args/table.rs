@@ -36,8 +36,8 @@ pub(crate) fn arguments_of(kind: Kind) -> impl Iterator<Item = &'static Usage> +
     ARGUMENTS.iter().filter(move |usage| usage.is_of(kind))
 }
 
-/// Defines [`Args`] and what goes through all arguments, from the field, name and type of each, what it is of, its example, the
-/// function that reads its value, its aliases, and, if only `#[rate_limit]` has it, why.
+/// Defines [`Args`] and what goes through all arguments, from the field, name and type of each, what it is
+/// of, its example, the function that reads its value, its aliases, and, if only `#[rate_limit]` has it, why.
 macro_rules! arguments {
     ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $read:expr, [$($alias:literal),*] $(, $why:literal)?;)*) => {
         /// The given arguments. Mistakes in them have been recorded.

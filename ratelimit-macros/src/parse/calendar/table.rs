@@ -1,4 +1,5 @@
-//! The tables of calendars. `tests/core` compares them with the core, so this file uses nothing of this crate.
+//! The tables of calendars. `tests/core` compares them with the core, so this file uses nothing of this
+//! crate.
 
 /// The unit of a calendar window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
