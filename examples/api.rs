@@ -65,7 +65,7 @@ const ACCOUNTS: [(&str, u64); 2] = [("alice-key", 1), ("bob-key", 2)];
 
 /// The caller of a request to `/api/protected`.
 ///
-/// Only a known key stands for an account. An unverified header must not choose the count: a client that
+/// Only a known key identifies an account. An unverified header must not choose the count: a client that
 /// sends a new key with every request would never be limited. Requests with unknown keys count by their
 /// address.
 fn account(req: &HttpRequest) -> Caller {

@@ -1,4 +1,4 @@
-//! An OpenAPI document that tells of the limits: `utoipa` describes the operations, and `RateLimitResponses`
+//! An OpenAPI document that describes the limits: `utoipa` describes the operations, and `RateLimitResponses`
 //! adds what their limits answer.
 //!
 //! | variable | meaning | default |

@@ -32,7 +32,7 @@ pub(crate) struct Request {
     pub(crate) method: String,
     /// Without the query.
     pub(crate) path: String,
-    /// Of the answer; `None` if the log does not tell.
+    /// Of the answer; `None` if the log does not have it.
     pub(crate) status: Option<u16>,
     pub(crate) fields: HashMap<String, String>,
 }
@@ -91,7 +91,7 @@ fn add(name: &str, value: Value, fields: &mut HashMap<String, String>) {
 }
 
 /// A time in any form that logs have: a date, without an offset in UTC, or a number since the Unix epoch,
-/// whose unit its size tells.
+/// whose unit its size shows.
 fn time(text: &str) -> Result<Timestamp, &'static str> {
     let of_number = || {
         let mut seconds: f64 = text.parse().ok()?;

@@ -18,7 +18,7 @@ use crate::picture::Seconds;
 /// Key of the digests that stand for callers. A store has a secret one; the result of a replay should not be
 /// random.
 const DIGEST_KEY: [u8; 16] = *b"not a secret key";
-/// Seconds of the windows whose numbers are told beside those of the limit's own.
+/// Seconds of the windows whose numbers are printed beside those of the limit's own.
 const WINDOWS: [u64; 5] = [1, 10, 60, 3_600, 86_400];
 
 /// The limits, and all that is known about their requests so far.
@@ -43,7 +43,7 @@ pub(crate) struct Replay {
 pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) denied: u64,
-    /// Requests whose line does not tell the caller; not judged.
+    /// Requests whose line names no caller, which count under no limit.
     pub(crate) without_caller: u64,
     pub(crate) longest_wait: Duration,
     /// Denials of each caller.

@@ -44,7 +44,7 @@ async fn main() {
 }
 
 /// The clock of the machine, by which the server decides as well. A use of a held unit is noted between two
-/// readings of it, so that the replay does not depend on the instant that the limiter tells.
+/// readings of it, so that the replay does not depend on the instant that the limiter reports.
 #[allow(clippy::disallowed_methods, reason = "the server's clock, to compare with")]
 fn wall_clock() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()

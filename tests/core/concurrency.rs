@@ -161,7 +161,8 @@ fn groups_without_room_in_memory_share_a_limit_without_deadlock() {
     );
 }
 
-/// What a contending process tells in the end: for each count, the number of checks and of those that passed.
+/// What a contending process prints in the end: for each count, the number of checks and of those that
+/// passed.
 fn result(mut contender: Program) -> Vec<[u64; 2]> {
     let counts = (0..contention::counts()).map(|_| {
         let line = contender.line();

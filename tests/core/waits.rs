@@ -192,7 +192,7 @@ tests::on_both_stores! {
 
     fn turns_of_less_than_a_microsecond_are_not_given_back(store: &Timed) {
         learn_scripts(store);
-        // Two turns may end in the same microsecond, so the end tells nothing.
+        // Two turns may end in the same microsecond, so the end shows nothing.
         let policy = bucket(4_000_000, SECOND, 1).build();
         assert!(store.check(&policy, "a").is_allowed());
         let [mut first, mut second] = [(); 2].map(|()| wait(store, &policy, "a", 1, SECOND));

@@ -139,7 +139,7 @@ async fn story(limiter: &RateLimiter, clock: &FakeClock) {
     assert_eq!(told(&ask(&app, 7, 32).await), expect(200, 2, "2026-08-30T22:00:00Z"));
     assert_eq!(told(&ask(&app, 8, 255).await), expect(200, 2, "2026-08-30T22:00:00Z"));
 
-    // The request does not tell the account.
+    // The request does not name the account.
     assert_eq!(send(&app, get("/billed")).await.status, 500);
 }
 

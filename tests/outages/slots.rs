@@ -28,7 +28,7 @@ async fn until_up(limiter: &RateLimiter) {
     }
 }
 
-/// The server comes back empty. What runs is told of before anything else on the new connection.
+/// The server comes back empty. What runs is reported before anything else on the new connection.
 #[tokio::test]
 async fn a_server_that_lost_its_data_is_told_what_runs_before_anything_else() {
     let Some(mut server) = server() else { return };
@@ -96,7 +96,7 @@ async fn a_store_that_is_dropped_tells_which_slots_were_freed() {
     assert!(futures_util::poll!(&mut call).is_pending());
     drop((slot, call));
     drop((asks, holder));
-    // A store that tells nothing has ended by then.
+    // A store that reports nothing has ended by then.
     tokio::time::sleep(Duration::from_millis(200)).await;
     server.signal("CONT");
     until_up(&other).await;

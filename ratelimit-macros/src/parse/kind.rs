@@ -65,7 +65,7 @@ impl Kind {
         (self == Self::Concurrency).then_some(message)
     }
 
-    /// What a request does under two limits with one count, and what tells them apart.
+    /// What a request does under two limits with one count, and what would separate them.
     pub(crate) fn twice(self) -> (&'static str, &'static str) {
         if self == Self::Rate {
             ("is charged twice", "another key or window")
