@@ -1,9 +1,10 @@
 //! `cargo bench -p benches`: measures everything, prints it as it comes, and writes `report/`.
 //!
-//! `-- --full` takes longer and is surer, `-- --smoke` only shows that everything works and writes nothing, and
-//! `-- --only SECTION` measures one section and writes nothing.
+//! `-- --full` takes longer and is surer, `-- --smoke` only shows that everything works and writes nothing,
+//! and `-- --only SECTION` measures one section and writes nothing.
 //!
-//! A section that fails does not end the others: the report has its error in its place, and the process fails at the end.
+//! A section that fails does not end the others: the report has its error in its place, and the process fails
+//! at the end.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark: a panic is the report")]
 #![allow(clippy::disallowed_methods, reason = "measures real time")]
 

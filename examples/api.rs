@@ -24,7 +24,7 @@ use ratelimit_actix::{
     rate_limit,
 };
 
-// ---- Endpoints --------------------------------------------------------------------------------------------------
+// ---- Endpoints --------------------------------------------------------------------------------------------
 
 /// 100 requests per 60 s for each client address, the defaults.
 #[rate_limit]
@@ -46,7 +46,8 @@ async fn user(user_id: web::Path<u64>) -> impl Responder {
     format!("user {user_id}\n")
 }
 
-/// A limit low enough that passwords cannot be guessed. It fails closed. The body of a denied request is not read.
+/// A limit low enough that passwords cannot be guessed. It fails closed. The body of a denied request is not
+/// read.
 #[rate_limit(max = 5, window = "60s", on_error = "deny")]
 #[post("/api/login")]
 async fn login() -> impl Responder {
@@ -64,8 +65,9 @@ const ACCOUNTS: [(&str, u64); 2] = [("alice-key", 1), ("bob-key", 2)];
 
 /// The caller of a request to `/api/protected`.
 ///
-/// Only a known key stands for an account. An unverified header must not choose the count: a client that sends a new key
-/// with every request would never be limited. Requests with unknown keys count by their address.
+/// Only a known key identifies an account. An unverified header must not choose the count: a client that
+/// sends a new key with every request would never be limited. Requests with unknown keys count by their
+/// address.
 fn account(req: &HttpRequest) -> Caller {
     let sent = req.headers().get("X-API-Key");
     let known = ACCOUNTS.iter().find(|(key, _)| sent.is_some_and(|sent| sent == key));
@@ -114,10 +116,10 @@ fn public(algorithm: Algorithm) -> Option<fn() -> Route> {
     })
 }
 
-// ---- Operators --------------------------------------------------------------------------------------------------
+// ---- Operators --------------------------------------------------------------------------------------------
 
-/// Whether a request has the token, in `Authorization: Bearer TOKEN` or in the cookie of the form below. A real service asks its
-/// sessions.
+/// Whether a request has the token, in `Authorization: Bearer TOKEN` or in the cookie of the form below. A
+/// real service asks its sessions.
 fn is_operator(req: &HttpRequest, token: &str) -> bool {
     let bearer =
         req.headers().get(AUTHORIZATION).and_then(|sent| sent.to_str().ok()?.strip_prefix("Bearer "));
@@ -169,7 +171,7 @@ fn operators(config: &mut web::ServiceConfig, limiter: &RateLimiter, token: Opti
 /// The default log filter: warnings, and the end of an outage of the store.
 const LOG: &str = "warn,ratelimit_core=info";
 
-// ---- Service ----------------------------------------------------------------------------------------------------
+// ---- Service ----------------------------------------------------------------------------------------------
 
 #[actix_web::main]
 async fn main() -> ExitCode {
@@ -231,7 +233,7 @@ Listening on http://{address}, store: {store}. Try:
     );
 }
 
-// ---- Settings ---------------------------------------------------------------------------------------------------
+// ---- Settings ---------------------------------------------------------------------------------------------
 
 fn limiter() -> Result<RateLimiter, Fault> {
     let builder = match variable("REDIS_URL")? {

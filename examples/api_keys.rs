@@ -1,8 +1,9 @@
 //! Limits by API key: a key counts only after it has been verified.
 //!
-//! If an unverified header chose the count, a client could send a new key with every request and never be limited. So
-//! authentication looks the key up and puts the account into the request as its `Principal`. Limits count by the
-//! `Principal`, or by the address if there is none. Requests with wrong keys are counted too, which limits guessing.
+//! If an unverified header chose the count, a client could send a new key with every request and never be
+//! limited. So authentication looks the key up and puts the account into the request as its `Principal`.
+//! Limits count by the `Principal`, or by the address if there is none. Requests with wrong keys are counted
+//! too, which limits guessing.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|

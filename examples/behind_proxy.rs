@@ -1,4 +1,5 @@
-//! A service behind proxies: limits apply to the client, not to the proxy, and a client cannot forge its address.
+//! A service behind proxies: limits apply to the client, not to the proxy, and a client cannot forge its
+//! address.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|

@@ -1,4 +1,5 @@
-//! A budget for each billing month beside a rate for each minute. The months of an account begin on its own billing day.
+//! A budget for each billing month beside a rate for each minute. The months of an account begin on its own
+//! billing day.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -41,7 +42,8 @@ async fn authenticate(
     next.call(req).await
 }
 
-/// 60 per minute, and three per billing month: a request takes a unit of both, or of none. The budget ends at midnight in Berlin.
+/// 60 per minute, and three per billing month: a request takes a unit of both, or of none. The budget ends at
+/// midnight in Berlin.
 #[rate_limit(max = 60, window = "1m", key = "rate", by = |of: ReqData<Account>| of.id)]
 #[rate_limit(
     max = 3,

@@ -1,8 +1,9 @@
-//! Protection of a log-in: wrong passwords count by address and by account, and too many block the account for ten minutes.
+//! Protection of a log-in: wrong passwords count by address and by account, and too many block the account
+//! for ten minutes.
 //!
-//! The limit by address stops one client that tries many accounts. The limit by account stops many clients that try one
-//! account. A client that guesses can also block an account on purpose: a real service lets the owner in by another way, such as
-//! a link by mail, or counts by account and address together.
+//! The limit by address stops one client that tries many accounts. The limit by account stops many clients
+//! that try one account. A client that guesses can also block an account on purpose: a real service lets the
+//! owner in by another way, such as a link by mail, or counts by account and address together.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -18,9 +19,9 @@ use ratelimit_actix::{RateLimiter, rate_limit};
 /// The accounts and their passwords. A real service keeps a slow hash of each password.
 const PASSWORDS: [(&str, &str); 2] = [("alice", "correct horse"), ("bob", "battery staple")];
 
-/// 60 wrong passwords per minute from an address, and 10 in ten minutes for an account; the next attempt blocks the account for ten
-/// minutes. A right one counts until it is answered. The limit by address has no block, since many users behind one address may log
-/// in at once.
+/// 60 wrong passwords per minute from an address, and 10 in ten minutes for an account; the next attempt
+/// blocks the account for ten minutes. A right one counts until it is answered. The limit by address has no
+/// block, since many users behind one address may log in at once.
 ///
 /// With Redis, no log-in succeeds during an outage: otherwise an outage would be the time to guess.
 #[rate_limit(max = 60, window = "1m", count = "failures", key = "login-from:{ip}", on_error = "deny")]

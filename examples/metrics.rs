@@ -27,8 +27,8 @@ async fn scrape(prometheus: web::Data<PrometheusHandle>) -> impl Responder {
     HttpResponse::Ok().content_type("text/plain; version=0.0.4").body(prometheus.render())
 }
 
-/// Readiness: whether limits are shared. An instance that is not ready can still serve requests, by the failure policies of
-/// its limits.
+/// Readiness: whether limits are shared. An instance that is not ready can still serve requests, by the
+/// failure policies of its limits.
 #[get("/ready")]
 async fn ready(limiter: web::Data<RateLimiter>) -> impl Responder {
     if limiter.is_ready() {

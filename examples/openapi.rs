@@ -1,5 +1,5 @@
-//! An OpenAPI document that tells of the limits: `utoipa` describes the operations, and `RateLimitResponses` adds what their limits
-//! answer.
+//! An OpenAPI document that describes the limits: `utoipa` describes the operations, and `RateLimitResponses`
+//! adds what their limits answer.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -28,8 +28,8 @@ async fn user(id: web::Path<u64>) -> impl Responder {
 
 /// Places an order.
 ///
-/// A burst for each address, and a quota of each account: the document gets 400 for requests without an account, and 503 for an outage
-/// of the store.
+/// A burst for each address, and a quota of each account: the document gets 400 for requests without an
+/// account, and 503 for an outage of the store.
 #[utoipa::path(responses((status = 201, description = "The order is placed.")))]
 #[rate_limit(max = 5, window = "1s", name = "burst", algorithm = "token_bucket", burst = 20)]
 #[rate_limit(max = 100, window = "1d", name = "orders", by = caller::principal, on_error = "deny")]

@@ -49,7 +49,8 @@ impl<C: Clock> SqliteStore<C> {
         Ok(Self { clock, digest_key, connection })
     }
 
-    /// Runs `decide` over the states of `checks`, and writes those that it names, under the write lock of the file.
+    /// Runs `decide` over the states of `checks`, and writes those that it names, under the write lock of the
+    /// file.
     fn transaction<'a, T>(
         &self,
         checks: impl Iterator<Item = Check<'a>>,
@@ -219,8 +220,8 @@ mod tests {
         block_on(store.decide(&group, Operation::Check, Deadline::none())).unwrap().is_allowed()
     }
 
-    /// Each round is a caller of which both processes check one request, in every other round at once. This test is also the second
-    /// process.
+    /// Each round is a caller of which both processes check one request, in every other round at once. This
+    /// test is also the second process.
     #[test]
     fn of_two_processes_that_race_for_one_unit_one_gets_it() {
         if let Some(file) = env::var_os(FILE) {

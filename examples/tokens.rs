@@ -1,5 +1,5 @@
-//! Costs that are known late, as in a service in front of a language model: a request is charged an estimate, and settled to
-//! the true number of tokens when its answer ends. Two streams run at a time.
+//! Costs that are known late, as in a service in front of a language model: a request is charged an estimate,
+//! and settled to the true number of tokens when its answer ends. Two streams run at a time.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
@@ -40,9 +40,10 @@ fn model(tokens: u64) -> impl Stream<Item = Range<u64>> {
 
 /// Two streams at a time, 20 requests per minute, and 200 tokens per hour: decided together.
 ///
-/// The answer is as long as the path says. `used` counts its tokens while it is sent. When the stream ends, the limit `tokens` is
-/// settled: a short answer gives the rest of the estimate back, a long one leaves a debt, for which later requests wait. If the
-/// client goes away, it is settled to what was sent. Until then the stream holds one of the two slots.
+/// The answer is as long as the path says. `used` counts its tokens while it is sent. When the stream ends,
+/// the limit `tokens` is settled: a short answer gives the rest of the estimate back, a long one leaves a
+/// debt, for which later requests wait. If the client goes away, it is settled to what was sent. Until then
+/// the stream holds one of the two slots.
 #[concurrency_limit(max = 2, key = "streams")]
 #[rate_limit(max = 20, window = "1m", key = "requests")]
 #[rate_limit(max = 200, window = "1h", key = "tokens", cost = ESTIMATE)]
@@ -60,7 +61,8 @@ async fn chat(tokens: web::Path<u64>, quotas: Quotas) -> Result<impl Responder> 
     Ok(HttpResponse::Ok().content_type(ContentType::plaintext()).streaming(answer))
 }
 
-/// The same counts without a stream: the answer is complete before it is sent, and its header fields show what is left after it.
+/// The same counts without a stream: the answer is complete before it is sent, and its header fields show
+/// what is left after it.
 #[rate_limit(max = 20, window = "1m", key = "requests")]
 #[rate_limit(max = 200, window = "1h", key = "tokens", cost = ESTIMATE)]
 #[post("/complete/{tokens}")]

@@ -1,5 +1,6 @@
-//! Waiting without HTTP: four workers call a partner in the order in which they ask, five times a second at most, and a job that would
-//! wait for too long goes back to its queue. With `RateLimiter::redis(url)?` the workers may be in any number of processes.
+//! Waiting without HTTP: four workers call a partner in the order in which they ask, five times a second at
+//! most, and a job that would wait for too long goes back to its queue. With `RateLimiter::redis(url)?` the
+//! workers may be in any number of processes.
 //!
 //! `cargo run --example worker`
 

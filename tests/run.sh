@@ -57,6 +57,20 @@ never() { # never PACKAGE PATTERN
 
 format() {
   cargo fmt --all -- --check
+  comments
+}
+
+# rustfmt leaves comments as they are. Tables, code and lines of one word may be longer.
+comments() {
+  find benches examples ratelimit-* tests -name '*.rs' -exec awk '
+    !match($0, /^ *\/\/[\/!]? */) { code = 0; next }
+    { text = substr($0, RLENGTH + 1) }
+    text ~ /^```/ { code = !code }
+    length($0) > 110 && !code && text ~ /[^ *-] / && text !~ /^\|/ {
+      print FILENAME ":" FNR ": a comment of " length($0) " columns, of which there may be 110"
+      failed = 1
+    }
+    END { exit failed }' {} +
 }
 
 # Which crate may depend on what, no circle among the files of a crate, and what dependencies may be. Without known vulnerabilities, which

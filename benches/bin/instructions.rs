@@ -13,8 +13,8 @@ fn main() {
     let name = arguments.next().expect("a name");
     let times: u64 = arguments.next().expect("how often").parse().expect("a number");
     let decide = memory::make(&name);
-    // Not counted: what happens only once, and the clock of a peer that measures the processor's until it is sure, which
-    // never takes as long as the last time.
+    // Not counted: what happens only once, and the clock of a peer that measures the processor's until it is
+    // sure, which never takes as long as the last time.
     assert!(decide(Caller::new(0, 7)));
     decide_counted_by_valgrind(&decide, times);
 }

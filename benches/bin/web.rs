@@ -1,6 +1,8 @@
-//! An Actix server with two workers and one route, limited or not. Prints its port, and ends when its standard input does.
+//! An Actix server with two workers and one route, limited or not. Prints its port, and ends when its
+//! standard input does.
 //!
-//! Arguments: `bare`, `lean` or `ours`, the URL of a Redis server, and for how many microseconds the handler computes.
+//! Arguments: `bare`, `lean` or `ours`, the URL of a Redis server, and for how many microseconds the handler
+//! computes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark: a panic is the report")]
 #![allow(clippy::disallowed_methods, reason = "computes for a real time")]
 

@@ -25,7 +25,8 @@ impl Caller {
         text.as_bytes().try_into().map(Self).ok()
     }
 
-    /// As a key in Redis: a letter for whose it is, and a hash tag, so that a script may make several keys of it.
+    /// As a key in Redis: a letter for whose it is, and a hash tag, so that a script may make several keys of
+    /// it.
     pub fn key(self, owner: u8) -> [u8; 24] {
         let mut key = [b'{'; 24];
         key[0] = owner;

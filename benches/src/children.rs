@@ -1,5 +1,5 @@
-//! The programs beside this one: the one that counts allocations, the one that valgrind counts instructions of, and an
-//! Actix server.
+//! The programs beside this one: the one that counts allocations, the one that valgrind counts instructions
+//! of, and an Actix server.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -43,7 +43,8 @@ pub fn heap(program: &str, crowd: u64) -> Vec<Count> {
     text.lines().map(count).collect()
 }
 
-/// Instructions of one check, of what goes by this name in [`memory`](crate::memory); nothing without valgrind.
+/// Instructions of one check, of what goes by this name in [`memory`](crate::memory); nothing without
+/// valgrind.
 pub fn instructions(program: &str, name: &str, times: u64) -> Option<f64> {
     let mut valgrind = Command::new("valgrind");
     // Of the program's own function, so that neither its start nor the end of it counts.
@@ -63,8 +64,8 @@ pub struct Web {
 }
 
 impl Web {
-    /// Starts a server with one route, which is limited as `limit` says, through the Redis server at `url`, and whose handler computes
-    /// for `computes`.
+    /// Starts a server with one route, which is limited as `limit` says, through the Redis server at `url`,
+    /// and whose handler computes for `computes`.
     ///
     /// # Panics
     ///

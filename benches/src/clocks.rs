@@ -34,7 +34,8 @@ impl Ticking {
 
 impl Clock for Ticking {
     fn now(&self) -> Timestamp {
-        // Read by one thread at a time, so a load and a store are enough, and cheaper than an addition that is atomic.
+        // Read by one thread at a time, so a load and a store are enough, and cheaper than an addition that
+        // is atomic.
         let now = self.now.load(Ordering::Relaxed) + self.step_us;
         self.now.store(now, Ordering::Relaxed);
         Timestamp::from_micros(now)

@@ -8,7 +8,8 @@ use crate::server::Server;
 /// The longest wait for a server to have nothing to do.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Nanoseconds that the servers have used. From the kernel's scheduler where there is `/proc`, otherwise from `INFO`.
+/// Nanoseconds that the servers have used. From the kernel's scheduler where there is `/proc`, otherwise from
+/// `INFO`.
 pub fn of_servers(servers: &[Server]) -> f64 {
     servers.iter().map(of_server).sum()
 }
@@ -39,8 +40,8 @@ pub fn of_process(pid: u32) -> f64 {
     tasks.flatten().filter_map(|task| run_time(task.path().to_str()?)).sum()
 }
 
-/// Nanoseconds that children of this process have used, and their children, as far as they have ended; not a number where that is not
-/// known.
+/// Nanoseconds that children of this process have used, and their children, as far as they have ended; not a
+/// number where that is not known.
 pub fn of_children() -> f64 {
     let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The fields from the third on; `cutime` and `cstime` are the 16th and the 17th, in ticks of 10 ms.

@@ -1,4 +1,5 @@
-//! The least work of any keyed limiter: one hash, one slot, one atomic exchange. Not a limiter: callers collide.
+//! The least work of any keyed limiter: one hash, one slot, one atomic exchange. Not a limiter: callers
+//! collide.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,8 @@ use foldhash::fast::RandomState;
 /// Slots; a power of two.
 const SLOTS: usize = 1 << 20;
 
-/// A table of packed two-window counts: 16 bits of the window's number, 24 of the last window's count, 24 of this one's.
+/// A table of packed two-window counts: 16 bits of the window's number, 24 of the last window's count, 24 of
+/// this one's.
 #[derive(Debug)]
 pub struct Floor {
     hasher: RandomState,
@@ -35,8 +37,8 @@ impl Floor {
                 1 => (packed & 0xff_ffff, 0),
                 _ => (0, 0),
             };
-            // The last window's share is rounded down. Multiplied by the window, since a division costs as much as all
-            // the rest.
+            // The last window's share is rounded down. Multiplied by the window, since a division costs as
+            // much as all the rest.
             let taken = last * (self.window_us - gone) + (this + 1) * self.window_us;
             if taken >= (self.max + 1) * self.window_us {
                 return false;

@@ -1,4 +1,5 @@
-//! Keep-alive connections to a web server, each of which sends its next request as soon as it has its response.
+//! Keep-alive connections to a web server, each of which sends its next request as soon as it has its
+//! response.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

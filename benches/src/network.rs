@@ -86,8 +86,8 @@ pub fn sleep_until(due: Instant) {
     }
 }
 
-/// Makes sleeps of this thread exact to 1 µs, where Linux would otherwise let it sleep 50 µs longer. Other systems have no
-/// such setting.
+/// Makes sleeps of this thread exact to 1 µs, where Linux would otherwise let it sleep 50 µs longer. Other
+/// systems have no such setting.
 pub fn wake_on_time() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1000));

@@ -15,7 +15,8 @@ pub const fn builder() -> PolicyBuilder {
     Policy::builder("user-api").max(MAX).window(WINDOW)
 }
 
-/// A policy for every algorithm, and the counter with 10 sub-windows, with the names that the report has for them.
+/// A policy for every algorithm, and the counter with 10 sub-windows, with the names that the report has for
+/// them.
 pub fn algorithms() -> Vec<(&'static str, Policy)> {
     let named = |&algorithm: &Algorithm| {
         let policy = builder().algorithm(algorithm).build();
@@ -42,7 +43,8 @@ pub struct Ours {
     policy: Arc<Policy>,
 }
 
-/// Long, so that a busy machine never makes a limiter count by itself: that would be fast, and no decision of Redis.
+/// Long, so that a busy machine never makes a limiter count by itself: that would be fast, and no decision of
+/// Redis.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A store with the deadline of the benchmark.

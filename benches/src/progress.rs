@@ -33,7 +33,8 @@ impl Progress {
     }
 }
 
-/// About how long the rest takes, if its sections take as long as those that are done; nothing before the first.
+/// About how long the rest takes, if its sections take as long as those that are done; nothing before the
+/// first.
 fn left(done: u64, all: u64, elapsed: Duration) -> String {
     if done == 0 {
         return String::new();

@@ -1,4 +1,5 @@
-//! Records the script calls that ours makes, so that they can be sent again in one write, as those of its rivals.
+//! Records the script calls that ours makes, so that they can be sent again in one write, as those of its
+//! rivals.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -17,8 +18,8 @@ impl Call {
         std::str::from_utf8(&self.0[1]).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    /// The same call as if it were made at another instant, in microseconds. Its store must have a test's clock, so that the
-    /// instant is the first number of its first argument.
+    /// The same call as if it were made at another instant, in microseconds. Its store must have a test's
+    /// clock, so that the instant is the first number of its first argument.
     #[must_use]
     pub fn at(mut self, micros: u64) -> Self {
         let first = 2 + self.keys();

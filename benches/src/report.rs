@@ -1,5 +1,5 @@
-//! The report: every goal beside what was measured, then the sections with their conclusions, tables and plots, then what
-//! explains them.
+//! The report: every goal beside what was measured, then the sections with their conclusions, tables and
+//! plots, then what explains them.
 
 mod goal;
 

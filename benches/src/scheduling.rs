@@ -1,4 +1,5 @@
-//! What the kernel's scheduler did for processes: hand-overs from thread to thread, and time spent waiting for a core.
+//! What the kernel's scheduler did for processes: hand-overs from thread to thread, and time spent waiting
+//! for a core.
 
 use std::fs;
 use std::ops::{Add, Div, Sub};

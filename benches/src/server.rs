@@ -1,4 +1,5 @@
-//! A Redis server of one's own: on a free loopback port, in a folder of its own, without persistence, ended by its pid.
+//! A Redis server of one's own: on a free loopback port, in a folder of its own, without persistence, ended
+//! by its pid.
 
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
@@ -58,7 +59,8 @@ pub async fn connect(url: &str) -> redis::aio::MultiplexedConnection {
     client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
 }
 
-/// Sends each piece at once, as ours does: by default the client crate lets a second command wait for the reply to the first.
+/// Sends each piece at once, as ours does: by default the client crate lets a second command wait for the
+/// reply to the first.
 pub fn tcp_settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }

@@ -17,7 +17,8 @@ pub const BUILD: [&str; 1] = ["build"];
 /// For a release build.
 pub const RELEASE: [&str; 2] = ["build", "--release"];
 
-/// A package with handlers that differ only in their names and paths. Its dependencies are compiled once for all services in a folder.
+/// A package with handlers that differ only in their names and paths. Its dependencies are compiled once for
+/// all services in a folder.
 #[derive(Debug)]
 pub struct Service {
     name: &'static str,
@@ -42,7 +43,8 @@ impl Service {
         Self { name, package, artifacts: folder.join("target"), source: source(attributes) }
     }
 
-    /// Compiles the package anew, without its dependencies from the second time on. Milliseconds of processor time.
+    /// Compiles the package anew, without its dependencies from the second time on. Milliseconds of processor
+    /// time.
     ///
     /// # Panics
     ///

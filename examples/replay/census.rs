@@ -1,11 +1,13 @@
-//! The most that each caller ever asked for at a time: from it follow the limits that would have denied no one.
+//! The most that each caller ever asked for at a time: from it follow the limits that would have denied no
+//! one.
 //!
-//! Under a limit that denies nothing, the units in use do not depend on `max`, and a caller is never denied exactly if `max` is at
-//! least its peak: the most units that were in use at one of its requests. So each caller has a state under the largest possible
-//! `max`, decided by the function of the stores, and its peak. The `max` of a token bucket is its rate: there it is the `burst`.
+//! Under a limit that denies nothing, the units in use do not depend on `max`, and a caller is never denied
+//! exactly if `max` is at least its peak: the most units that were in use at one of its requests. So each
+//! caller has a state under the largest possible `max`, decided by the function of the stores, and its peak.
+//! The `max` of a token bucket is its rate: there it is the `burst`.
 //!
-//! A log counts a request at the beginning of a thousandth of its window, so that a caller has at most a thousand entries: its peak may
-//! be too high by the requests of one part, and is never too low.
+//! A log counts a request at the beginning of a thousandth of its window, so that a caller has at most a
+//! thousand entries: its peak may be too high by the requests of one part, and is never too low.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -40,7 +42,8 @@ impl Census {
         Ok(Self { policy: builder.try_build()?, part, callers: HashMap::new() })
     }
 
-    /// Adds a request of the caller with this digest. A request that does not `count` gives its unit back at once.
+    /// Adds a request of the caller with this digest. A request that does not `count` gives its unit back at
+    /// once.
     pub(crate) fn add(&mut self, digest: u128, now: Timestamp, counts: bool) {
         let now = Timestamp::from_micros(now.as_micros() / self.part * self.part);
         let (state, peak) = self.callers.entry(digest).or_insert_with(|| (State::new(&self.policy), 0));
@@ -51,7 +54,8 @@ impl Census {
         }
     }
 
-    /// For each share, in tenths of a percent, the smallest number that denies none of so many callers: those who ask least.
+    /// For each share, in tenths of a percent, the smallest number that denies none of so many callers: those
+    /// who ask least.
     pub(crate) fn needed<const N: usize>(&self, shares: [usize; N]) -> [u64; N] {
         let mut peaks: Vec<u64> = self.callers.values().map(|(_, peak)| *peak).collect();
         peaks.sort_unstable();

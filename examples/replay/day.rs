@@ -1,4 +1,5 @@
-//! A made-up day of a service, always the same: ordinary users, one crawler, and one attempt to log in with stolen passwords.
+//! A made-up day of a service, always the same: ordinary users, one crawler, and one attempt to log in with
+//! stolen passwords.
 
 const HOUR: u64 = 3_600;
 

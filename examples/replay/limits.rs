@@ -84,7 +84,7 @@ impl Fields {
         self.by.as_deref().unwrap_or("ip")
     }
 
-    /// The caller of a request; `None` if the line does not tell.
+    /// The caller of a request; `None` if the line names none.
     pub(crate) fn caller<'r>(&self, request: &'r Request) -> Option<Cow<'r, str>> {
         let by = self.by().to_lowercase();
         match by.split_once(':') {

@@ -1,4 +1,5 @@
-//! A line of a log as a request: the common or the combined log format, or a JSON object with the names that common servers use.
+//! A line of a log as a request: the common or the combined log format, or a JSON object with the names that
+//! common servers use.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -31,7 +32,7 @@ pub(crate) struct Request {
     pub(crate) method: String,
     /// Without the query.
     pub(crate) path: String,
-    /// Of the answer; `None` if the log does not tell.
+    /// Of the answer; `None` if the log does not have it.
     pub(crate) status: Option<u16>,
     pub(crate) fields: HashMap<String, String>,
 }
@@ -68,7 +69,8 @@ pub(crate) fn first<'f>(fields: &'f HashMap<String, String>, names: &[&str]) -> 
     names.iter().find_map(|name| fields.get(*name)).map(String::as_str)
 }
 
-/// Adds a value under its name, and those inside of it under longer names, in lower case. `headers` and `http_` name header fields.
+/// Adds a value under its name, and those inside of it under longer names, in lower case. `headers` and
+/// `http_` name header fields.
 fn add(name: &str, value: Value, fields: &mut HashMap<String, String>) {
     match value {
         Value::Object(inner) => inner.into_iter().for_each(|(key, value)| {
@@ -88,7 +90,8 @@ fn add(name: &str, value: Value, fields: &mut HashMap<String, String>) {
     }
 }
 
-/// A time in any form that logs have: a date, without an offset in UTC, or a number since the Unix epoch, whose unit its size tells.
+/// A time in any form that logs have: a date, without an offset in UTC, or a number since the Unix epoch,
+/// whose unit its size shows.
 fn time(text: &str) -> Result<Timestamp, &'static str> {
     let of_number = || {
         let mut seconds: f64 = text.parse().ok()?;

@@ -1,9 +1,12 @@
-//! What would these limits have done yesterday? Replays access logs under limits, by the decisions of the stores.
+//! What would these limits have done yesterday? Replays access logs under limits, by the decisions of the
+//! stores.
 //!
-//! `cargo run --release --example replay --features replay -- --help`, and `cargo test --example replay --features replay`.
+//! `cargo run --release --example replay --features replay -- --help`, and `cargo test --example replay
+//! --features replay`.
 //!
-//! A line of a log becomes a request ([`line`]). The limits of a file ([`limits`]) that apply to it are one group, about which
-//! `decide_with` of the core decides ([`replay`]). The rest counts what was decided, and shows it ([`report`], [`picture`]).
+//! A line of a log becomes a request ([`line`]). The limits of a file ([`limits`]) that apply to it are one
+//! group, about which `decide_with` of the core decides ([`replay`]). The rest counts what was decided, and
+//! shows it ([`report`], [`picture`]).
 
 mod census;
 mod day;

@@ -1,7 +1,7 @@
 //! The replay: lines of logs in, figures out.
 //!
-//! A store would read its own clock. Here the clock is that of the log, so this is the part of a store below the clock: a table of
-//! states, `decide_with` and `refund_with`.
+//! A store would read its own clock. Here the clock is that of the log, so this is the part of a store below
+//! the clock: a table of states, `decide_with` and `refund_with`.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
@@ -15,9 +15,10 @@ use crate::limits::Fields;
 use crate::line::Request;
 use crate::picture::Seconds;
 
-/// Key of the digests that stand for callers. A store has a secret one; the result of a replay should not be random.
+/// Key of the digests that stand for callers. A store has a secret one; the result of a replay should not be
+/// random.
 const DIGEST_KEY: [u8; 16] = *b"not a secret key";
-/// Seconds of the windows whose numbers are told beside those of the limit's own.
+/// Seconds of the windows whose numbers are printed beside those of the limit's own.
 const WINDOWS: [u64; 5] = [1, 10, 60, 3_600, 86_400];
 
 /// The limits, and all that is known about their requests so far.
@@ -42,7 +43,7 @@ pub(crate) struct Replay {
 pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) denied: u64,
-    /// Requests whose line does not tell the caller; not judged.
+    /// Requests whose line names no caller, which count under no limit.
     pub(crate) without_caller: u64,
     pub(crate) longest_wait: Duration,
     /// Denials of each caller.
@@ -76,7 +77,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Decides about a request under all limits that are for it: one group, as the attributes of a handler. `None` if there are none.
+    /// Decides about a request under all limits that are for it: one group, as the attributes of a handler.
+    /// `None` if there are none.
     pub(crate) fn request(&mut self, request: &Request) -> Option<GroupOutcome> {
         self.requests += 1;
         // Servers write a line when a request ends, so its time may be earlier than that of the line before.

@@ -1,6 +1,7 @@
 //! A replay decides as a service does, reads both formats, and prints what `docs/numbers.md` shows.
 //!
-//! `UPDATE_DOCS=1 cargo test -p examples --features replay --example replay` writes transcripts and pictures of the page anew.
+//! `UPDATE_DOCS=1 cargo test -p examples --features replay --example replay` writes transcripts and pictures
+//! of the page anew.
 
 use std::fs;
 use std::path::Path;

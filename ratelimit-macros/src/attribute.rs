@@ -5,13 +5,13 @@ use quote::ToTokens;
 
 use crate::diagnostics::Diagnostics;
 use crate::expand::wrapper::USED;
-use crate::kind::Kind;
+use crate::expand::{self, fallback};
 use crate::parse::args::Written;
 use crate::parse::item::Item;
 use crate::parse::item_kind::ItemKind;
+use crate::parse::kind::Kind;
 use crate::validate::container::{Container, whole_file_error};
-use crate::validate::group::read_function;
-use crate::{expand, fallback};
+use crate::validate::spec::read_function;
 
 /// Expands `#[rate_limit(arguments)] item`, or the other kind.
 pub(crate) fn expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> TokenStream {
@@ -36,7 +36,7 @@ fn expansion(attribute: Written, item: &Item) -> syn::Result<TokenStream> {
         }
         ItemKind::Module | ItemKind::Impl => {
             Diagnostics::collect(kind, |diagnostics| Container::parse(attribute, item, diagnostics))
-                .map(|container| expand::container::expand(&container))
+                .map(|container| expand::container(&container))
         }
         ItemKind::Crate => Err(whole_file_error(kind)),
     }

@@ -1,11 +1,11 @@
-//! Collects all mistakes of an attribute and its item, so that one compilation shows them all.
+//! Where mistakes are reported: all of an attribute in one compilation, each at the user's source.
 
 use std::fmt::Display;
 
 use proc_macro2::Span;
 use quote::ToTokens;
 
-use crate::kind::Kind;
+use crate::parse::kind::Kind;
 
 /// The mistakes recorded so far.
 pub(crate) struct Diagnostics {
@@ -63,6 +63,19 @@ impl Diagnostics {
         }
         Reported(())
     }
+}
+
+/// A span for generated code: errors point at `span`, and names resolve at the definition of the macro.
+///
+/// The compiler treats such code as expanded, so style lints skip it.
+pub(crate) fn located(span: Span) -> Span {
+    Span::mixed_site().located_at(span)
+}
+
+/// [`located`] at the first of `tokens`.
+pub(crate) fn located_at_start(tokens: impl ToTokens) -> Span {
+    let first = tokens.into_token_stream().into_iter().next();
+    located(first.map_or_else(Span::call_site, |token| token.span()))
 }
 
 #[cfg(test)]

@@ -1,27 +1,26 @@
 //! The attributes `#[rate_limit]` and `#[concurrency_limit]` of `ratelimit-actix`.
 //!
-//! Depend on `ratelimit-actix`, which re-exports the attributes together with the items that their expansion uses.
+//! Depend on `ratelimit-actix`, which re-exports the attributes together with the items that their expansion
+//! uses.
 
 #[cfg(test)]
 mod tests;
 
 mod attribute;
-mod bounds;
 mod diagnostics;
 mod expand;
-mod fallback;
-mod kind;
 mod parse;
-mod span;
 mod suggest;
 mod validate;
 
 use proc_macro::TokenStream;
 
+use crate::parse::kind::Kind;
+
 /// Limits how often a handler can be called.
 ///
-/// The limit is checked before any extractor runs, so the body of a denied request is not read. An admitted request gets
-/// its quota in the headers of the response. A denied request gets `429 Too Many Requests`.
+/// The limit is checked before any extractor runs, so the body of a denied request is not read. An admitted
+/// request gets its quota in the headers of the response. A denied request gets `429 Too Many Requests`.
 ///
 /// # Syntax
 ///
@@ -30,8 +29,8 @@ use proc_macro::TokenStream;
 /// #[rate_limit(argument = value, ...)]
 /// ```
 ///
-/// on an `async fn` that Actix-web accepts as a handler, on an inline module, or on an impl block. Arguments come in any
-/// order.
+/// on an `async fn` that Actix-web accepts as a handler, on an inline module, or on an impl block. Arguments
+/// come in any order.
 ///
 /// # Arguments
 ///
@@ -62,10 +61,11 @@ use proc_macro::TokenStream;
 ///
 /// # Shared policies
 ///
-/// With `policy = SEARCH`, for a `static SEARCH: Policy`, the numbers stand in one place. All handlers with this policy, and a
-/// `RateLimitMiddleware` with it, share the count of each caller. `by`, `on_missing`, `cost`, `count`, `skip` and `plan` are those of
-/// the attribute; every other argument of a limit is a compile error beside `policy`. A request that passes the middleware and a
-/// handler with the same policy and caller is charged by both.
+/// With `policy = SEARCH`, for a `static SEARCH: Policy`, the numbers stand in one place. All handlers with
+/// this policy, and a `RateLimitMiddleware` with it, share the count of each caller. `by`, `on_missing`,
+/// `cost`, `count`, `skip` and `plan` are those of the attribute; every other argument of a limit is a
+/// compile error beside `policy`. A request that passes the middleware and a handler with the same policy and
+/// caller is charged by both.
 ///
 /// # Callers
 ///
@@ -83,19 +83,19 @@ use proc_macro::TokenStream;
 /// | `\|user: ReqData<User>\| ..` | the value of a closure over extractors that do not read the body, [which may fail](#extractors-that-fail) |
 /// | `(caller, path("id"), ip)` | the combination of several parts. If one part is missing, the caller is missing |
 ///
-/// `K` is a `String`, `&str`, integer, `IpAddr`, `Uuid` (with the feature `uuid`), `Caller`, or a tuple or `Option` of these.
-/// Closures may be `async`. Their parameters need types. Extractors of the body, such as `Json` and `String`, are compile
-/// errors, because the limit is checked before the body is read.
+/// `K` is a `String`, `&str`, integer, `IpAddr`, `Uuid` (with the feature `uuid`), `Caller`, or a tuple or
+/// `Option` of these. Closures may be `async`. Their parameters need types. Extractors of the body, such as
+/// `Json` and `String`, are compile errors, because the limit is checked before the body is read.
 ///
-/// **An unverified API key lets a client choose its count.** With `by = header("x-api-key")`, or `{header:x-api-key}` in a
-/// key, a client that invents a key per request has a full quota each time and is never limited. A client that sends the
-/// key of another uses up the other's quota. Count by a verified identity instead: let authentication leave a `Principal`
-/// in the request, and write `by = principal_or_ip`, which counts by address until a key is accepted, or
-/// `by = principal` if all requests must be authenticated. A header alone is safe only if a trusted proxy sets it and
-/// removes the client's own.
+/// **An unverified API key lets a client choose its count.** With `by = header("x-api-key")`, or
+/// `{header:x-api-key}` in a key, a client that invents a key per request has a full quota each time and is
+/// never limited. A client that sends the key of another uses up the other's quota. Count by a verified
+/// identity instead: let authentication leave a `Principal` in the request, and write `by = principal_or_ip`,
+/// which counts by address until a key is accepted, or `by = principal` if all requests must be
+/// authenticated. A header alone is safe only if a trusted proxy sets it and removes the client's own.
 ///
-/// A path parameter is counted by its text, as `Path<String>` extracts it. The number 7 has many texts (`7`, `07`, `+7`), so
-/// count it with `by = |id: Path<u64>| *id`.
+/// A path parameter is counted by its text, as `Path<String>` extracts it. The number 7 has many texts (`7`,
+/// `07`, `+7`), so count it with `by = |id: Path<u64>| *id`.
 ///
 /// # Placeholders
 ///
@@ -106,30 +106,33 @@ use proc_macro::TokenStream;
 /// | `{header:x-api-key}` | a header field, which is not verified |
 /// | `{ip}` | the client's address |
 ///
-/// The key `"user:{user_id}"` names its policy `user:<user_id>`. There is one count for each `user_id`, whichever client
-/// sends the request. Values stay distinct when they are combined: `a-b` and `c` are not `a` and `b-c`. Routes are in view
-/// if their attributes are below this one, so put `#[rate_limit]` above them.
+/// The key `"user:{user_id}"` names its policy `user:<user_id>`. There is one count for each `user_id`,
+/// whichever client sends the request. Values stay distinct when they are combined: `a-b` and `c` are not `a`
+/// and `b-c`. Routes are in view if their attributes are below this one, so put `#[rate_limit]` above them.
 ///
 /// # Values chosen per request
 ///
-/// `max`, `cost`, `anchor` and `skip` take a closure as in `by`, over `&HttpRequest` or over extractors that do not read the body,
-/// or `with(path)` for a function of the same form. Both may be async. `max` and `cost` return `u64`, `skip` returns `bool`, and
-/// `anchor` the day on which a window begins: a `u8` for a month, a `ratelimit_actix::core::policy::Weekday` for a week, and for a year
-/// month and day, `(u8, u8)`.
+/// `max`, `cost`, `anchor` and `skip` take a closure as in `by`, over `&HttpRequest` or over extractors that
+/// do not read the body, or `with(path)` for a function of the same form. Both may be async. `max` and `cost`
+/// return `u64`, `skip` returns `bool`, and `anchor` the day on which a window begins: a `u8` for a month, a
+/// `ratelimit_actix::core::policy::Weekday` for a week, and for a year month and day, `(u8, u8)`.
 ///
 /// - `skip` runs first. A skipped limit chooses no other value and is not checked.
-/// - A `max` of 0 denies. A `max` above 10^12 denies as well and logs an error once: numbers are never rounded. The count
-///   stays the same when `max` changes, except that a token bucket has a separate bucket for each `max`.
-/// - Another `anchor` keeps the count until its next edge, if the new window begins less than half a window after the old one, and
-///   begins a new count otherwise. A day that does not exist logs an error once, and the nearest one is used: the 1st for a day 0,
-///   the 31st for a day 32, 29 February for the 30th. Such a limit has no `lease`.
-/// - A cost of 0 is checked and charges nothing. A cost above the limit is always denied. A cost above 10^12 also logs an
-///   error.
+/// - A `max` of 0 denies. A `max` above 10^12 denies as well and logs an error once: numbers are never
+///   rounded. The count stays the same when `max` changes, except that a token bucket has a separate bucket
+///   for each `max`.
+/// - Another `anchor` keeps the count until its next edge, if the new window starts less than half a window
+///   after the old one, and starts a new count otherwise. A day that does not exist logs an error once, and
+///   the nearest one is used: the 1st for a day 0, the 31st for a day 32, 29 February for the 30th. Such a
+///   limit has no `lease`.
+/// - A cost of 0 is checked and charges nothing. A cost above the limit is always denied. A cost above 10^12
+///   also logs an error.
 ///
 /// # Extractors that fail
 ///
-/// If an extractor of a closure or function fails, its limit is left out, and its error is the response. The other limits of the handler
-/// are judged and charged first, as a group of their own: if they deny, the response is theirs. So guesses of a token are limited:
+/// If an extractor of a closure or function fails, its limit is left out, and its error is the response. The
+/// other limits of the handler are checked and charged first, as a group of their own: if they deny, the
+/// response is theirs. So guesses of a token are limited:
 ///
 /// ```text
 /// #[rate_limit(max = 100, by = |claims: Claims| claims.0)]    401 for a wrong token
@@ -140,30 +143,31 @@ use proc_macro::TokenStream;
 ///
 /// # Limits with one count
 ///
-/// Limits with the same key, mode, algorithm and window share their counts, also across handlers. Two of them on one handler would
-/// charge each request twice: a compile error, unless `by` differs or one has `skip`. `check_declared_limits()` compares policies
-/// by path.
+/// Limits with the same key, mode, algorithm and window share their counts, also across handlers. Two of them
+/// on one handler would charge each request twice: a compile error, unless `by` differs or one has `skip`.
+/// `check_declared_limits()` compares policies by path.
 ///
 /// # Windows of a calendar
 ///
-/// `window = "month"` begins a new count with the first instant of a local day: on the 1st, or on the day of `anchor`. A month without
-/// that day has its last one instead. `Retry-After` and the reset are that instant, to the second, also where summer time begins or
-/// ends. Such a limit is counted by `"fixed_window"`, which needs not be written. A name of a zone that does not exist ends the program
-/// when its limiter is built.
+/// `window = "month"` starts a new count at the first instant of a local day: on the 1st, or on the day of
+/// `anchor`. A month without that day has its last one instead. `Retry-After` and the reset are that instant,
+/// to the second, also where summer time begins or ends. Such a limit is counted by `"fixed_window"`, which
+/// needs not be written. A name of a zone that does not exist ends the program when its limiter is built.
 ///
 /// # Responses that count
 ///
-/// A failure is a status of 400 or more, whether the handler returned it as a response or as an error, or an extractor
-/// failed. Each request is charged before the handler runs. If the response does not count, the charge is refunded after
-/// the handler. Concurrent requests therefore cannot exceed the limit together. A request that is dropped or panics before
-/// the refund stays charged. The refund is tried once, within the store's deadline; if it fails, the charge stays and an
-/// error is logged. Header fields show the quota after the refund. What the handler has charged by `Quotas::charge` is refunded
-/// as well. A limit that the handler has settled is not refunded.
+/// A failure is a status of 400 or more, whether the handler returned it as a response or as an error, or an
+/// extractor failed. Each request is charged before the handler runs. If the response does not count, the
+/// charge is refunded after the handler. Concurrent requests therefore cannot exceed the limit together. A
+/// request that is dropped or panics before the refund stays charged. The refund is tried once, within the
+/// store's deadline; if it fails, the charge stays and an error is logged. Header fields show the quota after
+/// the refund. What the handler has charged by `Quotas::charge` is refunded as well. A limit that the handler
+/// has settled is not refunded.
 ///
 /// # Blocks
 ///
-/// With `block = "10m"`, the first denial under the limit blocks the caller for 10 minutes: until then every request is denied,
-/// and then the full quota is back.
+/// With `block = "10m"`, the first denial under the limit blocks the caller for 10 minutes: until then every
+/// request is denied, and then the full quota is back.
 ///
 /// ```text
 /// max = 3, window = "1m", block = "10m"
@@ -177,63 +181,67 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// - Requests during the block do not extend it. `Retry-After` is the rest of it.
-/// - A denial by another limit of the handler begins no block, and neither does a cost above `max`.
-/// - With `count = "failures"` a block locks out guessers: ten wrong passwords within the window block the next attempt, right
-///   ones do not count. Requests that are in progress are charged until their response is known, so `max` has to leave room for
-///   as many as one caller sends at once.
+/// - Only a denial by this limit starts its block; a cost above `max` does not.
+/// - With `count = "failures"` a block locks out guessers: ten wrong passwords within the window block the
+///   next attempt, right ones do not count. Requests that are in progress are charged until their response is
+///   known, so `max` has to leave room for as many as one caller sends at once.
 ///
 /// # Shadow limits
 ///
-/// A limit with `mode = "shadow"` shows what it would deny before it is enforced: by the metric `ratelimit_decisions_total` with
-/// `outcome="would_deny"`, by a log line at most once a minute, and by `Quotas` in the handler.
+/// A limit with `mode = "shadow"` shows what it would deny before it is enforced: by the metric
+/// `ratelimit_decisions_total` with `outcome="would_deny"`, by a log line at most once a minute, and by
+/// `Quotas` in the handler.
 ///
-/// - It counts as if it were enforced. It never rejects a request: not without a caller, not if its closure fails, and not while
-///   the store is unavailable.
-/// - No response tells of it: no header field and no body.
-/// - It has a count of its own, also beside an enforced limit with the same key. So a limit starts with empty counts when it is
-///   enforced.
+/// - It counts as if it were enforced. It never rejects a request: not without a caller, not if its closure
+///   fails, and not while the store is unavailable.
+/// - No response shows it: no header field and no body.
+/// - It has a count of its own, also beside an enforced limit with the same key. So a limit starts with empty
+///   counts when it is enforced.
 ///
 /// `RateLimiterBuilder::shadow` makes every limit of a limiter a shadow limit.
 ///
 /// # Modules and impl blocks
 ///
-/// On an inline module the limits apply to each function with a route attribute, in nested modules too. On an impl block
-/// they apply to each `async fn` without `self`. Each handler has its own count unless `key` is given. Inside the block:
+/// On an inline module the limits apply to each function with a route attribute, in nested modules too. On an
+/// impl block they apply to each `async fn` without `self`. Each handler has its own count unless `key` is
+/// given. Inside the block:
 ///
 /// - `#[rate_limit(..)]` on a handler replaces the limits of the block.
-/// - `#[rate_limit]` without arguments stands for the limits of the block, also on a handler without a route attribute.
+/// - `#[rate_limit]` without arguments means the limits of the block, also on a handler without a route
+///   attribute.
 /// - `#[no_rate_limit]` exempts a handler.
 ///
-/// Handlers that a macro inside the module generates are not visible to the attribute and are not limited. Modules in their
-/// own files cannot be read by an attribute: limit their handlers, or a module inside the file.
+/// Handlers that a macro inside the module generates are not visible to the attribute and are not limited.
+/// Modules in their own files cannot be read by an attribute: limit their handlers, or a module inside the
+/// file.
 ///
 /// # Notes
 ///
-/// - The attribute works above, below and between `#[get]`, `#[post]`, `#[route]`, `#[routes]` and similar attributes, and
-///   without any, for `.to(handler)`; above and below `#[actix_web::scope]`.
-/// - Several `#[rate_limit]` on one handler are one group: a request is admitted by all of them and counted by all, or by
-///   none, in one round trip to the store. A further limit without a `key` adds its position to its name, such as
-///   `api::user#2`.
-/// - The function becomes a wrapper of the same name, with the original function nested in it. Documentation, `cfg`, lint
-///   levels, `deprecated`, `must_use` and routes stay on the wrapper; all other attributes move to the nested function. An
-///   attribute that adds items beside the function (`#[utoipa::path]`) or changes its arguments (`#[protect]` of
-///   actix-web-grants) therefore belongs above this one; these two are compile errors below it. One that only wraps the
-///   body, such as `#[tracing::instrument]`, works on either side. Route attributes are recognised by the last segment of
-///   their path.
-/// - An associated function with its own attribute cannot name `Self`, because a nested function has none; put the attribute
-///   on the impl block. Two such functions of one name in one module need a `key` each, because the default key does not
-///   include the type.
-/// - A default key longer than 128 bytes loses its beginning, and a letter that a key cannot have becomes `_`. Both end in
-///   a hash of the full name. Functions of one name that are nested in different functions of one module have the same
-///   default key; give each a `key`.
-/// - Import this attribute, and route attributes below it, under their own names. An attribute that is renamed by
-///   `use .. as ..` is not recognised by its neighbours and does not compile next to them.
+/// - The attribute works above, below and between `#[get]`, `#[post]`, `#[route]`, `#[routes]` and similar
+///   attributes, and without any, for `.to(handler)`; above and below `#[actix_web::scope]`.
+/// - Several `#[rate_limit]` on one handler are one group: a request is admitted by all of them and counted
+///   by all, or by none, in one round trip to the store. A further limit without a `key` adds its position to
+///   its name, such as `api::user#2`.
+/// - The function becomes a wrapper of the same name, with the original function nested in it. Documentation,
+///   `cfg`, lint levels, `deprecated`, `must_use` and routes stay on the wrapper; all other attributes move
+///   to the nested function. An attribute that adds items beside the function (`#[utoipa::path]`) or changes
+///   its arguments (`#[protect]` of actix-web-grants) therefore belongs above this one; these two are compile
+///   errors below it. One that only wraps the body, such as `#[tracing::instrument]`, works on either side.
+///   Route attributes are recognised by the last segment of their path.
+/// - An associated function with its own attribute cannot name `Self`, because a nested function has none;
+///   put the attribute on the impl block. Two such functions of one name in one module need a `key` each,
+///   because the default key does not include the type.
+/// - A default key longer than 128 bytes loses its beginning, and a letter that a key cannot have becomes
+///   `_`. Both end in a hash of the full name. Functions of one name that are nested in different functions
+///   of one module have the same default key; give each a `key`.
+/// - Import this attribute, and route attributes below it, under their own names. An attribute that is
+///   renamed by `use .. as ..` is not recognised by its neighbours and does not compile next to them.
 /// - `declared_limits()` lists all limits of the program, for a log line at start or for a test.
 ///
 /// # Errors
 ///
-/// Mistakes are compile errors at the tokens that contain them. All mistakes are reported at once, each with what to write
-/// instead:
+/// Mistakes are compile errors at the tokens that contain them. All mistakes are reported at once, each with
+/// what to write instead:
 ///
 /// ```text
 /// error: unknown argument `maxRequests`; did you mean `max = 10`?
@@ -249,13 +257,14 @@ use proc_macro::TokenStream;
 /// Values of const expressions are checked when the compiler evaluates them.
 #[proc_macro_attribute]
 pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    attribute::expand(kind::Kind::Rate, arguments.into(), item.into()).into()
+    attribute::expand(Kind::Rate, arguments.into(), item.into()).into()
 }
 
 /// Limits how many requests of a caller run at a time.
 ///
-/// A request holds one *slot* from its admission until its response has been sent or dropped: also while a stream is sent, and also
-/// if the handler panics or returns an error. A request that finds no free slot gets `429 Too Many Requests`.
+/// A request holds one *slot* from its admission until its response has been sent or dropped: also while a
+/// stream is sent, and also if the handler panics or returns an error. A request that finds no free slot gets
+/// `429 Too Many Requests`.
 ///
 /// # Syntax
 ///
@@ -263,8 +272,8 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// #[concurrency_limit(max = 3, argument = value, ...)]
 /// ```
 ///
-/// in every place where [`#[rate_limit]`](macro@rate_limit) may stand, beside it or without it: on an `async fn` that Actix-web
-/// accepts as a handler, on an inline module, or on an impl block.
+/// in every place where [`#[rate_limit]`](macro@rate_limit) may stand, beside it or without it: on an
+/// `async fn` that Actix-web accepts as a handler, on an inline module, or on an impl block.
 ///
 /// # Arguments
 ///
@@ -283,31 +292,34 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `inner` | a name under which other code can call the handler's own function | none |
 /// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
 ///
-/// Values have the forms that [`#[rate_limit]`](macro@rate_limit) describes. `window`, `zone`, `anchor`, `algorithm`, `sub_windows`,
-/// `burst`, `cost`, `block`, `count` and `lease` are compile errors: none of them has a meaning for what runs now.
+/// Values have the forms that [`#[rate_limit]`](macro@rate_limit) describes. `window`, `zone`, `anchor`,
+/// `algorithm`, `sub_windows`, `burst`, `cost`, `block`, `count` and `lease` are compile errors: none of them
+/// has a meaning for what runs now.
 ///
 /// # Beside rates
 ///
-/// All attributes of a handler are one group, whatever their kind: a request takes a slot and is charged to every rate, or
-/// neither. So a denied request uses up nothing.
+/// All attributes of a handler are one group, whatever their kind: a request takes a slot and is charged to
+/// every rate, or neither. So a denied request uses up nothing.
 ///
 /// # Notes
 ///
-/// - A slot is free when Actix drops the body of the response. Actix notices a client that has gone only when it writes, so a stream
-///   has to send something from time to time: a comment line at least every 15 s in an event stream.
-/// - A denial has no `Retry-After` if only slots are missing, because no process knows when one will be free. If a rate denies as well,
-///   it has the wait of the rate.
+/// - A slot is free when Actix drops the body of the response. Actix notices a client that has gone only when
+///   it writes, so a stream has to send something from time to time: a comment line at least every 15 s in an
+///   event stream.
+/// - A denial has no `Retry-After` if only slots are missing, because no process knows when one will be free.
+///   If a rate denies as well, it has the wait of the rate.
 /// - Both attributes of a handler have to be imported, or written with their path.
-/// - On a module or impl block every handler inside has slots of its own, unless `key` is given. There, `#[rate_limit]` without
-///   arguments stands for all limits of the block, of both kinds.
+/// - On a module or impl block every handler inside has slots of its own, unless `key` is given. There,
+///   `#[rate_limit]` without arguments means all limits of the block, of both kinds.
 #[proc_macro_attribute]
 pub fn concurrency_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    attribute::expand(kind::Kind::Concurrency, arguments.into(), item.into()).into()
+    attribute::expand(Kind::Concurrency, arguments.into(), item.into()).into()
 }
 
 /// Exempts a handler from the limits of the module or impl block around it.
 ///
-/// A module or impl block inside a limited module can be exempted as a whole. Elsewhere the attribute is a compile error.
+/// A module or impl block inside a limited module can be exempted as a whole. Elsewhere the attribute is a
+/// compile error.
 #[proc_macro_attribute]
 pub fn no_rate_limit(_arguments: TokenStream, item: TokenStream) -> TokenStream {
     attribute::expand_exemption(&item.into()).into()

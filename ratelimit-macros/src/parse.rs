@@ -2,6 +2,7 @@
 
 pub(crate) mod algorithm;
 pub(crate) mod args;
+pub(crate) mod bounds;
 pub(crate) mod by;
 pub(crate) mod calendar;
 pub(crate) mod choice;
@@ -10,6 +11,7 @@ mod extractor_type;
 pub(crate) mod item;
 pub(crate) mod item_kind;
 mod keywords;
+pub(crate) mod kind;
 pub(crate) mod members;
 pub(crate) mod name;
 pub(crate) mod number;

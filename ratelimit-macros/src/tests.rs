@@ -10,7 +10,7 @@ mod windows;
 
 use proc_macro2::TokenStream;
 
-use crate::kind::Kind;
+use crate::parse::kind::Kind;
 
 /// A handler without mistakes.
 const HANDLER: &str = "async fn user(id: web::Path<u64>) -> String { id.to_string() }";

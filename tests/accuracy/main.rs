@@ -4,7 +4,8 @@
 //! cargo run --release -p tests --bin accuracy
 //! ```
 //!
-//! Prints Markdown; `docs/accuracy.md` explains it. Whole numbers only and a fixed seed, so every run prints the same.
+//! Prints Markdown; `docs/accuracy.md` explains it. Whole numbers only and a fixed seed, so every run prints
+//! the same.
 
 mod traffic;
 
@@ -44,7 +45,8 @@ struct Tally {
     most: usize,
     /// Decided otherwise than the log when it is given the history of the log.
     same_history: u64,
-    /// Sum over all requests of the difference between estimated and true rate, in billionths of the true rate.
+    /// Sum over all requests of the difference between estimated and true rate, in billionths of the true
+    /// rate.
     difference: u64,
 }
 

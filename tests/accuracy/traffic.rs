@@ -39,7 +39,8 @@ pub(crate) const MIXES: &[Mix] = &[
 /// The instants of one caller's requests, in order.
 pub(crate) fn requests(mix: &Mix, caller: u64) -> impl Iterator<Item = Timestamp> {
     let mut random = Random((mix.seed << 32) + caller);
-    // Half of the callers come as often as the least, a quarter twice as often, and so on: a few come very often.
+    // Half of the callers come as often as the least, a quarter twice as often, and so on: a few come very
+    // often.
     let eagerness = 1 << random.next().trailing_zeros().min(6);
     let zone = random.below(6 * HOUR);
     let end = MIDNIGHT + DAY;

@@ -118,7 +118,7 @@ async fn several_limits_on_a_module_are_a_group_for_each_handler() {
     assert_eq!((watch.calls(), watch.limits()), (2, 5));
 }
 
-// ---- Impl blocks --------------------------------------------------------------------------------------------
+// ---- Impl blocks ------------------------------------------------------------------------------------------
 
 struct Users;
 struct Orders;
@@ -188,7 +188,7 @@ async fn an_impl_block_limits_its_handlers_and_self_works() {
     assert_eq!(statuses(&app, "/open", 3).await, [200, 200, 200]);
 }
 
-// ---- Scopes -------------------------------------------------------------------------------------------------
+// ---- Scopes -----------------------------------------------------------------------------------------------
 
 #[rate_limit(max = 1, key = "above:{org}")]
 #[actix_web::scope("/above/{org}")]
@@ -233,7 +233,7 @@ async fn scopes_work_above_and_below() {
     }
 }
 
-// ---- Macros, conditions and the function itself -------------------------------------------------------------
+// ---- Macros, conditions and the function itself -----------------------------------------------------------
 
 macro_rules! module {
     ($name:ident, $max:expr, $path:literal) => {

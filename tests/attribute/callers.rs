@@ -22,7 +22,7 @@ macro_rules! passes {
     };
 }
 
-// ---- Templates ----------------------------------------------------------------------------------------------
+// ---- Templates --------------------------------------------------------------------------------------------
 
 #[rate_limit(max = 1, key = "user:{user_id}")]
 #[get("/user/{user_id}")]
@@ -119,7 +119,7 @@ async fn routes_of_one_handler_share_what_their_parameter_names() {
     assert_eq!(passes!(app, from_client("/one/77"), post, from_client("/one/78")), [true, false, true]);
 }
 
-// ---- Words, functions and closures --------------------------------------------------------------------------
+// ---- Words, functions and closures ------------------------------------------------------------------------
 
 fn api_key(req: &HttpRequest) -> Option<&str> {
     req.headers().get("x-api-key")?.to_str().ok()
@@ -303,7 +303,7 @@ async fn the_handler_still_gets_the_body() {
     assert_eq!(send(&app, request).await.body, "hello");
 }
 
-// ---- Missing callers -------------------------------------------------------------------------------------------------
+// ---- Missing callers --------------------------------------------------------------------------------------
 
 #[rate_limit(max = 1, by = header("x-api-key"), on_missing = "skip")]
 #[rate_limit(max = 3, key = "address")]
@@ -351,7 +351,8 @@ async fn a_missing_caller_is_rejected_skipped_or_anonymous() {
     let answer = send(&app, from_client("/only-skip")).await;
     assert_eq!((answer.status, answer.quota()), (200, None));
 
-    // Anonymous: requests without a key share one caller, which differs from that of an empty or any other key.
+    // Anonymous: requests without a key share one caller, which differs from that of an empty or any other
+    // key.
     for path in ["/anonymous", "/anonymous-async"] {
         assert_eq!(
             passes!(app, from_client(path), by("198.51.100.1:1", path), keyed(path, "a")),

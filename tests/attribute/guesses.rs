@@ -1,4 +1,5 @@
-//! An extractor of one limit fails: the other limits of the handler are judged and charged all the same, so that guesses are limited.
+//! An extractor of one limit fails: the other limits of the handler are judged and charged all the same, so
+//! that guesses are limited.
 
 use std::future::{Ready, ready};
 use std::pin::pin;

@@ -18,7 +18,8 @@ static TOGETHER: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(5));
 #[rate_limit(max = 5, window = "1h", key = "login:{header:x-account}", count = "failures")]
 #[get("/login/{status}")]
 async fn login(status: Path<u16>) -> impl Responder {
-    // No login fails before all that may try are here; if too many are let in, the last of them do not wait for ever.
+    // No login fails before all that may try are here; if too many are let in, the last of them do not wait
+    // for ever.
     if *status == 401 {
         let _ = rt::time::timeout(Duration::from_secs(10), TOGETHER.wait()).await;
     }

@@ -61,8 +61,8 @@ fn check_rows(stage: &Stage) {
     }
 }
 
-/// The tables of the reference and of the documentation have these rows, and both show each argument in code, which the
-/// tests of the documentation compile.
+/// The tables of the reference and of the documentation have these rows, and both show each argument in code,
+/// which the tests of the documentation compile.
 #[test]
 fn the_published_tables_have_these_rows_and_an_example_for_each() {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -105,7 +105,7 @@ fn the_published_tables_have_these_rows_and_an_example_for_each() {
     }
 }
 
-// ---- The rows -----------------------------------------------------------------------------------------------
+// ---- The rows ---------------------------------------------------------------------------------------------
 
 fn max(stage: &Stage) {
     assert_eq!(stage.statuses("/max/number", 3), [200, 200, 429]);

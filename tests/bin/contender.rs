@@ -1,7 +1,8 @@
-//! One of several processes that decide about the same counts at the same time; started by `core/concurrency.rs`.
+//! One of several processes that decide about the same counts at the same time; started by
+//! `core/concurrency.rs`.
 //!
-//! Arguments: URL of the server, number of the run, limit, tasks, decisions. Says `ready`, waits for a line, decides, and
-//! prints for each count the number of checks and of those that passed.
+//! Arguments: URL of the server, number of the run, limit, tasks, decisions. Says `ready`, waits for a line,
+//! decides, and prints for each count the number of checks and of those that passed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is the report")]
 
 use std::sync::Arc;
@@ -29,7 +30,8 @@ async fn main() {
         .map(|task| {
             let (limiter, policies, tallies) = (limiter.clone(), Arc::clone(&policies), Arc::clone(&tallies));
             tokio::spawn(async move {
-                // This task's share; all tasks go through the counts in the same order, so that they meet at each.
+                // This task's share; all tasks go through the counts in the same order, so that they meet at
+                // each.
                 for decision in (task..decisions).step_by(usize::try_from(tasks).unwrap()) {
                     let count = usize::try_from(decision / tasks).unwrap() % counts;
                     let policy = &policies[count / CALLERS];

@@ -1,4 +1,5 @@
-//! A process that makes a limiter, forks, and uses the limiter in both; started by `core/forks.rs` and `redis/forks.rs`.
+//! A process that makes a limiter, forks, and uses the limiter in both; started by `core/forks.rs` and
+//! `redis/forks.rs`.
 //!
 //! Arguments: the case, and what it needs. Each process prints what it finds, the child first.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is the report")]
@@ -88,7 +89,8 @@ fn in_child(child: impl FnOnce()) {
     }
 }
 
-/// Prints how many units are left behind a charge, whether the server has decided, and how often this process has connected.
+/// Prints how many units are left behind a charge, whether the server has decided, and how often this process
+/// has connected.
 fn charge(limiter: &RateLimiter, policy: &Policy, name: &str) {
     match runtime().block_on(limiter.check(policy, "caller")) {
         Ok(outcome) => {

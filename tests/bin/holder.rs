@@ -1,8 +1,8 @@
 //! One of several processes that hold slots of the same callers; started by `outages/slots/`.
 //!
-//! Arguments: URL of the server, name of its file, callers, limit, tasks, and the longest stream in milliseconds. Says `ready`, and
-//! takes and frees slots until it is told to stop. Each begin and end is written to the file at once: the begin when the slot is
-//! held, and the end before it is freed.
+//! Arguments: URL of the server, name of its file, callers, limit, tasks, and the longest stream in
+//! milliseconds. Says `ready`, and takes and frees slots until it is told to stop. Each begin and end is
+//! written to the file at once: the begin when the slot is held, and the end before it is freed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is the report")]
 
 use std::fs::File;

@@ -1,7 +1,8 @@
 //! One of several processes that wait for turns of the same bucket; started by `redis/waits.rs`.
 //!
-//! Arguments: URL of the server, number of waits. Says `ready`, waits for a line, waits for all turns at once, and prints for each
-//! the instants at which it was decided and due, by the server's clock, and at which it began, by the machine's.
+//! Arguments: URL of the server, number of waits. Says `ready`, waits for a line, waits for all turns at
+//! once, and prints for each the instants at which it was decided and due, by the server's clock, and at
+//! which it began, by the machine's.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is the report")]
 
 use std::time::Duration;

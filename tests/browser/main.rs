@@ -157,7 +157,8 @@ fn the_page_shows_the_figures_of_the_metrics_within_a_second() {
         open(&mut browser, &page);
         let load = Load::start(service.address, "/orders", 400);
         assert!(within(PATIENCE, || shown(&browser).is_some_and(|(_, denied)| denied > 100)), "not live");
-        // The page is about a second behind: what it shows is between the metrics of some time before and those after.
+        // The page is about a second behind: what it shows is between the metrics of some time before and
+        // those after.
         let noise = Noise::watch();
         let (mut samples, mut seen) = (Vec::new(), Vec::new());
         let end = Instant::now() + Duration::from_secs(5);
@@ -304,8 +305,8 @@ fn without_scripts_the_page_names_the_json(page: &str) {
     assert!(!body.contains("Numbers in force"), "{body}");
 }
 
-/// Writes a picture of the page for the documentation, as Base64, if a file is named. It takes ninety seconds, so that the pictures of
-/// the last minutes have something to show.
+/// Writes a picture of the page for the documentation, as Base64, if a file is named. It takes ninety
+/// seconds, so that the pictures of the last minutes have something to show.
 #[test]
 fn a_picture_for_the_documentation() {
     let Some(file) = std::env::var_os("SCREENSHOT") else { return };

@@ -4,7 +4,8 @@ use ratelimit_actix::{Algorithm, Limit, Policy, RateLimitMiddleware};
 
 use super::*;
 
-/// Starts a browser with the page, and stops the page from asking by itself, so that what a test gives it stays.
+/// Starts a browser with the page, and stops the page from asking by itself, so that what a test gives it
+/// stays.
 fn paused(service: &Service) -> Option<Browser> {
     let mut browser = Browser::start()?;
     open(&mut browser, &format!("http://{}/_limits/", service.address));

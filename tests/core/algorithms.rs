@@ -1,5 +1,5 @@
-//! Every algorithm of the core is in the table of the attribute and in the tables of the documentation. A new algorithm that is
-//! missing in one of them fails here, with the name of the file.
+//! Every algorithm of the core is in the table of the attribute and in the tables of the documentation. A new
+//! algorithm that is missing in one of them fails here, with the name of the file.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -43,7 +43,8 @@ fn every_algorithm_is_a_row_of_the_attribute() {
     assert_eq!(DEFAULT.name, Policy::builder("k").build().algorithm().as_str(), "{TABLE}: the default");
 }
 
-/// Places that name every algorithm: the file, the text in which `NAME` stands for the name, and how often it occurs at least.
+/// Places that name every algorithm: the file, the text in which `NAME` stands for the name, and how often it
+/// occurs at least.
 const PLACES: [(&str, &str, usize); 9] = [
     ("README.md", "| `NAME` |", 1),
     ("docs/reference.md", "`\"NAME\"`", 1),

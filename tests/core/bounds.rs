@@ -1,4 +1,5 @@
-//! The attribute does not depend on the core, and has its own copy of the grammar and the bounds. These tests compare them.
+//! The attribute does not depend on the core, and has its own copy of the grammar and the bounds. These tests
+//! compare them.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -35,10 +36,11 @@ fn the_attribute_and_the_core_have_the_same_bounds() {
 
 #[test]
 fn the_attribute_and_the_core_have_the_same_calendar_windows() {
-    let in_attribute: Vec<&str> = attribute_calendar::UNITS.iter().map(|(unit, ..)| unit.name()).collect();
+    let in_attribute: Vec<&str> =
+        attribute_calendar::CALENDAR_UNITS.iter().map(|(unit, ..)| unit.name()).collect();
     let in_core: Vec<&str> = CalendarUnit::ALL.iter().map(|unit| unit.as_str()).collect();
     assert_eq!(in_attribute, in_core);
-    for (unit, name, ..) in &attribute_calendar::UNITS {
+    for (unit, name, ..) in &attribute_calendar::CALENDAR_UNITS {
         let calendar = match name.parse::<CalendarUnit>().unwrap() {
             CalendarUnit::Day => Calendar::day(),
             CalendarUnit::Week => Calendar::week(Weekday::Monday),
@@ -104,7 +106,8 @@ fn the_attribute_and_the_core_read_windows_by_the_same_table() {
 fn the_attribute_rejects_the_numbers_that_the_core_rejects() {
     let (mut compared, mut different) = ([0; 2], Vec::new());
     for (line, next) in MISTAKES.lines().zip(MISTAKES.lines().skip(1)) {
-        // Arguments are the entries of an inline table, but for code, keys that are templates, and the other attribute.
+        // Arguments are the entries of an inline table, but for code, keys that are templates, and the other
+        // attribute.
         let key = if line.contains("key = ") { "" } else { "key = 'k', " };
         let text = format!("policy = {{ {key}{line} }}");
         let is_other = line.contains("key = \"{") || line.contains("\"concurrency\"");

@@ -1,5 +1,5 @@
-//! Calendar windows on both stores: the worked vectors, and random requests against a rule of its own, with edges, clocks that go
-//! back, refunds, changed anchors, and processes whose zone data differ.
+//! Calendar windows on both stores: the worked vectors, and random requests against a rule of its own, with
+//! edges, clocks that go back, refunds, changed anchors, and processes whose zone data differ.
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 use std::path::Path;
@@ -102,7 +102,8 @@ tests::on_both_stores! {
     }
 
     fn a_count_does_not_outlive_its_month(store: &Timed) {
-        // March is longer than February: as a window of March's length, February's count would still hold on 28 March.
+        // March is longer than February: as a window of March's length, February's count would still hold on
+        // 28 March.
         let policy = policy(Calendar::month(1), 2);
         store.set_with_expiry(micros("2026-02-01T00:00:00Z"));
         assert!(store.check(&policy, "a").is_allowed() && store.check(&policy, "a").is_allowed());
@@ -113,7 +114,8 @@ tests::on_both_stores! {
     }
 
     fn a_count_that_has_ended_ends_under_another_day_as_well(store: &Timed) {
-        // Both days would be windows of one count, had the first not ended. Nothing expires: the state alone tells.
+        // Both days would be windows of one count, had the first not ended. Nothing expires: the state alone
+        // tells.
         let [first, tenth] = [1, 10].map(|day| policy(Calendar::month(day), 1));
         store.set(micros("2026-01-20T00:00:00Z"));
         assert!(store.check(&first, "a").is_allowed() && !store.check(&tenth, "a").is_allowed());
@@ -139,7 +141,8 @@ tests::on_both_stores! {
 
     fn a_count_lasts_until_its_last_window_ends_also_if_two_begin_at_one_instant(store: &Timed) {
         let new_york = || Calendar::month(1).in_zone("America/New_York");
-        // Counted under the first, spent under the second, and asked for again just before the window of the second ends.
+        // Counted under the first, spent under the second, and asked for again just before the window of the
+        // second ends.
         for (first, second, at, end) in [
             (Calendar::month(30), Calendar::month(31), "2027-03-10T00:00:00Z", "2027-03-31T00:00:00Z"),
             (Calendar::month(1).in_zone("America/Puerto_Rico"), new_york(), "2026-11-23T00:00:00Z", "2026-12-01T05:00:00Z"),
@@ -176,7 +179,8 @@ tests::on_both_stores! {
             let group = [Check::new(policy, "a").with_cost(2)];
             store.check_all(&group).reservation(&group).unwrap().into_owned()
         };
-        // The window of the new day had begun already at the first charge, and its count begins with the second.
+        // The window of the new day had begun already at the first charge, and its count begins with the
+        // second.
         let before = charged(&old, "2026-01-25T00:00:00Z");
         let after = charged(&new, "2026-01-26T00:00:00Z");
         store.refund(before.clone());
@@ -263,7 +267,8 @@ tests::on_both_stores! {
             for time in ["2026-01-10T23:30:00Z", "2026-01-11T00:30:00Z"] {
                 store.set_with_expiry(micros(time));
                 reference.set(micros(time));
-                // Tells this process the server's time: a call with windows of another time is sent again, behind the others.
+                // Tells this process the server's time: a call with windows of another time is sent again,
+                // behind the others.
                 let _ = store.check_all(&[Check::new(&policies[0], "first")]);
                 let requests: Vec<_> = (callers.iter())
                     .flat_map(|caller| order.map(|place| (&policies[place], format!("{name} {caller}"))))
@@ -414,15 +419,16 @@ fn agrees_with_the_rule(on: &str, store: &Timed, zones: [&str; 3], days: [u8; 3]
             store.set_with_expiry(now);
             let span = window(*day, zone, now);
             if now < last {
-                // Behind a clock that goes back, a count that begins a second time at one edge takes the charges of the first one for
-                // its own.
+                // Behind a clock that goes back, a count that begins a second time at one edge takes the
+                // charges of the first one for its own.
                 charges.clear();
             }
             if refund && !charges.is_empty() {
                 let refunded = charges.remove(usize::try_from(cost).unwrap() % charges.len());
                 store.refund(refunded.reservation.clone());
                 model.refund(&refunded, now);
-                // Whether a count that is over is still stored shows if the clock goes back, so a check behind it begins the next one.
+                // Whether a count that is over is still stored shows if the clock goes back, so a check
+                // behind it begins the next one.
                 if model.ends > now {
                     continue;
                 }

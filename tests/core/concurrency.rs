@@ -1,5 +1,5 @@
-//! Many concurrent tasks and processes: exactly the limit passes, a group is charged as a whole or not at all, and there is no
-//! deadlock.
+//! Many concurrent tasks and processes: exactly the limit passes, a group is charged as a whole or not at
+//! all, and there is no deadlock.
 //!
 //! The usual run of the processes is a small one. The full one is
 //!
@@ -161,7 +161,8 @@ fn groups_without_room_in_memory_share_a_limit_without_deadlock() {
     );
 }
 
-/// What a contending process tells in the end: for each count, the number of checks and of those that passed.
+/// What a contending process prints in the end: for each count, the number of checks and of those that
+/// passed.
 fn result(mut contender: Program) -> Vec<[u64; 2]> {
     let counts = (0..contention::counts()).map(|_| {
         let line = contender.line();

@@ -1,4 +1,5 @@
-//! The published suite of the store contract, on the built-in stores and on a store as a user would write one.
+//! The published suite of the store contract, on the built-in stores and on a store as a user would write
+//! one.
 #![allow(clippy::unnecessary_wraps, clippy::unwrap_used, reason = "tests; the suite wants an option")]
 
 mod broken;
@@ -49,7 +50,8 @@ fn redis_with_leases(clock: &FakeClock) -> Option<OnRedis> {
     Some(OnRedis(store, server))
 }
 
-/// Two stores on one server, as two processes have. Without denial caches: a reset by one ends no entry of the other.
+/// Two stores on one server, as two processes have. Without denial caches: a reset by one ends no entry of
+/// the other.
 struct TwoOnRedis([RedisStore; 2], #[allow(dead_code, reason = "kept alive")] Server);
 
 impl Fixture for TwoOnRedis {
@@ -70,7 +72,8 @@ fn two_on_redis(clock: &FakeClock) -> Option<TwoOnRedis> {
     Some(TwoOnRedis([store(), store()], server))
 }
 
-/// A store that keeps bytes, as a file does: it reads the states of a decision, and writes only those that were changed.
+/// A store that keeps bytes, as a file does: it reads the states of a decision, and writes only those that
+/// were changed.
 #[derive(Debug)]
 struct OfBytes {
     clock: FakeClock,

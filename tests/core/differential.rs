@@ -1,5 +1,5 @@
-//! Random policies, costs and instants: the specification, the memory store and the Redis store agree on every field of every
-//! outcome.
+//! Random policies, costs and instants: the specification, the memory store and the Redis store agree on
+//! every field of every outcome.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::future::Future;
@@ -237,8 +237,8 @@ fn keys_that_expire_change_no_decision() {
 fn the_denial_cache_denies_only_what_the_model_denies() {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
-    // The denial cache keeps checks from the server, which then does not see that entries expire: after a step back it may
-    // count them again. So the clock only goes forward.
+    // The denial cache keeps checks from the server, which then does not see that entries expire: after a
+    // step back it may count them again. So the clock only goes forward.
     compare_histories(
         forward_only(),
         &server.limiter_at(&clock),
@@ -249,7 +249,8 @@ fn the_denial_cache_denies_only_what_the_model_denies() {
             if outcome.is_allowed() || (outcome.outcomes().len() == 1 && single_units) {
                 return assert_eq!(outcome, expected);
             }
-            // What is left may be as old as the denial: under limits that are not violated, and for more than one unit.
+            // What is left may be as old as the denial: under limits that are not violated, and for more than
+            // one unit.
             let violated = |outcome: &GroupOutcome| {
                 let outcomes = outcome.outcomes().iter().enumerate().filter(|(_, one)| !one.is_allowed());
                 outcomes.map(|(i, one)| (i, one.decision(), one.reset_after())).collect::<Vec<_>>()

@@ -1,4 +1,5 @@
-//! Failure policies over a store that fails on command: what the fallback of each process admits, and what is logged.
+//! Failure policies over a store that fails on command: what the fallback of each process admits, and what is
+//! logged.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::num::NonZeroU32;

@@ -1,4 +1,5 @@
-//! What a limiter decides, whatever keeps its counts: examples, properties and the published contract, on every store.
+//! What a limiter decides, whatever keeps its counts: examples, properties and the published contract, on
+//! every store.
 
 // The bounds, the algorithms and the calendars of the attribute: files of a crate that exports macros only.
 mod algorithms;
@@ -6,7 +7,7 @@ mod algorithms;
 #[path = "../../ratelimit-macros/src/parse/algorithm/table.rs"]
 mod attribute_algorithms;
 #[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
-#[path = "../../ratelimit-macros/src/bounds.rs"]
+#[path = "../../ratelimit-macros/src/parse/bounds.rs"]
 mod attribute_bounds;
 #[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
 #[path = "../../ratelimit-macros/src/parse/calendar/table.rs"]

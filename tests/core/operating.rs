@@ -1,4 +1,5 @@
-//! The board, the alerts and the pages for operators name metrics that exist, and all of them, with their labels.
+//! The board, the alerts and the pages for operators name metrics that exist, and all of them, with their
+//! labels.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod promtool;

@@ -1,5 +1,6 @@
-//! Tables of the documentation that list fields, settings or their defaults, compared with the code. `ratelimit-macros` compares those of
-//! arguments, `ratelimit-core` those of policies in files, `tests/guide` those of features.
+//! Tables of the documentation that list fields, settings or their defaults, compared with the code.
+//! `ratelimit-macros` compares those of arguments, `ratelimit-core` those of policies in files, `tests/guide`
+//! those of features.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;

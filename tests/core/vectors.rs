@@ -1,5 +1,5 @@
-//! Runs the vectors in `vectors/` on the pure decision, the memory store and the Redis store, field by field, and compares
-//! what each step has stored.
+//! Runs the vectors in `vectors/` on the pure decision, the memory store and the Redis store, field by field,
+//! and compares what each step has stored.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
 use std::fs;

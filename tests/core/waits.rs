@@ -37,14 +37,16 @@ fn calls(store: &Timed) -> u64 {
     store.server().map_or(0, |server| store.run(server.script_calls()))
 }
 
-/// Gives up a turn that is not due, and awaits that the store knows, and has dropped the denials that it remembers of the caller.
+/// Gives up a turn that is not due, and awaits that the store knows, and has dropped the denials that it
+/// remembers of the caller.
 fn give_up(store: &Timed, turn: Wait<'_>, policy: &Policy, caller: &str) {
     let before = calls(store);
     drop(turn);
     if store.server().is_some() {
         assert!(tests::within(Duration::from_secs(10), || calls(store) > before), "no refund was sent");
     }
-    // The server counts the refund before its reply is read. A later request of the same caller is answered later.
+    // The server counts the refund before its reply is read. A later request of the same caller is answered
+    // later.
     let _ = store.peek(policy, caller);
 }
 
@@ -58,7 +60,8 @@ fn learn_scripts(store: &Timed) {
 
 tests::on_both_stores! {
     fn a_wait_sleeps_until_its_turn_and_a_thousandth_longer(store: &Timed) {
-        // The burst is larger than the request, so that the turn is not too old to be given back when it begins.
+        // The burst is larger than the request, so that the turn is not too old to be given back when it
+        // begins.
         let policy = bucket(1, SECOND, 3).build();
         assert_eq!(store.wait(&policy, "a", 3, Duration::ZERO).due_after(), Duration::ZERO);
         let mut turn = wait(store, &policy, "a", 1, SECOND);
@@ -189,7 +192,7 @@ tests::on_both_stores! {
 
     fn turns_of_less_than_a_microsecond_are_not_given_back(store: &Timed) {
         learn_scripts(store);
-        // Two turns may end in the same microsecond, so the end tells nothing.
+        // Two turns may end in the same microsecond, so the end shows nothing.
         let policy = bucket(4_000_000, SECOND, 1).build();
         assert!(store.check(&policy, "a").is_allowed());
         let [mut first, mut second] = [(); 2].map(|()| wait(store, &policy, "a", 1, SECOND));

@@ -27,7 +27,8 @@ fn connected(demo: Demo, url: &str) -> Demo {
     demo
 }
 
-/// Twelve requests against ten a minute. `store` gives the variables for a store in which nothing is counted yet.
+/// Twelve requests against ten a minute. `store` gives the variables for a store in which nothing is counted
+/// yet.
 fn twelve_requests(algorithm: &str, mut store: impl FnMut() -> Option<(&'static str, String)>) {
     let replies = within_one_minute(|| {
         let store = store();

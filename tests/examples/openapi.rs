@@ -1,4 +1,5 @@
-//! The document of the example `openapi`, read as a client reads it, and judged by a validator that is not ours.
+//! The document of the example `openapi`, read as a client reads it, and judged by a validator that is not
+//! ours.
 
 use roas::v3_1::spec::Spec;
 use roas::validation::{Options, Validate};

@@ -78,7 +78,7 @@ fn an_invalid_variable_gives_a_clear_error() {
     assert!(said.starts_with("error: REDIS_URL cannot be used: ") && !said.contains("hunter2"), "{said}");
 }
 
-// ---- The README -------------------------------------------------------------------------------------------------
+// ---- The README -------------------------------------------------------------------------------------------
 
 const README: &str = include_str!("../../examples/README.md");
 /// Compiled only with their features, and then they have tests of their own.

@@ -1,4 +1,5 @@
-//! `anchor` per request: each account has a billing month of its own, and one whose day changes gains nothing by that.
+//! `anchor` per request: each account has a billing month of its own, and one whose day changes gains nothing
+//! by that.
 
 use actix_http::Request;
 use actix_web::dev::{Service, ServiceResponse};
@@ -123,7 +124,8 @@ async fn story(limiter: &RateLimiter, clock: &FakeClock) {
     assert_eq!(ask(&app, 5, 25).await.status, 429);
     assert_eq!(ask(&app, 5, 1).await.status, 429);
 
-    // The edge of one day is not that of the other. A call of before the edge has the windows of the store's last answer.
+    // The edge of one day is not that of the other. A call of before the edge has the windows of the store's
+    // last answer.
     set(clock, "2026-06-09T21:59:59Z");
     assert_eq!(ask(&app, 4, 10).await.status, 429);
     assert_eq!(told(&ask(&app, 4, 15).await), expect(429, 0, "2026-06-14T22:00:00Z"));
@@ -137,7 +139,7 @@ async fn story(limiter: &RateLimiter, clock: &FakeClock) {
     assert_eq!(told(&ask(&app, 7, 32).await), expect(200, 2, "2026-08-30T22:00:00Z"));
     assert_eq!(told(&ask(&app, 8, 255).await), expect(200, 2, "2026-08-30T22:00:00Z"));
 
-    // The request does not tell the account.
+    // The request does not name the account.
     assert_eq!(send(&app, get("/billed")).await.status, 500);
 }
 

@@ -1,4 +1,5 @@
-//! Limits of one handler with one count that the compiler does not compare: `check_declared_limits` finds them.
+//! Limits of one handler with one count that the compiler does not compare: `check_declared_limits` finds
+//! them.
 
 use actix_web::HttpRequest;
 use ratelimit_actix::core::policy::Calendar;

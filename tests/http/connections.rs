@@ -257,8 +257,8 @@ fn a_denied_stream_of_http2_ends_alone() {
     });
 }
 
-/// Sends a POST of `length` bytes over HTTP/2, its second half with a delay or once it is answered: status, whether it was answered
-/// without that half, and whether the stream was reset.
+/// Sends a POST of `length` bytes over HTTP/2, its second half with a delay or once it is answered: status,
+/// whether it was answered without that half, and whether the stream was reset.
 async fn post_over_http2(
     address: SocketAddr,
     path: &str,

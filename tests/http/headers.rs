@@ -59,7 +59,8 @@ fn limit_fields(reply: &Reply) -> Vec<String> {
 fn draft_11_headers_show_all_three_limits() {
     let service = service(RateLimitConfig::builder().headers([HeaderStyle::Draft11]), fresh());
     let policy = r#"ratelimit-policy: "minute";q=3;w=60, "burst";q=500, "daily";q=1000;w=86400"#;
-    // The fake clock stands at the first instant of a minute that is 80 000 and some seconds before a day's end.
+    // The fake clock stands at the first instant of a minute that is 80 000 and some seconds before a day's
+    // end.
     let day = 86_400 - START % 86_400;
     for (reply, taken) in four(service.address, &[]).iter().zip([1, 2, 3, 3]) {
         let (minute, burst, daily) = (3 - taken, 500 - taken, 1000 - taken);

@@ -1,4 +1,5 @@
-//! Several layers of limits around one handler: a count that two of them charge is told in the log, once for each pair of places.
+//! Several layers of limits around one handler: a count that two of them charge is reported in the log, once
+//! for each pair of places.
 
 use std::time::Duration;
 

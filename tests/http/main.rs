@@ -1,4 +1,5 @@
-//! Limits over HTTP: what `#[rate_limit]` and the middleware do to requests and responses, seen from a client.
+//! Limits over HTTP: what `#[rate_limit]` and the middleware do to requests and responses, seen from a
+//! client.
 #![allow(clippy::unwrap_used, reason = "also in functions that several tests call")]
 
 mod admin;

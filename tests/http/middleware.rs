@@ -1,4 +1,5 @@
-//! The `RateLimitMiddleware`, around apps, scopes and resources, with and without limits of the handlers in it.
+//! The `RateLimitMiddleware`, around apps, scopes and resources, with and without limits of the handlers in
+//! it.
 
 mod callers;
 mod counts;
@@ -158,7 +159,7 @@ async fn several_limits_are_one_group() {
     assert_eq!((denied.status, denied.header("x-ratelimit-limit")), (429, Some("2")));
 }
 
-// ---- What is limited --------------------------------------------------------------------------------------------
+// ---- What is limited --------------------------------------------------------------------------------------
 
 #[get("/{org}/users/{id}")]
 async fn user(path: Path<(String, u64)>) -> String {
@@ -235,7 +236,7 @@ async fn chosen_methods_are_limited_and_get_includes_head() {
     }
 }
 
-// ---- With other middleware --------------------------------------------------------------------------------------
+// ---- With other middleware --------------------------------------------------------------------------------
 
 async fn forbid(_: ServiceRequest, _: Next<impl MessageBody + 'static>) -> Result<ServiceResponse, Error> {
     Err(ErrorForbidden("forbidden"))
@@ -322,7 +323,8 @@ async fn no_path_spelling_bypasses_an_inclusion_around_or_inside_path_rewriting(
 
 #[actix_web::test]
 async fn no_path_spelling_bypasses_a_limit_through_an_exclusion() {
-    // The path with a slash at its end is that of the excluded route, until it is rewritten to that of the other.
+    // The path with a slash at its end is that of the excluded route, until it is rewritten to that of the
+    // other.
     let limit = RateLimitMiddleware::new(&TWO).exclude_pattern("/files/{path:.*}").exclude_prefix("/health");
     let app = App::new().app_data(Data::new(fresh())).wrap(NormalizePath::trim()).wrap(limit);
     let app = app.route("/files", web::get().to(ok)).route("/files/{path:.*}", web::get().to(ok));
@@ -349,7 +351,7 @@ async fn header_fields_follow_the_settings_nearest_to_the_handler() {
     assert_eq!((answer.quota().unwrap().1, answer.header("ratelimit")), (3, None));
 }
 
-// ---- Which limiter ----------------------------------------------------------------------------------------------
+// ---- Which limiter ----------------------------------------------------------------------------------------
 
 /// How a limiter is put into the data of an app, a scope or a resource.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,5 @@
-//! Overrides over HTTP: which numbers apply to which request, and what becomes of requests while a file changes.
+//! Overrides over HTTP: which numbers apply to which request, and what becomes of requests while a file
+//! changes.
 
 mod reload;
 

@@ -1,4 +1,5 @@
-//! Where the attribute may stand: above, below and between route attributes, and on plain and generic handlers.
+//! Where the attribute may stand: above, below and between route attributes, and on plain and generic
+//! handlers.
 
 use std::fmt;
 

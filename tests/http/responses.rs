@@ -189,7 +189,8 @@ async fn settled(quotas: Quotas) -> Result<&'static str, ratelimit_actix::Settle
 
 const PUBLIC: &str = "public, max-age=3600";
 
-/// A limited app of which each response may be stored unless it says otherwise, and what its rejections say instead.
+/// A limited app of which each response may be stored unless it says otherwise, and what its rejections say
+/// instead.
 async fn assert_rejections_say(
     said: &str,
     configure: impl Fn(RateLimitConfigBuilder) -> RateLimitConfigBuilder,

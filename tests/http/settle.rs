@@ -277,7 +277,8 @@ static ONCE: Policy =
 static AGAIN: Policy =
     Policy::builder("charge-shared").name("again").max(100).algorithm(Algorithm::FixedWindow).build();
 
-/// Charges the first number of the path, as often as the second says. The third is the status of the response.
+/// Charges the first number of the path, as often as the second says. The third is the status of the
+/// response.
 #[rate_limit(max = 100, window = "1h", name = "rows", by = global, cost = 2, count = "successes")]
 #[rate_limit(policy = ONCE, by = global, count = "successes")]
 #[rate_limit(policy = AGAIN, by = global, count = "successes")]

@@ -87,7 +87,7 @@ async fn enforced() -> &'static str {
 
 static HIDDEN: Policy = Policy::builder("shadow-middleware").max(1).mode(Mode::Shadow).build();
 
-/// All fields and bodies that could tell of a limit.
+/// All fields and bodies that could show a limit.
 fn talkative() -> RateLimitConfig {
     let styles = [HeaderStyle::LegacyUnix, HeaderStyle::Draft11];
     RateLimitConfig::builder().headers(styles).body(BodyStyle::Problem).build().unwrap()

@@ -110,7 +110,8 @@ async fn a_check_for_which_nothing_waits_any_more_is_not_sent_again() {
     check.abort();
     assert!(check.await.unwrap_err().is_cancelled());
     proxy.set(Mode::Pass);
-    // When the first of these has its reply, the one before has come, and the second sees what was sent for it.
+    // When the first of these has its reply, the one before has come, and the second sees what was sent for
+    // it.
     for _ in 0..2 {
         assert_eq!(used(&limiter, "dropped").await, 0);
     }

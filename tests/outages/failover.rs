@@ -1,5 +1,5 @@
-//! Masters that die or hang under load: how soon limits are shared again after the promotion, and how many excess requests
-//! pass.
+//! Masters that die or hang under load: how soon limits are shared again after the promotion, and how many
+//! excess requests pass.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
@@ -90,8 +90,8 @@ impl Load {
 pub(super) async fn wait_until(promoted: impl Fn() -> bool + Send + 'static) -> Instant {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
-        // A deadline for the servers, which vote anew when a busy machine makes them late. A sentinel that was held up for two
-        // seconds does nothing for half a minute.
+        // A deadline for the servers, which vote anew when a busy machine makes them late. A sentinel that
+        // was held up for two seconds does nothing for half a minute.
         assert!(tests::within(300 * SECOND, promoted), "the servers never came to that");
         let _ = sender.send(Instant::now());
     });
@@ -269,7 +269,8 @@ async fn a_hung_sentinel_does_not_delay_failover() {
         .await;
 }
 
-/// What a sentinel says of its master, and of itself: whether it takes the master for down, and whether it is in its TILT mode.
+/// What a sentinel says of its master, and of itself: whether it takes the master for down, and whether it is
+/// in its TILT mode.
 fn is_down_and_tilted(sentinel: u16) -> Option<(bool, bool)> {
     // The flags are behind name, address, port and identity, each with its length.
     let master = ask(sentinel, &format!("SENTINEL MASTER {SERVICE}"), 21)?;
@@ -277,7 +278,8 @@ fn is_down_and_tilted(sentinel: u16) -> Option<(bool, bool)> {
     Some((master[20].contains("s_down"), state[3] == "sentinel_tilt:1"))
 }
 
-/// Sentinels that were held up for two seconds judge no node for half a minute, and a master that they took for down stays so.
+/// Sentinels that were held up for two seconds judge no node for half a minute, and a master that they took
+/// for down stays so.
 #[tokio::test]
 async fn a_master_is_found_that_sentinels_in_tilt_take_for_down() {
     let Some(set_up) = sentinels().await else { return };

@@ -1,5 +1,5 @@
-//! Faults of real Redis servers: which outcome a request gets, how long it waits at most, and how soon limits are shared
-//! again. Each test prints what it measured; `docs/when-redis-fails.md` has the figures.
+//! Faults of real Redis servers: which outcome a request gets, how long it waits at most, and how soon limits
+//! are shared again. Each test prints what it measured; `docs/when-redis-fails.md` has the figures.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 

@@ -1,4 +1,5 @@
-//! Each runtime asks over a connection of its own: what happens to it alone, and to runtimes that compute, end, or lack something.
+//! Each runtime asks over a connection of its own: what happens to it alone, and to runtimes that compute,
+//! end, or lack something.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "real time is what is tested")]
 

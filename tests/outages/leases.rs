@@ -1,4 +1,5 @@
-//! Leases under faults: processes that are killed and stopped, servers that go, come back and set their clocks.
+//! Leases under faults: processes that are killed and stopped, servers that go, come back and set their
+//! clocks.
 //!
 //! The usual run of the soak is a small one. The full one, of ten million decisions, is
 //!
@@ -26,7 +27,8 @@ fn size_of_the_run() -> (u32, u64) {
     if std::env::var("LEASES").is_ok_and(|size| size == "full") { (8, 10_000_000) } else { (4, 150_000) }
 }
 
-/// Eight processes over one server, with kills and stops among them: every use, replayed at its own instant, passes.
+/// Eight processes over one server, with kills and stops among them: every use, replayed at its own instant,
+/// passes.
 #[test]
 fn processes_with_leases_that_are_killed_and_stopped_admit_not_one_too_many() {
     const MAX: u64 = 4_000;
@@ -174,7 +176,8 @@ async fn a_clock_of_the_server_that_is_set_voids_leases_at_the_next_answer() {
     }
 }
 
-/// The master is lost, and with it what its replica had not seen. Leases of the old master are void on the new one.
+/// The master is lost, and with it what its replica had not seen. Leases of the old master are void on the
+/// new one.
 #[tokio::test]
 async fn leases_of_a_lost_master_are_void_on_the_promoted_one() {
     let Some(mut sentinels) = tests::sentinel::sentinels().await else { return };

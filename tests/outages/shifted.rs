@@ -1,4 +1,5 @@
-//! A proxy that loses or repeats a reply once: the replies behind it are those of other calls, until the connection is given up.
+//! A proxy that loses or repeats a reply once: the replies behind it are those of other calls, until the
+//! connection is given up.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 

@@ -1,5 +1,5 @@
-//! Slots under faults: processes that are killed and stopped, connections that are cut, data that is lost, a replica that takes
-//! over.
+//! Slots under faults: processes that are killed and stopped, connections that are cut, data that is lost, a
+//! replica that takes over.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
@@ -28,7 +28,7 @@ async fn until_up(limiter: &RateLimiter) {
     }
 }
 
-/// The server comes back empty. What runs is told of before anything else on the new connection.
+/// The server comes back empty. What runs is reported before anything else on the new connection.
 #[tokio::test]
 async fn a_server_that_lost_its_data_is_told_what_runs_before_anything_else() {
     let Some(mut server) = server() else { return };
@@ -96,7 +96,7 @@ async fn a_store_that_is_dropped_tells_which_slots_were_freed() {
     assert!(futures_util::poll!(&mut call).is_pending());
     drop((slot, call));
     drop((asks, holder));
-    // A store that tells nothing has ended by then.
+    // A store that reports nothing has ended by then.
     tokio::time::sleep(Duration::from_millis(200)).await;
     server.signal("CONT");
     until_up(&other).await;
@@ -113,7 +113,8 @@ async fn limiter_that_is_up(server: &Server) -> RateLimiter {
     limiter
 }
 
-/// A group of several callers is decided caller by caller in a cluster: nothing is held of a denied one, and all of an admitted one.
+/// A group of several callers is decided caller by caller in a cluster: nothing is held of a denied one, and
+/// all of an admitted one.
 #[tokio::test]
 async fn a_denied_group_of_several_callers_in_a_cluster_holds_no_slot() {
     let Some(cluster) = tests::cluster::cluster(false).await else { return };

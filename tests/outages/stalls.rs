@@ -180,8 +180,8 @@ fn stand_still(time: Duration) {
     assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
 }
 
-/// `STOPS` sets how often the process stands still, each time with 60 requests in flight. Redis replies to them
-/// meanwhile, within the deadline.
+/// `STOPS` sets how often the process stands still, each time with 60 requests in flight. Redis replies to
+/// them meanwhile, within the deadline.
 #[test]
 fn a_reply_that_came_while_the_process_stood_still_is_no_timeout() {
     const URL: &str = "RATELIMIT_TESTS_STALLS";

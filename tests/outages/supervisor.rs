@@ -35,7 +35,7 @@ fn connected(store: RedisStore) -> RateLimiter {
     limiter
 }
 
-// ---- Settings ---------------------------------------------------------------------------------------------------
+// ---- Settings ---------------------------------------------------------------------------------------------
 
 #[test]
 fn settings_out_of_bounds_are_rejected_by_name() {
@@ -241,7 +241,7 @@ fn the_circuit_breaker_opens_after_the_configured_number_of_timeouts() {
     assert_eq!(waits, [1, 3, 7]);
 }
 
-// ---- What is an outage, and what is not -------------------------------------------------------------------------
+// ---- What is an outage, and what is not -------------------------------------------------------------------
 
 #[test]
 fn timeouts_with_replies_between_them_are_not_an_outage() {
@@ -274,7 +274,7 @@ fn a_log_that_panics_does_not_end_the_connection() {
     });
 }
 
-// ---- Reports ----------------------------------------------------------------------------------------------------
+// ---- Reports ----------------------------------------------------------------------------------------------
 
 /// The remedy that a limiter at `url` reports, in its errors and in its log.
 fn reported_remedy(url: &str, log: &Log) -> (String, String) {

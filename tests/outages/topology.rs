@@ -18,8 +18,8 @@ use tests::proxy::Mode;
 use tests::redis::{Console, Server, Topology};
 use tests::sentinel::sentinels;
 
-/// Until servers have agreed on another master. A sentinel that was held up for 2 s, by a slow disk for instance, waits for
-/// 30 s before it acts again.
+/// Until servers have agreed on another master. A sentinel that was held up for 2 s, by a slow disk for
+/// instance, waits for 30 s before it acts again.
 const ELECTED: Duration = Duration::from_secs(120);
 
 static MINUTE: Policy = Policy::builder("minute")
@@ -58,8 +58,8 @@ mod cluster_store {
     ratelimit_core::conformance_suite! { store: super::on_cluster, block_on: super::block_on }
 }
 
-/// Asks for every caller until all are decided, and returns how long the slowest single answer took and how long it took
-/// until all were decided.
+/// Asks for every caller until all are decided, and returns how long the slowest single answer took and how
+/// long it took until all were decided.
 async fn until_all_decide(limiter: &RateLimiter, limit: Duration) -> (Duration, Duration) {
     let began = Instant::now();
     let mut slowest = Duration::ZERO;
@@ -461,7 +461,8 @@ fn slots_asked(node: &Server) -> u32 {
     calls
 }
 
-/// By the filter `info` of a service, whichever crate writes: one line of an outage, without an address, and no flood of questions.
+/// By the filter `info` of a service, whichever crate writes: one line of an outage, without an address, and
+/// no flood of questions.
 #[tokio::test]
 async fn a_lost_node_is_one_line_in_the_log_and_few_questions_to_the_others() {
     const SECONDS: u32 = 10;
@@ -497,7 +498,8 @@ async fn a_lost_node_is_one_line_in_the_log_and_few_questions_to_the_others() {
     assert!(!text.contains("127.0.0.1"), "{text}");
     // More than one outage only if the breaker let no request fail for a second.
     assert!(written.len() <= 4, "{text}");
-    // The supervisor tries twice a second or so, and one refresh follows each attempt to connect to the lost node.
+    // The supervisor tries twice a second or so, and one refresh follows each attempt to connect to the lost
+    // node.
     assert!(asked.iter().sum::<u32>() <= 8 * SECONDS, "{asked:?}");
 }
 
@@ -526,7 +528,8 @@ async fn a_slot_that_moves_under_load_voids_leases_and_admits_none_too_many() {
     assert!((1500..=3000).contains(&admitted), "{admitted}");
 }
 
-/// A limit with leases on a cluster whose clock, and that of the process, stands still, so that only events end leases.
+/// A limit with leases on a cluster whose clock, and that of the process, stands still, so that only events
+/// end leases.
 struct LeasedOnCluster {
     cluster: Cluster,
     limiter: RateLimiter,

@@ -1,4 +1,5 @@
-//! Groups of several callers in a cluster over a token bucket: what goes back of a denied one while turns are taken, and while not.
+//! Groups of several callers in a cluster over a token bucket: what goes back of a denied one while turns are
+//! taken, and while not.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::pin::pin;
@@ -44,7 +45,8 @@ async fn node_of(cluster: &Cluster, limiter: &RateLimiter, policy: &Policy, call
     before.iter().zip(&after).position(|(before, after)| before != after).unwrap()
 }
 
-/// A denied group of two callers on two nodes: what happens between the charge of the first and the denial of the second.
+/// A denied group of two callers on two nodes: what happens between the charge of the first and the denial of
+/// the second.
 struct Denied {
     cluster: Cluster,
     clock: FakeClock,

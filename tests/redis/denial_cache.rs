@@ -221,7 +221,8 @@ async fn a_reply_from_before_a_reset_or_refund_is_not_cached() {
     {
         let policy = policy(algorithm, 1, 3_600_000);
         let group = [Check::new(&policy, "a")];
-        // The server has to know the script of refunds, which would otherwise be sent after an answer that is held.
+        // The server has to know the script of refunds, which would otherwise be sent after an answer that is
+        // held.
         limiter.refund(limiter.check_all(&group).await.unwrap().reservation(&group).unwrap()).await.unwrap();
         let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
         let mut denied = Box::pin(limiter.check(&policy, "a"));

@@ -15,8 +15,8 @@ fn every_layout(window: Duration) -> Vec<Policy> {
     shapes(Policy::builder("k").max(1_000_000).window(window).on_error(OnError::Deny), 60)
 }
 
-/// How long after an outcome the key of its limit is of use. A counter keeps counts until the end of the window that begins
-/// at the end of the present sub-window.
+/// How long after an outcome the key of its limit is of use. A counter keeps counts until the end of the
+/// window that begins at the end of the present sub-window.
 fn is_of_use_for(policy: &Policy, outcome: &Outcome) -> Duration {
     if policy.algorithm() != Algorithm::SlidingWindowCounter {
         return outcome.reset_after();
@@ -26,11 +26,12 @@ fn is_of_use_for(policy: &Policy, outcome: &Outcome) -> Duration {
     policy.window() + Duration::from_micros(length_us - outcome.at().as_micros() % length_us)
 }
 
-/// Expects every key to live as long as its state may count and one second more, which is for a pause inside a script, and
-/// less than two milliseconds longer. `since` is when the last of them was written.
+/// Expects every key to live as long as its state may count and one second more, which is for a pause inside
+/// a script, and less than two milliseconds longer. `since` is when the last of them was written.
 async fn expect_lives(server: &Server, longest: Duration, outcome: &Outcome, since: Instant, case: &str) {
     const MARGIN: Duration = Duration::from_secs(1);
-    // The script rounds the TTL up, and PTTL subtracts the server's clock rounded down, each to a whole millisecond.
+    // The script rounds the TTL up, and PTTL subtracts the server's clock rounded down, each to a whole
+    // millisecond.
     const ROUNDING: Duration = Duration::from_millis(2);
     let mut raw = server.raw().await;
     let keys: Vec<String> = raw.keys("rl1:*").await.unwrap();

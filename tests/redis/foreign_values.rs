@@ -8,7 +8,8 @@ use tests::redis::{Server, server};
 
 use super::only_key;
 
-/// Puts a foreign value at the key of a caller, and expects errors for that caller only, until the value has expired.
+/// Puts a foreign value at the key of a caller, and expects errors for that caller only, until the value has
+/// expired.
 async fn expect_foreign(server: &Server, policy: &Policy, tamper: &[&str], case: &str) {
     let limiter = server.limiter();
     let mut raw = server.raw().await;

@@ -1,4 +1,5 @@
-//! A limiter that was made before a fork: the child has a connection of its own, and shares the counts with its parent.
+//! A limiter that was made before a fork: the child has a connection of its own, and shares the counts with
+//! its parent.
 
 use tests::program::lines;
 use tests::redis::{Server, server};

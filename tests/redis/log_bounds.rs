@@ -1,5 +1,5 @@
-//! Sliding window logs of every length in Redis: they decide as the specification does, and no call does more work for a long
-//! log than for a short one, whatever its cost.
+//! Sliding window logs of every length in Redis: they decide as the specification does, and no call does more
+//! work for a long log than for a short one, whatever its cost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -179,7 +179,8 @@ async fn fill(limiter: &RateLimiter, clock: &FakeClock, policy: &Policy, caller:
     }
 }
 
-/// What happens to a log, and the most commands that a script may call for it, whatever the length of the log.
+/// What happens to a log, and the most commands that a script may call for it, whatever the length of the
+/// log.
 const CASES: [(&str, u64); 9] = [
     ("admitted", 8),
     ("denied at cost 1", 4),

@@ -1,4 +1,5 @@
-//! A log is decided by its step where that is enough, and by its tree otherwise: both make the same of the same requests.
+//! A log is decided by its step where that is enough, and by its tree otherwise: both make the same of the
+//! same requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,8 +18,8 @@ const WINDOW: u64 = 100 * 3_600_000_000;
 /// Longer than the five bytes of an entry hold.
 const LONG_WINDOW: u64 = 4 * WINDOW;
 
-/// Policy keys of the two logs. A request about the first is decided by the step if that is enough; a request about the second
-/// names its limit twice, which only the tree decides.
+/// Policy keys of the two logs. A request about the first is decided by the step if that is enough; a request
+/// about the second names its limit twice, which only the tree decides.
 const STEP: &str = "step";
 const TREE: &str = "tree";
 
@@ -74,7 +75,8 @@ impl Twins {
         assert_eq!(by_step, self.stored(TREE).await, "{case}");
     }
 
-    /// Checks a cost in both ways, and compares what clients learn and what is stored then. Returns what was taken.
+    /// Checks a cost in both ways, and compares what clients learn and what is stored then. Returns what was
+    /// taken.
     async fn check<'p>(
         &mut self,
         [by_step, by_tree]: &'p [Policy; 2],
@@ -110,7 +112,8 @@ impl Twins {
 #[tokio::test]
 async fn a_log_is_the_same_by_its_step_and_by_its_tree() {
     let Some(server) = server() else { return };
-    // Logs of one node, of one that is just full, of a few, and of nodes above these; by the entries in a window.
+    // Logs of one node, of one that is just full, of a few, and of nodes above these; by the entries in a
+    // window.
     for (max, entries, window) in [
         (1, 2, WINDOW),
         (5, 7, WINDOW),
@@ -159,8 +162,8 @@ async fn what_is_wrong_with_a_log_is_noticed_by_its_step_as_by_its_tree() {
     let Some(server) = server() else { return };
     let mut random = Random(9);
     let (mut failed, mut decided) = (0, 0);
-    // Logs of one node and of two, with entries of one unit and with wider ones. Only the tree adds up wide entries of the last
-    // node of several: there it notices more.
+    // Logs of one node and of two, with entries of one unit and with wider ones. Only the tree adds up wide
+    // entries of the last node of several: there it notices more.
     for (entries, widest, max) in [(1, 1, 9), (20, 1, 20), (61, 2, 90), (62, 1, 62), (95, 1, 95), (80, 2, 90)]
     {
         let policies = policies(max, WINDOW);

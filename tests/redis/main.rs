@@ -1,4 +1,5 @@
-//! The Redis store on a server that works: what is stored, what it costs, and what other programs may leave at its keys.
+//! The Redis store on a server that works: what is stored, what it costs, and what other programs may leave
+//! at its keys.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "some of these tests are about real waits")]
 

@@ -1,4 +1,5 @@
-//! Settlements and as many units as fit on a server: calls, stored bytes, and what other programs may leave there.
+//! Settlements and as many units as fit on a server: calls, stored bytes, and what other programs may leave
+//! there.
 
 use std::time::Duration;
 
@@ -80,7 +81,8 @@ async fn a_bucket_that_is_empty_once_the_clock_goes_back_is_stored_without_its_s
     assert_eq!(raw.get::<_, Vec<u8>>(&key).await.unwrap().len(), 20);
     clock.set(Timestamp::from_micros(clock.now().as_micros() - 1_000_000));
     assert!(!limiter.check(&bucket, "a").await.unwrap().is_allowed());
-    // In place of the settlement it has the second by which ends of charges stay later than the bucket is full.
+    // In place of the settlement it has the second by which ends of charges stay later than the bucket is
+    // full.
     let value: Vec<u8> = raw.get(&key).await.unwrap();
     assert_eq!((value[0], &value[13..]), (b'r', &1_000_000u64.to_le_bytes()[..7]));
     clock.advance(2 * MINUTE);

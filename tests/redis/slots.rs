@@ -41,7 +41,7 @@ async fn held_at(server: &Server, pattern: &str) -> u64 {
     held
 }
 
-/// Waits until the server counts so many slots as held: a freed slot is told in the background.
+/// Waits until the server counts so many slots as held: a freed slot is reported in the background.
 async fn until_held(server: &Server, pattern: &str, expected: u64) {
     for _ in 0..5_000 {
         if held_at(server, pattern).await == expected {
@@ -142,7 +142,7 @@ async fn a_reset_frees_what_does_not_run_and_tells_again_what_does() {
     let leaked = one.acquire(&TWO, "a").await.unwrap().unwrap();
     one.reset(&TWO, "a").await.unwrap();
     until_held(&server, "*", 2).await;
-    // Another process resets: this one tells again with its next message.
+    // Another process resets: this one reports again with its next message.
     other.reset(&TWO, "a").await.unwrap();
     assert_eq!(other.peek(&TWO, "a").await.unwrap().remaining(), 2);
     assert!(one.acquire(&TWO, "a").await.unwrap().is_err(), "of the process that holds both");
@@ -177,7 +177,7 @@ async fn until_stored(server: &Server, expected: &[(u64, u64)]) {
     assert_eq!(stored, expected);
 }
 
-/// The server stores nothing of a peek, so a peek renews nothing, and stands for no renewal.
+/// The server stores nothing of a peek, so a peek renews nothing, and replaces no renewal.
 #[tokio::test]
 async fn what_processes_only_peek_at_is_renewed_all_the_same() {
     let Some(server) = server() else { return };

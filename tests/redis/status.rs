@@ -1,4 +1,4 @@
-//! What the store tells about itself: calls, denial cache, and a circuit breaker that is open.
+//! What the store reports about itself: calls, denial cache, and a circuit breaker that is open.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Random values at the keys of the limiter: requests in one batch are decided like single requests and leave the same state,
-//! and every failure is a foreign value, reported to its own caller only.
+//! Random values at the keys of the limiter: requests in one batch are decided like single requests and leave
+//! the same state, and every failure is a foreign value, reported to its own caller only.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -69,7 +69,8 @@ fn block() -> impl Strategy<Value = Vec<u8>> {
     (until, size).prop_map(|(until, size)| [b"b", &until.to_le_bytes()[..]].concat()[..size].to_vec())
 }
 
-/// A bucket that may be in debt, settled around the present or in the far future, or that is too short or too long.
+/// A bucket that may be in debt, settled around the present or in the far future, or that is too short or too
+/// long.
 fn debt() -> impl Strategy<Value = Vec<u8>> {
     let around = || (-2_000_000i64..100_000_000).prop_map(|by| START.saturating_add_signed(by));
     let at = prop_oneof![6 => around(), 1 => any::<u64>()];
@@ -125,8 +126,8 @@ async fn keys(raw: &mut MultiplexedConnection, prefix: &str) -> Vec<String> {
     keys
 }
 
-/// Tampers with a key. What shows only while it is used, and therefore earlier to one call about many requests than to a call
-/// about one, is left as it is unless `everything` is to be tried.
+/// Tampers with a key. What shows only while it is used, and therefore earlier to one call about many
+/// requests than to a call about one, is left as it is unless `everything` is to be tried.
 async fn apply(raw: &mut MultiplexedConnection, key: &str, tamper: &Tamper, everything: bool) {
     let mut pipe = redis::pipe();
     let kind: String = redis::cmd("TYPE").arg(key).query_async(raw).await.unwrap();

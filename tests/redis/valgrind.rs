@@ -1,5 +1,5 @@
-//! A program with a Redis store under valgrind, which hides the machine's vDSO. Without valgrind the test is skipped, visibly; that is a
-//! failure if `VALGRIND_REQUIRED` is set.
+//! A program with a Redis store under valgrind, which hides the machine's vDSO. Without valgrind the test is
+//! skipped, visibly; that is a failure if `VALGRIND_REQUIRED` is set.
 
 use std::io::Write;
 use std::process::Command;

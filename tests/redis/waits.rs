@@ -1,4 +1,5 @@
-//! Waiting on a server: calls, stored bytes, batches, a cluster-safe refund, and the order over several processes.
+//! Waiting on a server: calls, stored bytes, batches, a cluster-safe refund, and the order over several
+//! processes.
 
 use std::io::{BufRead, Read};
 use std::time::Duration;
@@ -114,7 +115,8 @@ async fn a_turn_of_a_future_that_is_dropped_in_flight_goes_back() {
             redis::cmd("CLIENT").arg("PAUSE").arg(50).query_async(&mut server.raw().await).await.unwrap();
         let wait = limiter.wait(&policy, caller, 1, 100 * SECOND);
         assert!(wait.now_or_never().is_none(), "in flight");
-        // A peek comes behind the wait. The refund may take two calls, because the server does not know its script.
+        // A peek comes behind the wait. The refund may take two calls, because the server does not know its
+        // script.
         let gone_back = async { while limiter.peek(&policy, caller).await.unwrap().reset_after() != full {} };
         tokio::time::timeout(10 * SECOND, gone_back).await.expect(caller);
     }

@@ -1,4 +1,5 @@
-//! A policy for every algorithm, taken from [`Algorithm::ALL`], so that a new algorithm is in every test that uses these.
+//! A policy for every algorithm, taken from [`Algorithm::ALL`], so that a new algorithm is in every test that
+//! uses these.
 
 use ratelimit_core::policy::MAX_LEASE;
 use ratelimit_core::{Algorithm, Policy, PolicyBuilder};

@@ -31,8 +31,8 @@ pub fn get(server: SocketAddr, path: &str, headers: &[&str]) -> Reply {
     send(server, "GET", path, headers)
 }
 
-/// Sends a request without a body on a connection of its own. A `Content-Length` among the fields is a promise that is
-/// not kept: the server has to answer without it.
+/// Sends a request without a body on a connection of its own. A `Content-Length` among the fields is a
+/// promise that is not kept: the server has to answer without it.
 pub fn send(server: SocketAddr, method: &str, path: &str, headers: &[&str]) -> Reply {
     let mut connection = TcpStream::connect(server).unwrap();
     connection.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -54,12 +54,14 @@ pub fn clocked_server() -> Option<Clocked> {
     Some(Clocked { server: Server::start_in(&[], &shim.variables), shim })
 }
 
-/// Sets the wall clock of this process, which was started with a shim, `micros` microseconds ahead of the system's.
+/// Sets the wall clock of this process, which was started with a shim, `micros` microseconds ahead of the
+/// system's.
 pub fn set_own(micros: i64) {
     set(&mut own(), 0, micros);
 }
 
-/// Lets the machine of this process, which was started with a shim, seem to have been suspended for `micros` microseconds.
+/// Lets the machine of this process, which was started with a shim, seem to have been suspended for `micros`
+/// microseconds.
 pub fn suspend_own(micros: i64) {
     set(&mut own(), 0, micros);
     set(&mut own(), 8, micros);

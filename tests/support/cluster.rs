@@ -141,8 +141,8 @@ impl Cluster {
         panic!("no node has {pattern}");
     }
 
-    /// Moves the hash slot of a key from one node to another, with all keys in it. Before and after they move, for `pause` each, the
-    /// slot is on neither node as a whole.
+    /// Moves the hash slot of a key from one node to another, with all keys in it. Before and after they
+    /// move, for `pause` each, the slot is on neither node as a whole.
     pub async fn move_slot_of(&self, key: &str, from: usize, to: usize, pause: Duration) {
         let (source, target) = (&self.nodes[from], &self.nodes[to]);
         let (mut wire, mut target_wire) = (source.raw().await, target.raw().await);

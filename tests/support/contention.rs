@@ -9,7 +9,8 @@ use crate::algorithms::shapes;
 /// Callers under each policy.
 pub const CALLERS: usize = 8;
 
-/// The longest window there is, so that its edge hardly ever falls into a run, and a bucket refills nothing in it.
+/// The longest window there is, so that its edge hardly ever falls into a run, and a bucket refills nothing
+/// in it.
 pub const WINDOW: Duration = ratelimit_core::policy::MAX_WINDOW;
 
 /// Every algorithm, and the counter with sub-windows as well.

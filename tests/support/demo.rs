@@ -112,8 +112,8 @@ fn command(binary: &str, variables: &[(&str, &str)]) -> Command {
     command
 }
 
-/// Runs `requests` within one minute, again if need be: windows that start with the minute then have no edge in
-/// between. The result is to be checked afterwards.
+/// Runs `requests` within one minute, again if need be: windows that start with the minute then have no edge
+/// in between. The result is to be checked afterwards.
 pub fn within_one_minute<T>(mut requests: impl FnMut() -> T) -> T {
     let minute = || SystemClock::new().now().as_micros() / 60_000_000;
     loop {

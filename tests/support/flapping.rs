@@ -18,8 +18,8 @@ const DECIDED: u64 = 100;
 /// How long these may take: a limit for the test, not a measure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Sends about a thousand checks a second while the server is down for a second and up for a second or more, `cycles` times, and
-/// makes sure that nothing grows: files, threads, memory. Alone in its process.
+/// Sends about a thousand checks a second while the server is down for a second and up for a second or more,
+/// `cycles` times, and makes sure that nothing grows: files, threads, memory. Alone in its process.
 #[allow(clippy::disallowed_methods, reason = "measures")]
 pub fn flap(cycles: u32) {
     let Some(mut server) = server() else { return };

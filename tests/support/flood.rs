@@ -8,8 +8,8 @@ use crate::process::resident_kib;
 
 /// Many times as many callers as the store has room for; alone in its process.
 ///
-/// A caller that was denied before stays denied, memory stays where it was when the table was full, and callers without room
-/// share counts that are limited like any other.
+/// A caller that was denied before stays denied, memory stays where it was when the table was full, and
+/// callers without room share counts that are limited like any other.
 pub fn flood(callers: u64) {
     static FLOODED: Policy = Policy::builder("flooded")
         .max(2)

@@ -1,5 +1,5 @@
-//! Several processes that hold slots of the same callers: what the processes and the tests that start them agree on, and how many
-//! ran at a time.
+//! Several processes that hold slots of the same callers: what the processes and the tests that start them
+//! agree on, and how many ran at a time.
 
 use std::collections::BTreeMap;
 use std::fs;

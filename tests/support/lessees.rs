@@ -1,5 +1,5 @@
-//! Several processes that hold leases of the same counts: what the processes and the tests that start them agree on, and the
-//! replay of everything that they admitted.
+//! Several processes that hold leases of the same counts: what the processes and the tests that start them
+//! agree on, and the replay of everything that they admitted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -104,8 +104,8 @@ pub fn replay(policies: &[Policy], uses: &[Use]) -> Vec<Use> {
     over
 }
 
-/// Starts one of `processes` that hold leases, which notes its uses in `folder` in files whose names begin with `name`; see
-/// `bin/lessee.rs`.
+/// Starts one of `processes` that hold leases, which notes its uses in `folder` in files whose names begin
+/// with `name`; see `bin/lessee.rs`.
 pub fn lessee(program: &str, url: &str, folder: &Path, name: &str, processes: u32, max: u64) -> Program {
     let file = folder.join(name).to_str().unwrap().to_owned();
     Program::start(program, &[url.to_owned(), file, processes.to_string(), max.to_string()])

@@ -1,5 +1,5 @@
-//! What the integration tests share: real servers, the demo service as a process, limiters whose time the test sets,
-//! stores that misbehave on command, requests and answers.
+//! What the integration tests share: real servers, the demo service as a process, limiters whose time the
+//! test sets, stores that misbehave on command, requests and answers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,7 +8,8 @@
     reason = "test support: a panic is the report"
 )]
 
-/// The code of the pages is compiled, and what is a test in it is run. Here, since a package of a crate has no pages.
+/// The code of the pages is compiled, and what is a test in it is run. Here, since a package of a crate has
+/// no pages.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../README.md")]

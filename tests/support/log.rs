@@ -8,9 +8,9 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
-/// A second subscriber beside the one of a thread. While a process has only one, `tracing` asks the thread that first
-/// reaches an event whether the event is of interest, and remembers the answer for all threads: a thread without a
-/// subscriber would switch the event off for the thread that listens.
+/// A second subscriber beside the one of a thread. While a process has only one, `tracing` asks the thread
+/// that first reaches an event whether the event is of interest, and remembers the answer for all threads: a
+/// thread without a subscriber would switch the event off for the thread that listens.
 static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
 
 /// The events of our own crates since [`Log::of_process`].
@@ -29,8 +29,8 @@ impl Log {
         log
     }
 
-    /// Panics at the first event of the process that contains `words`, as a faulty subscriber of an application might;
-    /// gives how often it did.
+    /// Panics at the first event of the process that contains `words`, as a faulty subscriber of an
+    /// application might; gives how often it did.
     pub fn that_panics_once_at(words: &'static str) -> Arc<AtomicUsize> {
         let panics = Arc::new(AtomicUsize::new(0));
         let log = Self { trap: Some((words, Arc::clone(&panics))), ..Self::default() };

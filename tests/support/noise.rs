@@ -1,4 +1,5 @@
-//! The delays of this machine's threads: reported beside measured times, and added to what a busy machine may take.
+//! The delays of this machine's threads: reported beside measured times, and added to what a busy machine may
+//! take.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -18,8 +19,8 @@ const NAP: Duration = Duration::from_millis(1);
 /// The span of time that one number stands for.
 const SPAN: Duration = Duration::from_millis(250);
 
-/// The pause between two looks at how long threads waited for a core, which Linux reports. A thread that has just worked
-/// waits longer for its turn than one that has slept.
+/// The pause between two looks at how long threads waited for a core, which Linux reports. A thread that has
+/// just worked waits longer for its turn than one that has slept.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The observations of the watchers, for all tests of the process.
@@ -113,7 +114,8 @@ impl Noise {
         worst.iter().skip(self.0).max().copied().unwrap_or_default()
     }
 
-    /// What a busy machine may add to a promised time: [`SLACK`], and as long as it held up a thread that only slept.
+    /// What a busy machine may add to a promised time: [`SLACK`], and as long as it held up a thread that
+    /// only slept.
     pub fn slack(&self) -> Duration {
         SLACK + self.worst()
     }

@@ -15,8 +15,8 @@ use crate::noise::Noise;
 /// The longest that one decision may take: the deadline, and something for the way there and back.
 pub const LONGEST: Duration = Duration::from_millis(120);
 
-/// What a busy machine may add to a promised time. A broken promise shows all the same: by a reply that takes longer than
-/// this, or by the number of requests that wait.
+/// What a busy machine may add to a promised time. A broken promise shows all the same: by a reply that takes
+/// longer than this, or by the number of requests that wait.
 pub const SLACK: Duration = Duration::from_secs(1);
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -226,8 +226,8 @@ impl Outage {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let (lost, back) = (self.log.at(Level::ERROR), self.log.at(Level::INFO));
-        // A machine that pauses for longer than the deadline makes a few outages of its own; of the requests that failed
-        // there were more than a thousand.
+        // A machine that pauses for longer than the deadline makes a few outages of its own; of the requests
+        // that failed there were more than a thousand.
         assert!(lost.len() <= 5 && lost.len().abs_diff(back.len()) <= 1, "{}: {lost:?} {back:?}", self.name);
         assert!(lost.iter().all(|line| line.contains("failure policies apply")), "{lost:?}");
         assert!(back.iter().all(|line| line.contains("answers again")), "{back:?}");

@@ -1,4 +1,5 @@
-//! Tests in a process of their own: for the installed limiter, warnings that are logged once, and other state of a process.
+//! Tests in a process of their own: for the installed limiter, warnings that are logged once, and other state
+//! of a process.
 
 use std::any::type_name;
 use std::env;
@@ -15,8 +16,8 @@ pub fn in_own_process<F: FnOnce()>(body: F) {
     in_own_process_with(|| Some(Vec::new()), body);
 }
 
-/// The same, with more variables in its environment; when there are none to be had, the test is skipped. What `variables`
-/// has made lives until `body` has ended.
+/// The same, with more variables in its environment; when there are none to be had, the test is skipped. What
+/// `variables` has made lives until `body` has ended.
 pub fn in_own_process_with<F: FnOnce()>(
     variables: impl FnOnce() -> Option<Vec<(String, OsString)>>,
     body: F,
@@ -43,7 +44,8 @@ pub fn in_own_process_with<F: FnOnce()>(
     print!("{stdout}");
 }
 
-/// What the test harness calls the test `test` of `module`, a `module_path!()`: the same without the name of the binary.
+/// What the test harness calls the test `test` of `module`, a `module_path!()`: the same without the name of
+/// the binary.
 pub fn test_path(module: &str, test: &str) -> String {
     let module = module.split_once("::").map_or(String::new(), |(_, inner)| format!("{inner}::"));
     format!("{module}{test}")

@@ -1,4 +1,5 @@
-//! Real `redis-server` processes: on a free loopback port, in a folder of their own, killed by pid when dropped.
+//! Real `redis-server` processes: on a free loopback port, in a folder of their own, killed by pid when
+//! dropped.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -42,8 +43,8 @@ pub fn version() -> u32 {
     *VERSION
 }
 
-/// Has the server learn the script of every set of algorithms. A script that it does not know yet goes to it a second time,
-/// behind what was sent meanwhile.
+/// Has the server learn the script of every set of algorithms. A script that it does not know yet goes to it
+/// a second time, behind what was sent meanwhile.
 pub async fn load_scripts(limiter: &RateLimiter) {
     let builder = Policy::builder("known");
     let policies: Vec<Policy> =
@@ -113,8 +114,9 @@ pub fn skip(needs: &str) {
 
 /// A free port; the port 10,000 above, which a cluster uses for its bus, is free as well.
 ///
-/// Both are below the range from which the system takes ports for outgoing connections. Otherwise another process's
-/// connection might take the port of a server that is down, and a client that dials it might even be connected to itself.
+/// Both are below the range from which the system takes ports for outgoing connections. Otherwise another
+/// process's connection might take the port of a server that is down, and a client that dials it might even
+/// be connected to itself.
 pub(crate) fn free_port() -> u16 {
     static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| {
         #[allow(clippy::cast_possible_truncation, reason = "any number will do")]
@@ -129,7 +131,8 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-/// Keeps other test processes from taking a port while its server is down: until this process ends it is this one's.
+/// Keeps other test processes from taking a port while its server is down: until this process ends it is this
+/// one's.
 fn claim(port: u16) -> bool {
     static CLAIMED: Mutex<Vec<File>> = Mutex::new(Vec::new());
     let folder = std::env::temp_dir().join("ratelimit-test-ports");
@@ -142,7 +145,8 @@ fn claim(port: u16) -> bool {
     is_ours
 }
 
-/// Sends a command, words with blanks between, to the server at `url`, and gives the first line of the answer.
+/// Sends a command, words with blanks between, to the server at `url`, and gives the first line of the
+/// answer.
 pub fn query(url: &str, command: &str) -> String {
     Console::at(url).query(command)
 }
@@ -159,7 +163,8 @@ pub(crate) fn comes_up(child: &mut Child, port: u16) -> bool {
     child.try_wait().unwrap().is_none()
 }
 
-/// Whether it is this process that listens on `port`. Another test, of another process, may have taken the same.
+/// Whether it is this process that listens on `port`. Another test, of another process, may have taken the
+/// same.
 fn listens(process: u32, port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
@@ -211,8 +216,8 @@ impl Console {
     }
 }
 
-/// The first `lines` lines of the answer to `command` at `port`. `None` for an error, and for a server that does not answer
-/// within a second: the caller asks again.
+/// The first `lines` lines of the answer to `command` at `port`. `None` for an error, and for a server that
+/// does not answer within a second: the caller asks again.
 pub fn ask(port: u16, command: &str, lines: usize) -> Option<Vec<String>> {
     let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
@@ -328,8 +333,8 @@ impl Server {
         self.must("CLIENT KILL TYPE normal SKIPME yes");
     }
 
-    /// Makes the user `limiter` with the password `s3cret` by the documented rules: those for every server, and those that a
-    /// topology needs as well.
+    /// Makes the user `limiter` with the password `s3cret` by the documented rules: those for every server,
+    /// and those that a topology needs as well.
     pub fn make_documented_user(&self, more: Option<Topology>) {
         let page = include_str!("../../docs/when-redis-fails.md");
         let lists = page.split("ACL SETUSER limiter ").skip(1);
@@ -369,8 +374,8 @@ impl Server {
         RedisStore::builder(&self.url()).deadline(Duration::from_secs(10)).clock(clock.clone())
     }
 
-    /// Awaits requests that share calls. The server stands still until all are sent or queued: if it replied at once, each could
-    /// have a call of its own.
+    /// Awaits requests that share calls. The server stands still until all are sent or queued: if it replied
+    /// at once, each could have a call of its own.
     pub async fn join_in_batches<F: Future>(&self, requests: impl IntoIterator<Item = F>) -> Vec<F::Output> {
         self.signal("STOP");
         let mut all = join_all(requests);
@@ -398,8 +403,9 @@ impl Server {
         self.info("commandstats", "cmdstat_evalsha:calls").await
     }
 
-    /// Lets keys expire as if so many microseconds passed, also less than none: their times to live change by as much. A key lives up
-    /// to a minute longer for each call, because the real time of a test passes as well.
+    /// Lets keys expire as if so many microseconds passed, also less than none: their times to live change by
+    /// as much. A key lives up to a minute longer for each call, because the real time of a test passes as
+    /// well.
     pub async fn age_keys(&self, by_us: i64) {
         const AGE: &str = "for _, key in ipairs(redis.call('KEYS', '*')) do
             local left = redis.call('PTTL', key) - ARGV[1]
@@ -411,7 +417,8 @@ impl Server {
 
     /// A plain connection, to look at and tamper with what is stored.
     pub async fn raw(&self) -> redis::aio::MultiplexedConnection {
-        // The default is half a second, in which a node that writes its configuration to a busy disk may not answer.
+        // The default is half a second, in which a node that writes its configuration to a busy disk may not
+        // answer.
         let patient = redis::AsyncConnectionConfig::new()
             .set_connection_timeout(Some(Duration::from_secs(30)))
             .set_response_timeout(Some(Duration::from_secs(30)));

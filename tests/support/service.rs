@@ -18,13 +18,14 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts it on a free port, for HTTP/1.1 and for HTTP/2 with prior knowledge, compressing what clients accept
-    /// compressed.
+    /// Starts it on a free port, for HTTP/1.1 and for HTTP/2 with prior knowledge, compressing what clients
+    /// accept compressed.
     pub fn start(configure: impl Fn(&mut ServiceConfig) + Clone + Send + 'static) -> Self {
         Self::with_half_closed(true, configure)
     }
 
-    /// Starts it so that it answers clients that have closed their half of the connection, as by default, or takes them for gone.
+    /// Starts it so that it answers clients that have closed their half of the connection, as by default, or
+    /// takes them for gone.
     pub fn with_half_closed(
         allowed: bool,
         configure: impl Fn(&mut ServiceConfig) + Clone + Send + 'static,

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, Weak};
 use std::thread::available_parallelism;
 
-/// Three for each core, because most of these tests wait. A cluster alone is six processes, so that more would hold each other up for
-/// longer than a fault lasts.
+/// Three for each core, because most of these tests wait. A cluster alone is six processes, so that more
+/// would hold each other up for longer than a fault lasts.
 static SLOTS: LazyLock<usize> =
     LazyLock::new(|| available_parallelism().map_or(6, |cores| (3 * cores.get()).clamp(3, 8)));
 
@@ -22,8 +22,8 @@ thread_local! {
 pub(crate) struct Slot;
 
 impl Slot {
-    /// The slot of the test on this thread. A test that has none waits for one; a further server of a test never waits, so
-    /// that tests with several servers cannot wait for each other.
+    /// The slot of the test on this thread. A test that has none waits for one; a further server of a test
+    /// never waits, so that tests with several servers cannot wait for each other.
     pub(crate) fn of_this_test() -> Arc<Self> {
         OWN.with_borrow_mut(|own| {
             own.upgrade().unwrap_or_else(|| {

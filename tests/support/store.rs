@@ -1,5 +1,5 @@
-//! Limiters for tests: with a clock that stands still, and with a store that counts its calls and fails or waits on
-//! command.
+//! Limiters for tests: with a clock that stands still, and with a store that counts its calls and fails or
+//! waits on command.
 
 use std::io;
 use std::sync::Arc;

@@ -26,8 +26,8 @@ pub fn max() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Any policy with one of two keys, `a` and `b`: every algorithm, with and without its parameter. It fails closed, so that a
-/// store that cannot be reached is an error with its reason and not a fallback outcome.
+/// Any policy with one of two keys, `a` and `b`: every algorithm, with and without its parameter. It fails
+/// closed, so that a store that cannot be reached is an error with its reason and not a fallback outcome.
 pub fn policy() -> impl Strategy<Value = Policy> {
     let window_us = prop_oneof![
         3 => (1u64..20).prop_map(|ms| ms * 1000),
@@ -49,7 +49,8 @@ pub fn policy() -> impl Strategy<Value = Policy> {
     )
 }
 
-/// Any [`policy`], of which every other one has a block: as short as it may be, a little longer, or much longer.
+/// Any [`policy`], of which every other one has a block: as short as it may be, a little longer, or much
+/// longer.
 pub fn policy_with_block() -> impl Strategy<Value = Policy> {
     let more = prop_oneof![2 => Just(0u64), 2 => 1u64..1_000_000, 1 => Just(86_400_000_000)];
     (policy(), prop::option::of(more)).prop_map(|(policy, more)| {
@@ -62,8 +63,8 @@ pub fn policy_with_block() -> impl Strategy<Value = Policy> {
     })
 }
 
-/// One to three policies with and without blocks. In every third case there are shadow limits as well: one for each policy with
-/// the key `b`, which differs in the mode only, and so has a count of its own.
+/// One to three policies with and without blocks. In every third case there are shadow limits as well: one
+/// for each policy with the key `b`, which differs in the mode only, and so has a count of its own.
 pub fn policies() -> impl Strategy<Value = Vec<Policy>> {
     let in_shadow = prop_oneof![2 => Just(false), 1 => Just(true)];
     (prop::collection::vec(policy_with_block(), 1..=3), in_shadow).prop_map(|(mut policies, in_shadow)| {

@@ -147,8 +147,8 @@ pub fn report(text: &str) {
     std::io::stderr().write_all(format!("{text}\n").as_bytes()).unwrap();
 }
 
-/// Stamps two tests out of each body, `in_memory::name` and `in_redis::name`; the second is skipped, visibly, without a
-/// server.
+/// Stamps two tests out of each body, `in_memory::name` and `in_redis::name`; the second is skipped, visibly,
+/// without a server.
 #[macro_export]
 macro_rules! on_both_stores {
     ($(fn $name:ident($store:ident: &Timed) $body:block)+) => {

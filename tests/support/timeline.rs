@@ -1,4 +1,5 @@
-//! Stored states, compared through peeks at later instants: a count in the wrong window differs one microsecond later.
+//! Stored states, compared through peeks at later instants: a count in the wrong window differs one
+//! microsecond later.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +8,13 @@ use ratelimit_core::{Check, GroupOutcome, Timestamp};
 
 use crate::timed::Timed;
 
-/// Compares what two stores with the same past hold for each limit of `group`, and leaves both clocks at `now`.
+/// Compares what two stores with the same past hold for each limit of `group`, and leaves both clocks at
+/// `now`.
 ///
-/// Each limit is peeked at with costs of 0, 1 and all that it admits, at `now` and one microsecond later, and at and one
-/// microsecond around the end of the (sub-)window, one window after that, and every instant that the expected outcomes
-/// promise. A caller without counts is peeked at `now` only: a store in memory may make room for such a caller
-/// by what has expired at the later instant.
+/// Each limit is peeked at with costs of 0, 1 and all that it admits, at `now` and one microsecond later, and
+/// at and one microsecond around the end of the (sub-)window, one window after that, and every instant that
+/// the expected outcomes promise. A caller without counts is peeked at `now` only: a store in memory may make
+/// room for such a caller by what has expired at the later instant.
 ///
 /// # Panics
 ///

@@ -1,7 +1,8 @@
 //! That the compiler shows mistakes as they are expected, and that every accepted form compiles and starts.
 //!
-//! `ratelimit-macros/src/tests/mistakes.txt` has all mistakes. Here are one or two of each file that reports some, and those that
-//! `docs/attribute.md` shows. `TRYBUILD=overwrite cargo test -p ui` writes the expectations anew; read the difference like code.
+//! `ratelimit-macros/src/tests/mistakes.txt` has all mistakes. Here are one or two of each file that reports
+//! some, and those that `docs/attribute.md` shows. `TRYBUILD=overwrite cargo test -p ui` writes the
+//! expectations anew; read the difference like code.
 
 #![allow(clippy::unwrap_used, reason = "a panic is the report")]
 
@@ -37,7 +38,8 @@ fn mistakes_fail_as_expected_and_accepted_forms_compile() {
     let cases = trybuild::TestCases::new();
     cases.pass("pass/*.rs");
     cases.compile_fail("fail/*.rs");
-    // Code of the user with a type that does not fit, or a missing import: the compiler words these, at that code.
+    // Code of the user with a type that does not fit, or a missing import: the compiler words these, at that
+    // code.
     cases.compile_fail("types/*.rs");
 }
 
@@ -45,8 +47,8 @@ fn mistakes_fail_as_expected_and_accepted_forms_compile() {
 const OF_FILES: [(&str, &str); 35] = [
     ("attribute.rs", "exempt_of_nothing"),
     // What is left of the item causes no further mistakes.
-    ("fallback.rs", "several_attributes"),
-    ("fallback.rs", "module_mistakes"),
+    ("expand/fallback.rs", "several_attributes"),
+    ("expand/fallback.rs", "module_mistakes"),
     ("parse/args.rs", "concurrency_window"),
     ("parse/args.rs", "unknown_argument"),
     ("parse/by.rs", "by_unknown_call"),
@@ -71,14 +73,14 @@ const OF_FILES: [(&str, &str); 35] = [
     ("validate/container.rs", "on_module_without_handlers"),
     // The condition is the compiler's to read.
     ("validate/container.rs", "module_conditional"),
-    ("validate/calendar.rs", "calendar_zone_alone"),
+    ("validate/arguments.rs", "calendar_zone_alone"),
     ("validate/counts.rs", "charged_twice"),
     ("validate/extractors.rs", "on_impl_trait_argument"),
-    ("validate/group.rs", "exempt_and_limited"),
+    ("validate/spec.rs", "exempt_and_limited"),
     ("validate/handler.rs", "on_non_async_fn"),
     ("validate/handler.rs", "on_self_type"),
     ("validate/inherited.rs", "inner_on_module"),
-    ("validate/lease.rs", "lease_log"),
+    ("validate/arguments.rs", "lease_log"),
     ("validate/spec.rs", "cost_over_max"),
 ];
 

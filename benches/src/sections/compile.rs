@@ -1,4 +1,5 @@
-//! What the attribute adds to the compilation of a service: to `cargo check`, to `cargo build`, and to the binary.
+//! What the attribute adds to the compilation of a service: to `cargo check`, to `cargo build`, and to the
+//! binary.
 
 use super::Bench;
 use crate::report::{Goal, Report, Row};

@@ -75,7 +75,8 @@ fn filled(policy: Policy, clock: Ticking, checks: u64) -> Decide {
     decide
 }
 
-/// One caller, and a plot with a line for each of `lines`. Returns how often the first line's last median is its first.
+/// One caller, and a plot with a line for each of `lines`. Returns how often the first line's last median is
+/// its first.
 fn hot<const N: usize>(
     bench: &Bench<'_>,
     report: &mut Report,

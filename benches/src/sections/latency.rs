@@ -1,5 +1,5 @@
-//! One check with nothing else in flight: how long it takes, how many calls to the server it makes, and how many context switches
-//! rounds take that are much slower than the others.
+//! One check with nothing else in flight: how long it takes, how many calls to the server it makes, and how
+//! many context switches rounds take that are much slower than the others.
 
 use std::time::Instant;
 

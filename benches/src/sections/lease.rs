@@ -183,7 +183,8 @@ fn calls(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     );
 }
 
-/// What is admitted with leases, of what is admitted without, from half of the limit to three times the limit.
+/// What is admitted with leases, of what is admitted without, from half of the limit to three times the
+/// limit.
 fn admitted(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     const MAX: u64 = 1_000;
     const ALGORITHMS: [(&str, Algorithm); 2] =
@@ -235,7 +236,8 @@ fn admitted(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     }
 }
 
-/// Requests of several stores, each with a connection of its own, at a share of the limit; how many, and how many were denied.
+/// Requests of several stores, each with a connection of its own, at a share of the limit; how many, and how
+/// many were denied.
 async fn processes(url: &str, policy: &Arc<Policy>, load: f64, lasts: Duration) -> (u64, u64) {
     let limiters = (0..PROCESSES).map(|_| {
         let store = RedisStore::builder(url).build().unwrap();

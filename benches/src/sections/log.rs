@@ -89,8 +89,8 @@ impl Stage<'_> {
         self.clock.set(Timestamp::from_micros(START_US + entry * STEP + later));
     }
 
-    /// The first caller's log, and a copy of it. All entries but the first are added by the same call as the first, at
-    /// other instants, since a check at a time would take a minute for the longest log.
+    /// The first caller's log, and a copy of it. All entries but the first are added by the same call as the
+    /// first, at other instants, since a check at a time would take a minute for the longest log.
     fn fill(&self, policy: &Policy, entries: u64) {
         self.server.flush();
         self.go(1, Duration::ZERO);
@@ -146,7 +146,8 @@ impl Stage<'_> {
             Case::DeniedAll | Case::Batch => (&full, entries),
             _ => (&full, 1),
         };
-        // Copying a long log has driven everything else out of the processor's caches, also what every call needs.
+        // Copying a long log has driven everything else out of the processor's caches, also what every call
+        // needs.
         self.bench.runtime.block_on(async {
             for _ in 0..WARM_UP {
                 let _ = self.limiter.peek_all(&[Check::new(policy, "0").with_cost(cost)]).await.unwrap();

@@ -1,4 +1,5 @@
-//! Several processes at one server over a network: what the server spends on short answers, and whether it takes that back.
+//! Several processes at one server over a network: what the server spends on short answers, and whether it
+//! takes that back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

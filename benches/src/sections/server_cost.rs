@@ -185,7 +185,8 @@ fn send(bench: &Bench<'_>, wire: &MultiplexedConnection, commands: Vec<redis::Cm
     let () = bench.runtime.block_on(pipe.query_async(&mut wire.clone())).unwrap();
 }
 
-/// Calls about `size` callers each, [`CHECKS`] in all, no caller in two of them. What a runtime asks in one turn goes as one call.
+/// Calls about `size` callers each, [`CHECKS`] in all, no caller in two of them. What a runtime asks in one
+/// turn goes as one call.
 fn calls(servers: &[Server], size: u64, decide: &impl AsyncFn(&RateLimiter, Caller) -> Outcome) -> Vec<Call> {
     let store = RedisStore::builder(&servers[0].url()).deadline(DEADLINE).denial_cache_ttl(Duration::ZERO);
     let limiter = ours::ready(RateLimiter::new(store.build().unwrap()));
@@ -203,7 +204,8 @@ fn calls(servers: &[Server], size: u64, decide: &impl AsyncFn(&RateLimiter, Call
             turn().await;
         }
     };
-    // Until the runtime has a connection of its own, the store's thread makes calls of what has arrived there.
+    // Until the runtime has a connection of its own, the store's thread makes calls of what has arrived
+    // there.
     for _ in 0..ATTEMPTS {
         runtime.block_on(async {
             turn().await;

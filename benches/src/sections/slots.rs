@@ -1,4 +1,5 @@
-//! Concurrency limits: what a group of a slot and a bucket costs the server beside two rates, and what renewals cost.
+//! Concurrency limits: what a group of a slot and a bucket costs the server beside two rates, and what
+//! renewals cost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

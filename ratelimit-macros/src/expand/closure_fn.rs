@@ -5,9 +5,9 @@ use std::slice;
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
 
+use crate::diagnostics::located_at_start;
 use crate::expand::paths::Facade;
 use crate::parse::request_fn::{Closure, Input, Inputs};
-use crate::span::located_at_start;
 
 /// A function that returns what implements a trait of the facade, and its name.
 pub(crate) fn function_to(facade: Facade<'_>, closure: &Closure, bound: &Ident) -> (Ident, TokenStream) {
@@ -22,8 +22,9 @@ pub(crate) fn function_to(facade: Facade<'_>, closure: &Closure, bound: &Ident) 
 
 /// A function with the closure's own return type, or else `returned`, and its name.
 ///
-/// Actix-web makes a unit struct of a handler with a route attribute. A parameter of the same name would be a pattern of
-/// that struct. A nested function of the same name hides the struct, and a parameter may shadow a function.
+/// Actix-web makes a unit struct of a handler with a route attribute. A parameter of the same name would be a
+/// pattern of that struct. A nested function of the same name hides the struct, and a parameter may shadow a
+/// function.
 pub(crate) fn function(closure: &Closure, returned: &TokenStream) -> (Ident, TokenStream) {
     let span = located_at_start(&closure.body);
     let name = Ident::new("__rate_limit_chosen", span);
@@ -47,8 +48,8 @@ pub(crate) fn function(closure: &Closure, returned: &TokenStream) -> (Ident, Tok
 
 /// A block with the value of the closure for one request. `failed` is the arm for an extractor that fails.
 ///
-/// The function is taken as a value before the call, because `clippy::unused_async` ignores functions that are used as
-/// values.
+/// The function is taken as a value before the call, because `clippy::unused_async` ignores functions that
+/// are used as values.
 pub(crate) fn call(
     facade: Facade<'_>,
     closure: &Closure,

@@ -3,15 +3,15 @@
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote_spanned;
 
+use crate::diagnostics::located_at_start;
 use crate::expand::closure_fn;
 use crate::expand::limits;
 use crate::expand::paths::Facade;
 use crate::parse::args::{Args, value_of};
 use crate::parse::by::By;
-use crate::parse::calendar::{Anchor, Unit};
+use crate::parse::calendar::{Anchor, CalendarUnit};
 use crate::parse::number::Number;
 use crate::parse::request_fn::{Closure, RequestFn};
-use crate::span::located_at_start;
 use crate::validate::spec::HandlerSpec;
 
 /// The per-request values of all limits, if there are any, and the call that checks the limits.
@@ -90,7 +90,8 @@ fn assignment(position: usize, setter: &str, can_fail: bool, value: &TokenStream
     }
 }
 
-/// The arm for a value that cannot be computed: its limit is left out, and the error is the response in the end.
+/// The arm for a value that cannot be computed: its limit is left out, and the error is the response in the
+/// end.
 fn failed(position: usize, span: Span) -> TokenStream {
     let position = Literal::usize_unsuffixed(position);
     quote_spanned! {span=>
@@ -135,22 +136,22 @@ fn value(
     }
 }
 
-/// The setter of the day on which windows begin, and the type of its value. Without a kind of calendar window the attribute is rejected
-/// before.
+/// The setter of the day on which windows begin, and the type of its value. Without a calendar window the
+/// attribute is rejected before.
 fn anchor_type(facade: Facade<'_>, limit: &Args) -> (&'static str, impl Fn(Span) -> TokenStream) {
     let unit = limit.calendar_unit();
     let setter = match unit {
-        Some(Unit::Week) => "week",
-        Some(Unit::Year) => "year",
+        Some(CalendarUnit::Week) => "week",
+        Some(CalendarUnit::Year) => "year",
         _ => "month",
     };
     let day = primitive("u8");
     let returned = move |span| match unit {
-        Some(Unit::Week) => {
+        Some(CalendarUnit::Week) => {
             let private = facade.private(span);
             quote_spanned!(span=> #private::Weekday)
         }
-        Some(Unit::Year) => {
+        Some(CalendarUnit::Year) => {
             let day = day(span);
             quote_spanned!(span=> (#day, #day))
         }

@@ -1,27 +1,51 @@
-//! Writes out the constant part of the limits.
+//! Writes out the constant part of a handler's limits.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ExprPath;
 
-use crate::bounds::is_name;
+use crate::diagnostics::{located, located_at_start};
 use crate::expand::closure_fn;
 use crate::expand::paths::Facade;
-use crate::kind::Kind;
 use crate::parse::args::table::with_arguments;
 use crate::parse::args::{Args, Argument, value_of};
+use crate::parse::bounds::is_name;
 use crate::parse::by::By;
-use crate::parse::calendar::{Anchor, AnchorDay, LimitWindow, Unit, WEEKDAYS};
+use crate::parse::calendar::{Anchor, AnchorDay, CalendarUnit, WEEKDAYS, Window};
 use crate::parse::choice::{Choice, Count, Responses, Spelling};
+use crate::parse::kind::Kind;
 use crate::parse::name::{Key, Text};
 use crate::parse::number::Number;
 use crate::parse::request_fn::{Closure, Inputs};
 use crate::parse::tokens::{code_text, path_text};
-use crate::parse::window::Window;
-use crate::span::{located, located_at_start};
+use crate::parse::window::Length;
+use crate::validate::spec::HandlerSpec;
+
+/// The `static` with the limits of the handler, and the entry in the list of all limits that refers to it.
+pub(crate) fn declaration(spec: &HandlerSpec) -> TokenStream {
+    let span = Span::mixed_site();
+    let facade = Facade::of(spec);
+    let private = facade.private(span);
+    let name = spec.handler.path();
+    let limits =
+        spec.limits.iter().enumerate().map(|(index, limit)| self::limit(facade, &name, index, limit));
+    let count = Literal::usize_unsuffixed(spec.limits.len());
+    // Spanned at the handler's name: elsewhere it would be the line of the attribute.
+    let line = quote_spanned!(spec.handler.signature.ident.span()=> ::core::line!());
+    quote_spanned! {span=>
+        static __RATE_LIMIT: #private::Declaration<[#private::HandlerLimit; #count]> = #private::Declaration {
+            handler: #name,
+            module: ::core::module_path!(),
+            file: ::core::file!(),
+            line: #line,
+            limits: [#(#limits),*],
+        };
+        #private::inventory::submit!(#private::Declared(&__RATE_LIMIT));
+    }
+}
 
 /// One limit of the handler `handler`, at `index` among its limits.
-pub(crate) fn expand(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> TokenStream {
+fn limit(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> TokenStream {
     let start = match value_of(limit.policy.as_ref()) {
         None => own_policy(facade, handler, index, limit),
         Some(path) => shared_policy(facade, limit.kind, path),
@@ -180,14 +204,14 @@ impl Setter for Number {
     }
 }
 
-impl Setter for Window {
+impl Setter for Length {
     fn setter(&self, name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
         let (span, micros) = (located(self.span), Literal::u64_suffixed(self.micros));
         call(name, span, &quote_spanned!(span=> ::core::time::Duration::from_micros(#micros)))
     }
 }
 
-impl Setter for LimitWindow {
+impl Setter for Window {
     fn setter(&self, name: &str, facade: Facade<'_>, limit: &Args) -> TokenStream {
         match self {
             Self::Length(window) => window.setter(name, facade, limit),
@@ -218,22 +242,23 @@ fn call(name: &str, span: Span, value: &impl ToTokens) -> TokenStream {
     quote_spanned!(span=> .#name(#value))
 }
 
-/// `.calendar(Calendar::month(15).in_zone("Europe/Berlin"))`; from the first day if that is chosen per request.
-fn calendar(facade: Facade<'_>, unit: Unit, span: Span, limit: &Args) -> TokenStream {
+/// `.calendar(Calendar::month(15).in_zone("Europe/Berlin"))`; from the first day if that is chosen per
+/// request.
+fn calendar(facade: Facade<'_>, unit: CalendarUnit, span: Span, limit: &Args) -> TokenStream {
     let span = located(span);
     let private = facade.private(span);
     let days = match (unit, value_of(limit.anchor.as_ref()).and_then(Anchor::fixed)) {
-        (Unit::Day, _) => quote_spanned!(span=> day()),
-        (Unit::Week, day) => {
+        (CalendarUnit::Day, _) => quote_spanned!(span=> day()),
+        (CalendarUnit::Week, day) => {
             let index = if let Some(AnchorDay::Week(index)) = day { index } else { 0 };
             let day = Ident::new(WEEKDAYS[index].1, span);
             quote_spanned!(span=> week(#private::Weekday::#day))
         }
-        (Unit::Month, day) => {
+        (CalendarUnit::Month, day) => {
             let day = if let Some(AnchorDay::Month(day)) = day { day } else { 1 };
             quote_spanned!(span=> month(#day))
         }
-        (Unit::Year, day) => {
+        (CalendarUnit::Year, day) => {
             let (month, day) =
                 if let Some(AnchorDay::Year(month, day)) = day { (month, day) } else { (1, 1) };
             quote_spanned!(span=> year(#month, #day))
@@ -254,8 +279,9 @@ fn variant_setter(facade: Facade<'_>, setter: &str, ty: &str, variant: &str) -> 
     call(setter, site, &quote_spanned!(site=> #private::#ty::#variant))
 }
 
-/// The span of the only const expression among `numbers`. Literals have been checked, so only a const expression can
-/// still be wrong. With several of them it is the span of the attribute, and the message names the wrong one.
+/// The span of the only const expression among `numbers`. Literals have been checked, so only a const
+/// expression can still be wrong. With several of them it is the span of the attribute, and the message names
+/// the wrong one.
 fn constant_span(numbers: [&Option<Argument<Number>>; 3]) -> Span {
     let mut constants = numbers.into_iter().filter_map(|number| match value_of(number.as_ref())? {
         Number::Constant(constant) => Some(located_at_start(constant)),

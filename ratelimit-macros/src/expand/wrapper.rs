@@ -1,19 +1,19 @@
 //! Writes out the wrapper of one handler.
 //!
-//! The wrapper has the handler's name and takes the request and its payload. The user's function is nested in the
-//! wrapper or stands beside it. It is copied unchanged, so that compiler messages about it point at the user's code, and
-//! it is called only after the limits have been checked. All other code is in the facade's hidden module, as ordinary
-//! functions.
+//! The wrapper has the handler's name and takes the request and its payload. The user's function is nested in
+//! the wrapper or stands beside it. It is copied unchanged, so that compiler messages about it point at the
+//! user's code, and it is called only after the limits have been checked. All other code is in the facade's
+//! hidden module, as ordinary functions.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ReturnType;
 
+use crate::diagnostics::{located, located_at_start};
 use crate::expand::paths::Facade;
-use crate::expand::{declaration, dynamic};
+use crate::expand::{dynamic, limits};
 use crate::parse::args::value_of;
 use crate::parse::choice::{Count, Responses};
-use crate::span::{located, located_at_start};
 use crate::validate::extractors::{Extractor, conditions, is_same};
 use crate::validate::handler::{Form, Handler};
 use crate::validate::spec::HandlerSpec;
@@ -30,7 +30,7 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
         Form::Nested => (None, Some(function)),
         Form::Beside { .. } => (Some(function), None),
     };
-    let declaration = declaration::expand(spec);
+    let declaration = limits::declaration(spec);
     let steps = steps(spec);
     let used = spec.other_kind.as_ref().map(used);
     // The wrapper holds the request, which is not `Send`, where the user's function may hold nothing.
@@ -53,15 +53,15 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
 /// The argument of an attribute that is only used, so that its import is not reported as unused.
 pub(crate) const USED: &str = "__rate_limit_used";
 
-/// A use of an attribute that the expansion has removed, on an item without effect. A missing import is then reported as that of any
-/// attribute.
+/// A use of an attribute that the expansion has removed, on an item without effect. A missing import is then
+/// reported as that of any attribute.
 pub(crate) fn used(path: &syn::Path) -> TokenStream {
     let mark = Ident::new(USED, Span::mixed_site());
     quote_spanned!(Span::mixed_site()=> #[#path(#mark)] const _: () = ();)
 }
 
-/// The user's function without the wrapper's attributes. Nested it has no visibility; beside the wrapper it has another
-/// name.
+/// The user's function without the wrapper's attributes. Nested it has no visibility; beside the wrapper it
+/// has another name.
 fn function(handler: &Handler) -> TokenStream {
     let Handler { function_attributes, visibility, signature, body, form, .. } = handler;
     match form {
@@ -74,7 +74,8 @@ fn function(handler: &Handler) -> TokenStream {
     }
 }
 
-/// The statements of the wrapper: one block per combination of the `cfg` conditions on arguments. One combination holds.
+/// The statements of the wrapper: one block per combination of the `cfg` conditions on arguments. One
+/// combination holds.
 fn steps(spec: &HandlerSpec) -> TokenStream {
     let extractors = &spec.handler.extractors;
     let conditions = conditions(extractors);
@@ -127,8 +128,8 @@ fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
 
 /// Awaits the decision, and extracts the arguments of an admitted request.
 ///
-/// Spanned at the handler's name. If one argument is no extractor, `assert_extractor` reports it; the second error of
-/// rustc, about the tuple, then points at no other argument.
+/// Spanned at the handler's name. If one argument is no extractor, `assert_extractor` reports it; the second
+/// error of rustc, about the tuple, then points at no other argument.
 fn extraction(
     handler: &Handler,
     extractors: &[&Extractor],
@@ -153,8 +154,8 @@ fn extraction(
 
 /// Calls the user's function and responds.
 ///
-/// Spanned at the return type, which is at fault if the value is not a `Responder`. The function is taken as a value
-/// before the call, because `clippy::unused_async` ignores functions that are used as values.
+/// Spanned at the return type, which is at fault if the value is not a `Responder`. The function is taken as
+/// a value before the call, because `clippy::unused_async` ignores functions that are used as values.
 fn respond(handler: &Handler, names: &[Ident], counted: bool) -> TokenStream {
     let signature = &handler.signature;
     let span = match &signature.output {

@@ -3,8 +3,8 @@
 mod table;
 
 pub(crate) use self::table::{ALGORITHMS, Algorithm, DEFAULT};
-use crate::kind::NO_ALGORITHM;
 use crate::parse::choice::{Choice, Related, Spelling};
+use crate::parse::kind::NO_ALGORITHM;
 
 /// Names of several algorithms, or of what is none here.
 const RELATED: [Related; 3] = [

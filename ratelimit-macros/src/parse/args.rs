@@ -12,10 +12,10 @@ use syn::{Attribute, Expr, Meta, Token};
 use self::table::ARGUMENTS;
 pub(crate) use self::table::{Args, Argument, value_of};
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::kind::Kind;
 use crate::parse::by::By;
-use crate::parse::calendar::Unit;
+use crate::parse::calendar::CalendarUnit;
 use crate::parse::keywords::{resolve_alias, unknown_message, unnamed_message};
+use crate::parse::kind::Kind;
 use crate::parse::name::Key;
 
 /// An attribute as it is written.
@@ -77,8 +77,8 @@ impl Args {
         }
     }
 
-    /// The kind of the calendar window, if the limit has one.
-    pub(crate) fn calendar_unit(&self) -> Option<Unit> {
+    /// The unit of the calendar window, if the limit has one.
+    pub(crate) fn calendar_unit(&self) -> Option<CalendarUnit> {
         value_of(self.window.as_ref())?.unit()
     }
 

@@ -42,7 +42,8 @@ pub(crate) struct Parameter {
 pub(crate) enum RouteCheck {
     /// `{id}`: the route must have it.
     Required,
-    /// `path("id")`. It may be a parameter of a scope, so only likely misspellings of the route's parameters are reported.
+    /// `path("id")`. It may be a parameter of a scope, so only likely misspellings of the route's parameters
+    /// are reported.
     Suggest,
     /// `{path:id}`. It may be a parameter of a scope; never reported.
     Off,

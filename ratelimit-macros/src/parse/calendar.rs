@@ -5,8 +5,8 @@ mod table;
 use proc_macro2::Span;
 use syn::{Expr, Lit};
 
-use self::table::{UNITS, has_day};
-pub(crate) use self::table::{Unit, WEEKDAYS};
+use self::table::{CALENDAR_UNITS, has_day};
+pub(crate) use self::table::{CalendarUnit, WEEKDAYS};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, expect_str, literal};
 use crate::parse::name::Text;
@@ -14,18 +14,18 @@ use crate::parse::path::is_constant;
 use crate::parse::request_fn::{self, RequestFn};
 use crate::parse::tokens::path_text;
 use crate::parse::usage::Usage;
-use crate::parse::window::{Time, Window};
+use crate::parse::window::{Length, Time};
 use crate::suggest::{list, nearest};
 
 /// The window of a limit.
-pub(crate) enum LimitWindow {
-    Length(Window),
-    Calendar(Unit, Span),
+pub(crate) enum Window {
+    Length(Length),
+    Calendar(CalendarUnit, Span),
 }
 
-impl LimitWindow {
-    /// The kind of a calendar window.
-    pub(crate) const fn unit(&self) -> Option<Unit> {
+impl Window {
+    /// The unit of a calendar window.
+    pub(crate) const fn unit(&self) -> Option<CalendarUnit> {
         if let Self::Calendar(unit, _) = self { Some(*unit) } else { None }
     }
 
@@ -66,7 +66,7 @@ pub(crate) enum AnchorDay {
     Year(u8, u8),
 }
 
-impl Unit {
+impl CalendarUnit {
     /// An anchor as it is written.
     pub(crate) const fn anchor_example(self) -> Option<&'static str> {
         match self {
@@ -88,25 +88,21 @@ impl Unit {
     }
 }
 
-/// All kinds, as they are written.
-pub(crate) fn units() -> String {
-    list(UNITS.iter().map(|(_, name, ..)| *name), '"')
+/// All units, as they are written.
+pub(crate) fn calendar_units() -> String {
+    list(CALENDAR_UNITS.iter().map(|(_, name, ..)| *name), '"')
 }
 
 /// Reads the window of a limit.
-pub(crate) fn window(
-    usage: &Usage,
-    value: Expr,
-    diagnostics: &mut Diagnostics,
-) -> Result<LimitWindow, Reported> {
+pub(crate) fn window(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) -> Result<Window, Reported> {
     let name = usage.name;
     if let Some(Lit::Str(text)) = literal(&value) {
         let plain: String =
             text.value().chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-        for (unit, word, _, spellings) in &UNITS {
+        for (unit, word, _, spellings) in &CALENDAR_UNITS {
             if text.value() == *word {
                 return match missing_feature(word, cfg!(any(test, feature = "calendar"))) {
-                    None => Ok(LimitWindow::Calendar(*unit, text.span())),
+                    None => Ok(Window::Calendar(*unit, text.span())),
                     Some(fault) => Err(diagnostics.error(value, fault)),
                 };
             }
@@ -116,7 +112,7 @@ pub(crate) fn window(
             }
         }
     }
-    Time::window(usage).read(value, diagnostics).map(LimitWindow::Length)
+    Time::window(usage).read(value, diagnostics).map(Window::Length)
 }
 
 /// The fault of a calendar window without the feature.

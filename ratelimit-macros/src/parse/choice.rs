@@ -23,7 +23,8 @@ pub(crate) struct Spelling {
 /// A name in use elsewhere that means no single value here: the name, its aliases, and the advice.
 pub(crate) type Related = (&'static str, &'static [&'static str], &'static str);
 
-/// The value of an argument that has one of a few strings. Of it are the messages, and the setter in the expansion.
+/// The value of an argument that has one of a few strings. Of it are the messages, and the setter in the
+/// expansion.
 pub(crate) trait Choice: Copy + 'static {
     /// The name of the argument, and of the setter.
     const ARGUMENT: &'static str;
@@ -44,7 +45,8 @@ pub(crate) trait Choice: Copy + 'static {
     }
 }
 
-/// Defines enums with their [`Choice`], from the argument of each, and name and aliases of each value. The first is the default.
+/// Defines enums with their [`Choice`], from the argument of each, and name and aliases of each value. The
+/// first is the default.
 macro_rules! choices {
     ($($(#[$doc:meta])* $type:ident $argument:literal { $($variant:ident = $name:literal, [$($alias:literal),*];)+ })+) => {$(
         $(#[$doc])*

@@ -6,8 +6,8 @@ use syn::Attribute;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 
-use crate::kind::Kind;
 use crate::parse::item_kind::{self, ItemKind};
+use crate::parse::kind::Kind;
 use crate::parse::route::Route;
 use crate::parse::tokens::has_word;
 
@@ -15,16 +15,17 @@ use crate::parse::tokens::has_word;
 const ROUTE_ATTRIBUTES: [&str; 11] =
     ["get", "post", "put", "delete", "head", "connect", "options", "trace", "patch", "route", "routes"];
 
-/// Other attributes that belong to the wrapper, which the rest of the program sees. Lint levels of the wrapper also apply
-/// to the function nested in it. They are not copied: the copy of an `expect` would never be fulfilled.
+/// Other attributes that belong to the wrapper, which the rest of the program sees. Lint levels of the
+/// wrapper also apply to the function nested in it. They are not copied: the copy of an `expect` would never
+/// be fulfilled.
 const WRAPPER_ATTRIBUTES: [&str; 10] =
     ["doc", "cfg", "cfg_attr", "allow", "expect", "warn", "deny", "forbid", "deprecated", "must_use"];
 
 /// Lint levels. A function beside its wrapper gets a copy.
 const LINT_LEVELS: [&str; 5] = ["allow", "expect", "warn", "deny", "forbid"];
 
-/// Attributes that do not work on a nested function, with their crate and effect. They change the function's arguments, or
-/// add items beside it that the rest of the program uses.
+/// Attributes that do not work on a nested function, with their crate and effect. They change the function's
+/// arguments, or add items beside it that the rest of the program uses.
 const ABOVE_ONLY: [(&str, &str, &str); 4] = [
     ("actix_web_grants", "protect", CHANGES),
     ("actix_web_grants", "has_permissions", CHANGES),
@@ -131,8 +132,8 @@ impl Item {
         self.partition(belongs_to_wrapper, |attribute| !belongs_to_wrapper(attribute))
     }
 
-    /// Attributes of the wrapper, and of the user's function beside it. Lint levels, conditions and documentation of the
-    /// wrapper do not apply to that function, so it gets copies.
+    /// Attributes of the wrapper, and of the user's function beside it. Lint levels, conditions and
+    /// documentation of the wrapper do not apply to that function, so it gets copies.
     pub(crate) fn attributes_beside(&self) -> (Vec<TokenStream>, Vec<TokenStream>) {
         let is_plain = |attribute: &Attribute, names: &[&str]| {
             attribute.path().get_ident().is_some_and(|name| names.iter().any(|other| name == other))

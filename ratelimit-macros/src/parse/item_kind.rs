@@ -5,7 +5,7 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Signature, Token, Visibility};
 
-use crate::kind::Kind;
+use crate::parse::kind::Kind;
 
 /// The kinds of items that the attribute distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +68,8 @@ pub(crate) fn expect_function(kind: Kind, input: ParseStream<'_>) -> Result<(), 
     })
 }
 
-/// Names the item that is next, if it is not a function. Only the leading words decide, so that the error is about the
-/// kind of item, not about the first unexpected token.
+/// Names the item that is next, if it is not a function. Only the leading words decide, so that the error is
+/// about the kind of item, not about the first unexpected token.
 fn other_than_function(input: ParseStream<'_>) -> Result<(), &'static str> {
     let ahead = input.fork();
     loop {

@@ -4,8 +4,8 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{Expr, Lit};
 
-use crate::kind::Kind;
 use crate::parse::args::table::{ARGUMENTS, arguments_of, place_of};
+use crate::parse::kind::Kind;
 use crate::parse::window::{arguments_of_rate, grammar};
 use crate::suggest::{list, nearest};
 

@@ -3,8 +3,8 @@
 use proc_macro2::Span;
 use syn::{Expr, Lit};
 
-use crate::bounds::{MAX_NAME, is_name_char};
 use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::bounds::{MAX_NAME, is_name_char};
 use crate::parse::by::By;
 use crate::parse::expr::{expect_str, literal, word};
 use crate::parse::template;

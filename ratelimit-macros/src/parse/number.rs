@@ -6,8 +6,8 @@ use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::{BinOp, Expr, Lit, UnOp};
 
-use crate::bounds::UNITS;
 use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::bounds::UNITS;
 use crate::parse::expr::{describe, describe_literal};
 use crate::parse::path::is_constant;
 use crate::parse::request_fn::{self, RequestFn};

@@ -4,18 +4,18 @@ use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::{Expr, ExprCall, ExprClosure, ExprPath, Lit, Pat, ReturnType, Type};
 
+use crate::diagnostics::located_at_start;
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, ungrouped};
 use crate::parse::extractor_type;
 use crate::parse::tokens::path_text;
 use crate::parse::usage::Usage;
-use crate::span::located_at_start;
 
 /// User code that chooses a value per request.
 pub(crate) enum RequestFn {
     Closure(Closure),
-    /// A function by its path: `with(path)`, sync or async, over the request or over extractors, which may fail; for a plan the path
-    /// of a `fn(&HttpRequest) -> P`.
+    /// A function by its path: `with(path)`, sync or async, over the request or over extractors, which may
+    /// fail; for a plan the path of a `fn(&HttpRequest) -> P`.
     Function {
         path: ExprPath,
         can_fail: bool,

@@ -23,7 +23,8 @@ impl Route {
         Some(Self { parameters: parameters(&path), path, span: literal.span() })
     }
 
-    /// Reports that the route has no such parameter. `scope` says how to name a parameter of an enclosing scope.
+    /// Reports that the route has no such parameter. `scope` says how to name a parameter of an enclosing
+    /// scope.
     pub(crate) fn report_missing(
         &self,
         name: &str,

@@ -1,5 +1,5 @@
-//! The grammar of `key` templates: text with placeholders in braces, such as `"user:{user_id}"`. The placeholders name the
-//! caller, the text names the policy.
+//! The grammar of `key` templates: text with placeholders in braces, such as `"user:{user_id}"`. The
+//! placeholders name the caller, the text names the policy.
 
 use crate::suggest::{list, nearest};
 

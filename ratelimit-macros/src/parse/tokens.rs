@@ -4,7 +4,8 @@ use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ExprPath;
 
-/// The first `Self` that means the type around the function. Nested items have their own `Self` and are skipped.
+/// The first `Self` that means the type around the function. Nested items have their own `Self` and are
+/// skipped.
 pub(crate) fn find_self(tokens: TokenStream) -> Option<Ident> {
     let mut tokens = tokens.into_iter();
     while let Some(token) = tokens.next() {

@@ -1,6 +1,6 @@
 //! How an argument is written: what the reader of its value is given.
 
-use crate::kind::Kind;
+use crate::parse::kind::Kind;
 
 /// What an argument describes.
 pub(crate) enum Of {

@@ -5,14 +5,14 @@ pub(crate) mod grammar;
 use proc_macro2::Span;
 use syn::{Expr, Lit};
 
-use crate::bounds::MAX_LEASE_MICROS;
 use crate::diagnostics::{Diagnostics, Reported};
+use crate::parse::bounds::MAX_LEASE_MICROS;
 use crate::parse::expr::{expect_str, literal};
 use crate::parse::usage::Usage;
 use crate::parse::window::grammar::{EXPECTED, Fault};
 
 /// The length of a window, of a block or of a lease.
-pub(crate) struct Window {
+pub(crate) struct Length {
     pub(crate) micros: u64,
     pub(crate) span: Span,
 }
@@ -37,7 +37,7 @@ impl<'a> Time<'a> {
     }
 
     /// Reads the value.
-    pub(crate) fn read(&self, value: Expr, diagnostics: &mut Diagnostics) -> Result<Window, Reported> {
+    pub(crate) fn read(&self, value: Expr, diagnostics: &mut Diagnostics) -> Result<Length, Reported> {
         let Usage { name, example, .. } = self.usage;
         let fault = match (literal(&value), expect_str(self.usage, &value)) {
             (Some(Lit::Int(integer)), _) => {
@@ -52,7 +52,7 @@ impl<'a> Time<'a> {
                     "`{name}` must be at most {words}, found {:?}; write for example `{example}`",
                     text.value()
                 ),
-                (Ok(micros), _) => return Ok(Window { micros, span: text.span() }),
+                (Ok(micros), _) => return Ok(Length { micros, span: text.span() }),
                 (Err(fault), _) => self.message(&fault),
             },
             (_, Err(fault)) => fault,

@@ -10,8 +10,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::Meta;
 
 use super::{HANDLER, messages, tokens};
-use crate::kind::Kind;
 use crate::parse::args::table::ARGUMENTS;
+use crate::parse::kind::Kind;
 
 const TABLE: &str = include_str!("mistakes.txt");
 const TABLE_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/mistakes.txt");
@@ -127,7 +127,8 @@ impl Case<'_> {
         errors.iter().map(mistake).collect()
     }
 
-    /// The source with its places and messages. `last_line` is that of the last message of several lines above.
+    /// The source with its places and messages. `last_line` is that of the last message of several lines
+    /// above.
     fn with_mistakes(&self, last_line: &mut String) -> String {
         let mistakes = self.mistakes();
         let before = if self.has_only_arguments() { BEFORE.len() } else { 0 };

@@ -3,11 +3,11 @@
 use std::fs;
 
 use super::expand;
-use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
-use crate::kind::Kind;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::args::table::{ARGUMENTS, arguments_of};
+use crate::parse::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
 use crate::parse::choice::{Choice, Count, Mode, OnError, OnMissing};
+use crate::parse::kind::Kind;
 use crate::parse::window::grammar;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/attribute.md");

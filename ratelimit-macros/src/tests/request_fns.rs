@@ -4,7 +4,7 @@ use proc_macro2::{Delimiter, Group};
 use quote::quote;
 
 use super::{HANDLER, expand, tokens};
-use crate::kind::Kind;
+use crate::parse::kind::Kind;
 
 #[test]
 fn a_type_from_a_macro_is_read() {

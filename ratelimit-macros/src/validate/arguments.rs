@@ -1,40 +1,58 @@
 //! Rules between the arguments of one attribute.
 
-use syn::ExprPath;
+use syn::{Attribute, ExprPath};
 
-use crate::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
 use crate::diagnostics::Diagnostics;
 use crate::parse::algorithm::{self, ALGORITHMS, Algorithm};
 use crate::parse::args::{Args, Argument, Written, value_of};
+use crate::parse::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
 use crate::parse::by::By;
-use crate::parse::calendar::LimitWindow;
+use crate::parse::calendar::{Anchor, Window, calendar_units};
+use crate::parse::kind::Kind;
 use crate::parse::name::Key;
 use crate::parse::number::Number;
 use crate::parse::tokens::path_text;
 use crate::parse::window::grammar;
-use crate::validate::{calendar, lease};
+
+/// Reads the arguments of an attribute and checks the rules between them.
+pub(crate) fn read(attribute: &Written, diagnostics: &mut Diagnostics) -> Args {
+    let args = Args::parse(attribute, diagnostics);
+    check(&args, attribute, diagnostics);
+    args
+}
+
+/// As [`read`], for an attribute below the one that is being expanded.
+pub(crate) fn read_attribute(kind: Kind, attribute: &Attribute, diagnostics: &mut Diagnostics) -> Args {
+    match Written::below(kind, attribute, diagnostics) {
+        Ok(attribute) => read(&attribute, diagnostics),
+        Err(_) => Args::none(kind),
+    }
+}
 
 /// Records a mistake for each broken rule.
-pub(crate) fn check(args: &Args, attribute: &Written, diagnostics: &mut Diagnostics) {
+fn check(args: &Args, attribute: &Written, diagnostics: &mut Diagnostics) {
     check_max(args, attribute, diagnostics);
     if let Some(policy) = &args.policy {
         // Its numbers are not in view. The compiler compares them with `cost`.
         check_policy(policy, args, diagnostics);
     } else {
-        calendar::check(args, diagnostics);
+        check_calendar(args, diagnostics);
         check_sub_windows(args, diagnostics);
         check_burst(args, diagnostics);
         check_block(args, diagnostics);
         check_cost(args, diagnostics);
     }
     check_caller(args, diagnostics);
-    lease::check(args, diagnostics);
+    check_lease(args, diagnostics);
 }
+
+/// The algorithm of calendar windows.
+const FIXED_WINDOW: &str = "fixed_window";
 
 /// The algorithm of the limit. `None` if its name is wrong.
 pub(super) fn algorithm(args: &Args) -> Option<&'static Algorithm> {
     match &args.algorithm {
-        None if args.calendar_unit().is_some() => algorithm::named(calendar::FIXED_WINDOW),
+        None if args.calendar_unit().is_some() => algorithm::named(FIXED_WINDOW),
         None => Some(algorithm::DEFAULT),
         Some(argument) => argument.value.ok(),
     }
@@ -65,7 +83,7 @@ fn literal(argument: Option<&Argument<Number>>, default: Option<u64>) -> Option<
 pub(super) fn micros(args: &Args) -> Option<u64> {
     match &args.window {
         None => Some(DEFAULT_MICROS),
-        Some(argument) => argument.value.as_ref().ok().map(LimitWindow::micros),
+        Some(argument) => argument.value.as_ref().ok().map(Window::micros),
     }
 }
 
@@ -131,7 +149,8 @@ fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// A block shorter than the window, or than the time to refill a bucket, would end while units of before it still count.
+/// A block shorter than the window, or than the time to refill a bucket, would end while units of before it
+/// still count.
 fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(block) = value_of(args.block.as_ref()) else { return };
     let Some(window) = micros(args) else { return };
@@ -202,6 +221,75 @@ fn check_caller(args: &Args, diagnostics: &mut Diagnostics) {
         diagnostics.error(
             &on_missing.keyword,
             "`on_missing` has no effect with `by = global`, where every request has a caller; remove it",
+        );
+    }
+}
+
+/// Rules between a calendar window and other arguments.
+fn check_calendar(args: &Args, diagnostics: &mut Diagnostics) {
+    if args.window.as_ref().is_some_and(|window| window.value.is_err()) {
+        return;
+    }
+    let Some(unit) = args.calendar_unit() else {
+        let given = [
+            args.zone.as_ref().map(|zone| &zone.keyword),
+            args.anchor.as_ref().map(|anchor| &anchor.keyword),
+        ];
+        for keyword in given.into_iter().flatten() {
+            let message =
+                format!("`{keyword}` is only for a `window` that is one of: {}; remove it", calendar_units());
+            diagnostics.error(keyword, message);
+        }
+        return;
+    };
+    let name = unit.name();
+    if let Some(algorithm) = &args.algorithm
+        && algorithm.value.is_ok_and(|algorithm| algorithm.name != FIXED_WINDOW)
+    {
+        let message = format!("`window = \"{name}\"` is counted by \"{FIXED_WINDOW}\"; remove `algorithm`");
+        diagnostics.error(&algorithm.keyword, message);
+    }
+    if let Some(anchor) = &args.anchor {
+        let without = "a day begins with its first instant; remove `anchor`".to_owned();
+        match (&anchor.value, unit.anchor_example()) {
+            (Ok(Anchor::Fixed(day, span)), example) if !unit.takes(*day) => {
+                let example = example.map(|example| {
+                    format!("a {name} does not begin on such a day; write for example `{example}`")
+                });
+                diagnostics.error_at(*span, example.unwrap_or(without));
+            }
+            (Ok(Anchor::PerRequest(_)), None) => {
+                diagnostics.error(&anchor.keyword, without);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check_lease(args: &Args, diagnostics: &mut Diagnostics) {
+    let Some(lease) = &args.lease else { return };
+    if let Some(algorithm) = value_of(args.algorithm.as_ref())
+        && let Some(reason) = algorithm.no_lease
+    {
+        let message = format!(
+            "`lease` is not for \"{}\", {reason}; remove `lease`, or write \
+             `algorithm = \"sliding_window_counter\", sub_windows = 60`",
+            algorithm.name
+        );
+        diagnostics.error(&lease.keyword, message);
+    }
+    if value_of(args.max.as_ref()).and_then(Number::per_request).is_some() {
+        diagnostics.error(
+            &lease.keyword,
+            "`lease` needs a `max` that is the same for every request of a caller, because held units were charged under it; \
+             remove `lease`, or write a constant `max`",
+        );
+    }
+    if value_of(args.anchor.as_ref()).and_then(Anchor::per_request).is_some() {
+        diagnostics.error(
+            &lease.keyword,
+            "`lease` needs an `anchor` that is the same for every request of a caller, because held units end with the window; \
+             remove `lease`, or write a constant `anchor`",
         );
     }
 }

@@ -5,15 +5,15 @@ use quote::ToTokens;
 use syn::{Attribute, ImplItem, Meta};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::kind::Kind;
 use crate::parse::args::{Args, Written};
 use crate::parse::item::Item;
 use crate::parse::item_kind::{ItemKind, has_receiver, is_async_fn};
+use crate::parse::kind::Kind;
 use crate::parse::members::{is_trait_impl, owner, split_items};
-use crate::validate::group::{read_attribute, report_contradiction};
+use crate::validate::arguments::read_attribute;
 use crate::validate::handler::Handler;
 use crate::validate::inherited::Inherited;
-use crate::validate::spec::{HandlerSpec, handler};
+use crate::validate::spec::{HandlerSpec, handler, report_contradiction};
 
 /// A module or impl block and its members.
 pub(crate) struct Container {
@@ -185,7 +185,8 @@ fn read_member(
         .map(|spec| Member::Handler(Box::new(spec)))
 }
 
-/// The limits of a handler: its own or the inherited ones. A bare `#[rate_limit]` stands for the inherited ones.
+/// The limits of a handler: its own or the inherited ones. A bare `#[rate_limit]` stands for the inherited
+/// ones.
 fn limits_of(item: &Item, inherited: &Inherited, diagnostics: &mut Diagnostics) -> Vec<Args> {
     if item.stacked.is_empty() {
         return inherited.args();
@@ -250,14 +251,15 @@ fn is_bare(kind: Kind, attribute: &Attribute) -> bool {
         }
 }
 
-/// Returns true if the attribute is an inner attribute of a module in its own file. The braces are then spanned at the
-/// semicolon of `mod name;`.
+/// Returns true if the attribute is an inner attribute of a module in its own file. The braces are then
+/// spanned at the semicolon of `mod name;`.
 fn is_file_module(item: &Item) -> bool {
     let Some(TokenTree::Group(braces)) = item.rest.clone().into_iter().last() else { return false };
     braces.span().source_text().is_some_and(|source| source.trim_end().ends_with(';'))
 }
 
-/// The error about `#![rate_limit]`. The compiler's own error says that it is unstable; this one adds what to write.
+/// The error about `#![rate_limit]`. The compiler's own error says that it is unstable; this one adds what to
+/// write.
 pub(crate) fn whole_file_error(kind: Kind) -> syn::Error {
     let message = format!(
         "{kind} cannot apply to a whole file; put it on each handler, on an impl block, or on an inline module \

@@ -2,9 +2,9 @@
 
 use proc_macro2::Ident;
 
-use crate::bounds::DEFAULT_MAX;
 use crate::diagnostics::Diagnostics;
 use crate::parse::args::{Args, Argument, value_of};
+use crate::parse::bounds::DEFAULT_MAX;
 use crate::parse::by::By;
 use crate::parse::choice::Mode;
 use crate::parse::name::{Key, Text};
@@ -12,8 +12,8 @@ use crate::parse::number::Number;
 use crate::parse::tokens::path_text;
 use crate::validate::arguments::{algorithm, micros};
 
-/// What decides which count a limit has, as far as it is in view: the key, and the rest as text, with const expressions as they are
-/// written.
+/// What decides which count a limit has, as far as it is in view: the key, and the rest as text, with const
+/// expressions as they are written.
 type CountIdentity<'a> = (&'a str, String);
 
 /// Reports each limit of a handler that charges the same caller in the same count as one before it.
@@ -69,7 +69,7 @@ fn count(args: &Args) -> Option<CountIdentity<'_>> {
     let (Key::Name(Text { text: key, .. }) | Key::Template(Text { text: key, .. }, _)) =
         value_of(args.key.as_ref())?;
     let algorithm = algorithm(args)?;
-    // The kind of a calendar window, whatever its zone and anchor.
+    // The unit of a calendar window, whatever its zone and anchor.
     let window = match args.calendar_unit() {
         Some(unit) => unit.name().to_owned(),
         None => micros(args)?.to_string(),

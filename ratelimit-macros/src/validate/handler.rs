@@ -42,7 +42,8 @@ pub(crate) enum Form {
 }
 
 impl Handler {
-    /// Reads the function, and records all reasons why it cannot be a handler. `owner`: the type of the impl block around it.
+    /// Reads the function, and records all reasons why it cannot be a handler. `owner`: the type of the impl
+    /// block around it.
     pub(crate) fn parse(
         item: &Item,
         owner: Option<&str>,
@@ -141,7 +142,8 @@ impl Handler {
     }
 }
 
-/// Chooses the place of the user's function. An associated function stays outside the wrapper, where `Self` is valid.
+/// Chooses the place of the user's function. An associated function stays outside the wrapper, where `Self`
+/// is valid.
 fn form(handler: &Ident, owner: Option<&str>, inner: Option<&Ident>) -> Form {
     match (inner, owner) {
         (Some(inner), _) => Form::Beside { name: inner.clone(), is_named: true },

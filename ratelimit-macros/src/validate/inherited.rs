@@ -3,11 +3,11 @@
 use syn::ExprPath;
 
 use crate::diagnostics::Diagnostics;
-use crate::kind::Kind;
 use crate::parse::args::{Args, Written};
+use crate::parse::kind::Kind;
 use crate::parse::route::Route;
+use crate::validate::arguments::read;
 use crate::validate::counts;
-use crate::validate::group::read;
 
 /// Limits around a handler. They apply unless the handler has its own.
 #[derive(Clone)]

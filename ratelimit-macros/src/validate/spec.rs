@@ -2,15 +2,17 @@
 
 use proc_macro2::Ident;
 use quote::ToTokens;
-use syn::ExprPath;
+use syn::{Attribute, ExprPath};
 
-use crate::bounds::MAX_GROUP;
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::args::{Args, Argument};
+use crate::parse::args::{Args, Argument, Written};
+use crate::parse::bounds::MAX_GROUP;
 use crate::parse::by::{By, Parameter, RouteCheck};
 use crate::parse::item::Item;
+use crate::parse::kind::Kind;
 use crate::parse::route::Route;
 use crate::suggest::nearest;
+use crate::validate::arguments::{read, read_attribute};
 use crate::validate::counts;
 use crate::validate::handler::Handler;
 
@@ -21,8 +23,37 @@ pub(crate) struct HandlerSpec {
     pub(crate) handler: Handler,
     /// The arguments of each limit.
     pub(crate) limits: Vec<Args>,
-    /// The path of a stacked attribute of the other kind. Without a use of it, the compiler would report its import.
+    /// The path of a stacked attribute of the other kind. Without a use of it, the compiler would report its
+    /// import.
     pub(crate) other_kind: Option<syn::Path>,
+}
+
+/// Reads all stacked attributes and the function, and records all mistakes.
+pub(crate) fn read_function(
+    attribute: &Written,
+    item: &Item,
+    diagnostics: &mut Diagnostics,
+) -> Result<HandlerSpec, Reported> {
+    let mut group = vec![read(attribute, diagnostics)];
+    for (kind, attribute) in &item.stacked {
+        group.push(read_attribute(*kind, attribute, diagnostics));
+    }
+    if let Some(exemption) = &item.exemption {
+        report_contradiction(exemption, diagnostics.kind, diagnostics);
+    }
+    let other_kind = item.other_kind(attribute.kind);
+    let spec = handler(item, group, None, &item.routes(), None, diagnostics)?;
+    Ok(HandlerSpec { other_kind, ..spec })
+}
+
+/// Reports a `#[no_rate_limit]` next to limits.
+pub(crate) fn report_contradiction(
+    exemption: &Attribute,
+    limit: Kind,
+    diagnostics: &mut Diagnostics,
+) -> Reported {
+    let message = format!("#[no_rate_limit] and {limit} contradict each other here; remove one of them");
+    diagnostics.error(exemption, message)
 }
 
 /// Joins a handler with the arguments of all its attributes.

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// From a file to another that it uses, and the first path that says so.
 pub(crate) type Arrows = BTreeMap<(String, String), String>;
 
-/// Circles that share no file: of all files that lead to each other, the shortest circle, as its arrows in order.
+/// Circles that share no file: of all files that lead to each other, the shortest circle, as its arrows in
+/// order.
 pub(crate) fn circles(arrows: &Arrows) -> Vec<Vec<(String, String)>> {
     let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (from, to) in arrows.keys() {

@@ -1,8 +1,8 @@
 //! Finds circles among the files of a crate: files that use each other, directly or by way of others.
 //!
-//! `circles CRATE_FOLDER ..` prints the circles with the paths that make them, and fails if there is one. A method that calls one of
-//! its own type in another file uses that file. A name that is only passed on by `pub use` is not used. Each file may use the
-//! crate's root. Code under `cfg(test)` does not count.
+//! `circles CRATE_FOLDER ..` prints the circles with the paths that make them, and fails if there is one. A
+//! method that calls one of its own type in another file uses that file. A name that is only passed on by
+//! `pub use` is not used. Each file may use the crate's root. Code under `cfg(test)` does not count.
 
 mod graph;
 mod methods;

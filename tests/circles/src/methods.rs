@@ -1,4 +1,5 @@
-//! Types whose inherent methods stand in several files: a method that calls one in another file uses that file, without a path.
+//! Types whose inherent methods stand in several files: a method that calls one in another file uses that
+//! file, without a path.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -198,7 +198,8 @@ impl Module {
         }
     }
 
-    /// Paths in the text of a macro call, which is not parsed: those that begin with `crate`, `self` or `super`.
+    /// Paths in the text of a macro call, which is not parsed: those that begin with `crate`, `self` or
+    /// `super`.
     fn paths_in(&mut self, tokens: TokenStream) {
         let mut tokens = tokens.into_iter().peekable();
         while let Some(token) = tokens.next() {

@@ -1,4 +1,5 @@
-//! What the suite says about stores with a mistake: the clause, the algorithm, what was expected and what differs.
+//! What the suite says about stores with a mistake: the clause, the algorithm, what was expected and what
+//! differs.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,8 +17,8 @@ use ratelimit_core::{
 
 use super::{DIGEST_KEY, block_on};
 
-/// Mistakes that the random histories find; each with the clause that it breaks, if that does not depend on whether the smallest history
-/// has a group, which is by chance. And those that the cases about slots find.
+/// Mistakes that the random histories find; each with the clause that it breaks, if that does not depend on
+/// whether the smallest history has a group, which is by chance. And those that the cases about slots find.
 macro_rules! mistakes {
     (
         in_histories { $($(#[$doc:meta])* $mistake:ident $(: $clause:literal)?,)+ }

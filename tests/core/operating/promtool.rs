@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{ALERTS, Metric, alerts, board_queries};
 
-/// Runs `promtool test rules`. `PROMTOOL` names another program than the one in `PATH`. A missing one skips the test, visibly; that is
-/// a failure if `PROMTOOL_REQUIRED` is set.
+/// Runs `promtool test rules`. `PROMTOOL` names another program than the one in `PATH`. A missing one skips
+/// the test, visibly; that is a failure if `PROMTOOL_REQUIRED` is set.
 fn test_rules(file: &Path) {
     let program = std::env::var_os("PROMTOOL").unwrap_or_else(|| "promtool".into());
     let Ok(output) = Command::new(program).args(["test", "rules"]).arg(file).output() else {
@@ -39,7 +39,8 @@ fn every_alert_fires_when_its_line_says_so() {
     }
 }
 
-/// Series of each metric with each of its labels and values, as an exporter has them: counters that rise, and gauges.
+/// Series of each metric with each of its labels and values, as an exporter has them: counters that rise, and
+/// gauges.
 fn series() -> Vec<Value> {
     let mut series = Vec::new();
     for metric in Metric::all() {

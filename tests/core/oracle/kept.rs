@@ -1,6 +1,6 @@
-//! Refunds of token buckets against a reference that knows every charge, on both stores: with what is kept, the bucket is never fuller
-//! than the plain one that was charged only that; and what time has not paid of a charge is given back. `REFUND_CASES` sets the number of
-//! histories.
+//! Refunds of token buckets against a reference that knows every charge, on both stores: with what is kept,
+//! the bucket is never fuller than the plain one that was charged only that; and what time has not paid of a
+//! charge is given back. `REFUND_CASES` sets the number of histories.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,14 +10,15 @@ use tests::random::Random;
 use tests::strategies::cases;
 use tests::timed::{MIDNIGHT, Timed, report};
 
-/// Units and window in microseconds: fractions, less than a microsecond, and so long that keys of Redis expire.
+/// Units and window in microseconds: fractions, less than a microsecond, and so long that keys of Redis
+/// expire.
 const RATES: [(u64, u64); 7] =
     [(1, 1_000), (3, 1_000), (7, 1_000), (1_000, 1_000), (999, 1_000), (3_000, 1_000), (3, 20 * HOUR)];
 
 const HOUR: u64 = 3_600_000_000;
 
-/// The plain bucket in exact arithmetic: instants in parts of a microsecond, `max` of which are one. Its time does not go back: it is
-/// as late as all steps forward make it.
+/// The plain bucket in exact arithmetic: instants in parts of a microsecond, `max` of which are one. Its time
+/// does not go back: it is as late as all steps forward make it.
 struct Kept {
     max: u64,
     window: u64,
@@ -45,8 +46,9 @@ impl Kept {
         self.made.push(units);
     }
 
-    /// The least that a refund gives back of a charge, in microseconds: as much of the bucket's backlog as was not charged behind it,
-    /// since time pays the oldest charges first. Each charge and refund rounds by less than two microseconds.
+    /// The least that a refund gives back of a charge, in microseconds: as much of the bucket's backlog as
+    /// was not charged behind it, since time pays the oldest charges first. Each charge and refund rounds by
+    /// less than two microseconds.
     fn least(&self, place: usize, units: u64, backlog: u128) -> u128 {
         let micros = |units: u64| u128::from(units * self.window) / u128::from(self.max);
         let behind = micros(self.made[place + 1..].iter().sum()) + 2 * (self.made.len() as u128 + 1);

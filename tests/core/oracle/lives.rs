@@ -15,8 +15,8 @@ async fn ttl(connection: &mut redis::aio::MultiplexedConnection) -> Option<u64> 
     Some(u64::try_from(ttl).expect("every key expires"))
 }
 
-/// The longest that a key may live, in microseconds: as long as a caller's state can say something, and the second that
-/// every expiry has as a margin.
+/// The longest that a key may live, in microseconds: as long as a caller's state can say something, and the
+/// second that every expiry has as a margin.
 fn longest_life(policy: &Policy) -> u128 {
     const MARGIN: u128 = 1_000_000;
     let window = policy.window().as_micros();
@@ -37,7 +37,8 @@ const SLACK: u64 = 20_000;
 fn a_key_in_redis_lives_exactly_as_long_as_it_matters() {
     let Some(store) = tests::timed::redis() else { return };
     let mut connection = store.run(store.server().unwrap().raw());
-    // Redis keeps the instant of expiry, which a clock that goes back puts off by itself; an injected one cannot.
+    // Redis keeps the instant of expiry, which a clock that goes back puts off by itself; an injected one
+    // cannot.
     each_case(&store, case(false), 0.5, |trial| {
         let () = store.run(redis::cmd("FLUSHALL").query_async(&mut connection.clone())).unwrap();
         let callers = trial.callers("");

@@ -43,8 +43,8 @@ fn instant_of((max, window, burst): (u64, u64, u64), units: u64) -> u64 {
     u64::try_from((u128::from(units - burst) * u128::from(window)).div_ceil(u128::from(max))).unwrap()
 }
 
-/// Takes every token at odd instants, until `span` microseconds have passed or `steps` were made. `check` checks a cost at an
-/// instant. Returns the number of admitted units.
+/// Takes every token at odd instants, until `span` microseconds have passed or `steps` were made. `check`
+/// checks a cost at an instant. Returns the number of admitted units.
 fn drain(
     rate: (u64, u64, u64),
     span: u64,

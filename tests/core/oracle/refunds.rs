@@ -115,7 +115,8 @@ tests::on_both_stores! {
         let group = [Check::new(&policy, "a").with_cost(5)];
         let reservation = store.check_all(&group).reservation(&group).unwrap();
         store.advance(Duration::from_secs(4));
-        // Four of the five have refilled; had they never been taken, the bucket would have been full all along.
+        // Four of the five have refilled; had they never been taken, the bucket would have been full all
+        // along.
         assert!(store.check_all(&[Check::new(&policy, "a").with_cost(9)]).is_allowed());
         store.refund(reservation);
         assert!(store.peek(&policy, "a").remaining() <= 1, "ten in all at one instant");
@@ -132,7 +133,8 @@ tests::on_both_stores! {
                 store.set(start + place);
                 let group = [Check::new(&policy, &caller).with_cost(7)];
                 let reservation = store.check_all(&group).reservation(&group).unwrap();
-                // The first instant of a later sub-window, up to the one in which it is the oldest with all its weight.
+                // The first instant of a later sub-window, up to the one in which it is the oldest with all
+                // its weight.
                 store.set(start + place.max(later * length));
                 assert!(store.check_all(&[Check::new(&policy, &caller)]).is_allowed());
                 assert_eq!(store.peek(&policy, &caller).remaining(), 2);

@@ -126,20 +126,23 @@ impl Trial<'_> {
         self.go(moved);
     }
 
-    /// Whether the store may have dropped a state that counts again because the clock went back. The memory store drops
-    /// expired states of a shard when the shard needs room, so one of two callers may lose a state that the other keeps.
+    /// Whether the store may have dropped a state that counts again because the clock went back. The memory
+    /// store drops expired states of a shard when the shard needs room, so one of two callers may lose a
+    /// state that the other keeps.
     pub(super) fn may_have_dropped_a_state(&self) -> bool {
         self.went_back.get() && self.store.limiter.store_kind() == "memory"
     }
 
-    /// Whether a refund may lose a microsecond: of units that take less, after the clock went back, since ends of charges are rounded up.
+    /// Whether a refund may lose a microsecond: of units that take less, after the clock went back, since
+    /// ends of charges are rounded up.
     pub(super) fn rounds_refunds(&self) -> bool {
         let takes_less = |policy: &Policy| u128::from(policy.max()) > policy.window().as_micros();
         self.went_back.get()
             && self.case.policies.iter().any(|policy| policy.algorithm().has_burst() && takes_less(policy))
     }
 
-    /// Asserts that two callers with the same past see the same. Returns false if they differ because one lost a state.
+    /// Asserts that two callers with the same past see the same. Returns false if they differ because one
+    /// lost a state.
     pub(super) fn agree(&self, one: &GroupOutcome, twin: &GroupOutcome, what: &str) -> bool {
         // What units of less than a microsecond leave behind is seen by refunds only.
         let (one, twin) = (shown(one), shown(twin));
@@ -158,7 +161,8 @@ impl Trial<'_> {
     }
 }
 
-/// Tries a property on many cases. The property returns whether the case exercised it, and at least this share must do so.
+/// Tries a property on many cases. The property returns whether the case exercised it, and at least this
+/// share must do so.
 pub(super) fn each_case(
     store: &Timed,
     strategy: impl Strategy<Value = Case>,

@@ -1,5 +1,5 @@
-//! Limited handlers in a crate that has renamed the facade, has no prelude and no `core` or `std` of its own to fall back
-//! on, and denies every lint.
+//! Limited handlers in a crate that has renamed the facade, has no prelude and no `core` or `std` of its own
+//! to fall back on, and denies every lint.
 
 #![no_implicit_prelude]
 

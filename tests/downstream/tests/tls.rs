@@ -1,4 +1,5 @@
-//! A service whose rustls has its default provider, beside limits in a Redis over TLS. Alone in its process, which has one provider.
+//! A service whose rustls has its default provider, beside limits in a Redis over TLS. Alone in its process,
+//! which has one provider.
 
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;

@@ -1,19 +1,20 @@
-//! A small model of what one Redis needs: processor time from the size of batches. A test compares it, and the bytes of a caller on the
-//! page, with the benchmark report.
+//! A small model of what one Redis needs: processor time from the size of batches. A test compares it, and
+//! the bytes of a caller on the page, with the benchmark report.
 
 use std::fmt::Write as _;
 
 /// Nanoseconds of Redis's processor for a call, whatever is in it, and for each request in it.
 const CALL: u64 = 24_000;
 const REQUEST: u64 = 1_300;
-/// Most requests in a call, and most calls of a process at once: `MAX_BATCH_WEIGHT` and `MAX_CALLS` of the core.
+/// Most requests in a call, and most calls of a process at once: `MAX_BATCH_WEIGHT` and `MAX_CALLS` of the
+/// core.
 const BATCH: u64 = 128;
 const CALLS: u64 = 8;
 /// Microseconds of a round trip in one data centre, during which requests of a process collect.
 const ROUND_TRIP: u64 = 500;
 
-/// Nanoseconds of Redis for a request, if this many of a process with one worker are unanswered: each in a call of its own, as long as
-/// there are no more calls than go at once.
+/// Nanoseconds of Redis for a request, if this many of a process with one worker are unanswered: each in a
+/// call of its own, as long as there are no more calls than go at once.
 fn nanoseconds(unanswered: u64) -> u64 {
     let batch = unanswered.div_ceil(CALLS).clamp(1, BATCH);
     CALL / batch + REQUEST

@@ -1,6 +1,7 @@
 //! The pages of `docs/`: what in them is made from the code, and checks of the rest.
 //!
-//! `cargo run -p guide` writes the pictures and the generated parts of the pages. The tests make all of it once more and compare.
+//! `cargo run -p guide` writes the pictures and the generated parts of the pages. The tests make all of it
+//! once more and compare.
 #![allow(clippy::expect_used, clippy::missing_panics_doc, reason = "a panic is the report of a test")]
 
 use std::collections::BTreeMap;
@@ -60,7 +61,8 @@ pub fn modules() -> Vec<String> {
     rows.map(|(_, page)| format!("docs/{page}.md")).collect()
 }
 
-/// Every file of the repository that is made from the code, in whole or in part: its path in the repository, and its text as it has to be.
+/// Every file of the repository that is made from the code, in whole or in part: its path in the repository,
+/// and its text as it has to be.
 pub fn generated() -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let mut picture = |name: &str, svg: String| {

@@ -1,4 +1,5 @@
-//! Writes everything that the pages have from the code: `cargo run -p guide`, then read the difference like code.
+//! Writes everything that the pages have from the code: `cargo run -p guide`, then read the difference like
+//! code.
 
 use std::{fs, io};
 

@@ -18,8 +18,8 @@ pub(crate) fn names(page: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The page with the code of each part whose name is a kind of snippet and a file of the folder: `recipe login` is the text
-/// between `// recipe` and `// end` of `login.rs`.
+/// The page with the code of each part whose name is a kind of snippet and a file of the folder:
+/// `recipe login` is the text between `// recipe` and `// end` of `login.rs`.
 pub(crate) fn with_snippets(page: &str, folder: &str) -> String {
     names(page).iter().fold(page.to_owned(), |page, name| {
         let Some((kind, file)) = name.split_once(' ') else { panic!("{name} names no snippet") };

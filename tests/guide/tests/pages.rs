@@ -1,4 +1,5 @@
-//! The pages of the repository: what is made from the code is up to date, every link leads somewhere, recipes stay short.
+//! The pages of the repository: what is made from the code is up to date, every link leads somewhere, recipes
+//! stay short.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -98,7 +99,8 @@ fn every_line_of_the_log_names_a_section_that_has_its_text() {
     }
 }
 
-/// The tables of features, in the pages of the crates and in their documentation, have the features of the manifests.
+/// The tables of features, in the pages of the crates and in their documentation, have the features of the
+/// manifests.
 #[test]
 fn the_tables_of_features_agree_with_the_manifests() {
     for name in ["ratelimit-core", "ratelimit-actix"] {

@@ -1,4 +1,5 @@
-//! Overrides in the operator's scope: the numbers in force, the rows they come from, and the counts of a caller under them.
+//! Overrides in the operator's scope: the numbers in force, the rows they come from, and the counts of a
+//! caller under them.
 
 use std::fmt::Write;
 
@@ -156,7 +157,8 @@ async fn a_reset_reaches_the_counts_from_before_a_caller_had_its_row() {
         (server.limiter_at(&clock), "window = '2m'"),
         (by_row("window = '3m'"), "window = '3m', mode = 'shadow'"),
     ] {
-        // This process has decided nothing, so only the program and the overrides tell it by what the caller was counted.
+        // This process has decided nothing, so only the program and the overrides tell it by what the caller
+        // was counted.
         let (other, app) = (app!(before, false), app!(by_row(row), false));
         let request = || answer::get("/plans").insert_header(("x-account", "a"));
         assert_eq!(send(&other, request()).await.status, 200);

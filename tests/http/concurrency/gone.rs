@@ -1,4 +1,5 @@
-//! Clients that go away: a slot is free when Actix drops the handler or the body. When that is, the page tells from these tests.
+//! Clients that go away: a slot is free when Actix drops the handler or the body. When that is, the page
+//! tells from these tests.
 
 use std::net::TcpStream;
 

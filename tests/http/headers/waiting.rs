@@ -1,5 +1,5 @@
-//! A client that waits for the reset or the `retry-after` of a response passes: in every style, for every algorithm, whatever
-//! limits are around the handler.
+//! A client that waits for the reset or the `retry-after` of a response passes: in every style, for every
+//! algorithm, whatever limits are around the handler.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -73,8 +73,8 @@ proptest! {
             let mut limits = inner.into_iter();
             let inner = RateLimitMiddleware::new(limits.next().unwrap());
             let inner = limits.fold(inner, RateLimitMiddleware::and);
-            // Whether the outer limit has let a request pass. Until then the inner ones are not checked, and are not in the
-            // response.
+            // Whether the outer limit has let a request pass. Until then the inner ones are not checked, and
+            // are not in the response.
             let checked = Rc::new(Cell::new(false));
             let route = web::resource("/").wrap(inner).to(HttpResponse::Ok);
             let app = App::new().app_data(config).app_data(Data::new(limiter));

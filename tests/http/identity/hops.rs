@@ -1,6 +1,7 @@
 //! The demo behind two real hops, with a client that spoofs headers to get another request.
 //!
-//! Each hop is a reverse proxy with sockets and an address of its own, so that the service sees its address as the peer.
+//! Each hop is a reverse proxy with sockets and an address of its own, so that the service sees its address
+//! as the peer.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -46,8 +47,8 @@ fn forward(client: &TcpStream, own: IpAddr, appends: Appends, next: SocketAddr) 
     loop {
         let mut line = Vec::new();
         reader.read_until(b'\n', &mut line)?;
-        // A proxy that reads a bare line feed in another way than the next hop lets requests be smuggled past it; real proxies
-        // do not pass it on either.
+        // A proxy that reads a bare line feed in another way than the next hop lets requests be smuggled past
+        // it; real proxies do not pass it on either.
         let Some(line) = line.strip_suffix(b"\r\n") else {
             return (&*client).write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
         };
@@ -86,8 +87,8 @@ fn connect_from(own: IpAddr, next: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The status of a request with these further header lines from the client 127.0.0.1, sent as bytes; of several answers
-/// the one that passed, if one did, and 0 when the connection is closed without any.
+/// The status of a request with these further header lines from the client 127.0.0.1, sent as bytes; of
+/// several answers the one that passed, if one did, and 0 when the connection is closed without any.
 fn status(server: SocketAddr, lines: &[u8]) -> u16 {
     let mut connection = TcpStream::connect(server).unwrap();
     connection.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -205,8 +206,8 @@ fn spoofed_headers_gain_no_request_behind_two_proxies() {
     }
 }
 
-/// The control of the test above: its proxies hand on what the client says, and a service that believes too much lets
-/// every new address pass.
+/// The control of the test above: its proxies hand on what the client says, and a service that believes too
+/// much lets every new address pass.
 #[test]
 fn a_trusted_peer_can_name_any_client() {
     for appends in [Appends::Line, Appends::ToLine] {

@@ -1,4 +1,5 @@
-//! Keys that an attacker chooses: each is a caller of its own, and no two are the same, whatever bytes are in them.
+//! Keys that an attacker chooses: each is a caller of its own, and no two are the same, whatever bytes are in
+//! them.
 
 use std::collections::HashSet;
 
@@ -91,7 +92,7 @@ async fn every_hostile_key_has_a_count_of_its_own() {
     assert_eq!(watch.calls(), 2 * 2 * keys.len());
 }
 
-// ---- Of the path ------------------------------------------------------------------------------------------------
+// ---- Of the path ------------------------------------------------------------------------------------------
 
 #[rate_limit(max = 1, by = path("id"))]
 #[get("/by/{id}")]
@@ -158,7 +159,7 @@ async fn spellings_of_a_number_share_a_count_when_parsed() {
     assert_eq!(send(&app, from_client("/number/8")).await.body, "8");
 }
 
-// ---- Of headers -------------------------------------------------------------------------------------------------
+// ---- Of headers -------------------------------------------------------------------------------------------
 
 #[rate_limit(max = 1, by = header("x-api-key"))]
 #[get("/header")]

@@ -20,7 +20,8 @@ async fn path_parameters_name_callers_in_scopes_and_around_resources() {
     let scope = web::scope("/scope/{org}")
         .wrap(RateLimitMiddleware::new(Limit::new(&TWO).by(parameter("org"))))
         .route("/{id}", web::get().to(ok));
-    // Not matched yet when the middleware of the scope runs: a missing caller, and not a count that all share.
+    // Not matched yet when the middleware of the scope runs: a missing caller, and not a count that all
+    // share.
     let early = web::scope("/early")
         .wrap(RateLimitMiddleware::new(Limit::new(&TWO).by(parameter("id"))))
         .route("/{id}", web::get().to(ok));

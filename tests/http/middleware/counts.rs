@@ -93,7 +93,7 @@ async fn limited(status: Path<u16>, quotas: Quotas) -> HttpResponse {
     HttpResponse::build(StatusCode::from_u16(*status).unwrap()).finish()
 }
 
-/// What is left under each policy, as the client is told.
+/// What is left under each policy, as the client sees it.
 fn left_of_each(answer: &Answer) -> String {
     let fields = answer.header("ratelimit").unwrap_or_default();
     let left = fields.split(',').filter_map(|limit| {

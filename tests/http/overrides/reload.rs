@@ -15,8 +15,8 @@ async fn load() -> &'static str {
     "ok"
 }
 
-/// Requests of as many callers as there are rounds, each a little more than any limit of the test: every answer is right by the
-/// old or by the new number, and from a limiter's first by the new one on by that.
+/// Requests of as many callers as there are rounds, each a little more than any limit of the test: every
+/// answer is right by the old or by the new number, and from a limiter's first by the new one on by that.
 #[actix_web::test]
 async fn a_changed_file_comes_into_force_in_both_limiters_and_loses_no_request() {
     let Some(server) = redis::server() else { return };

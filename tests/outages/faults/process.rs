@@ -1,5 +1,5 @@
-//! What happens in a process: a server that flaps, floods, cancelled requests, panics. `FLAPS` and `FLOOD` set how often the server comes
-//! and goes, and the number of callers.
+//! What happens in a process: a server that flaps, floods, cancelled requests, panics. `FLAPS` and `FLOOD`
+//! set how often the server comes and goes, and the number of callers.
 
 use std::time::Duration;
 

@@ -145,8 +145,8 @@ async fn fail_over(set_up: &mut Sentinels, fail: impl FnOnce(&mut Sentinels)) ->
     (fault, now())
 }
 
-/// The replica may lack the last writes, so as many more may run until each process has told what it holds, which takes at most
-/// 3.5 s, and until the streams of then have ended.
+/// The replica may lack the last writes, so as many more may run until each process has told what it holds,
+/// which takes at most 3.5 s, and until the streams of then have ended.
 async fn lose_a_master(name: &str, fail: impl FnOnce(&mut Sentinels), recover: impl FnOnce(&mut Sentinels)) {
     let Some(mut set_up) = sentinels().await else { return };
     let noise = Noise::watch();

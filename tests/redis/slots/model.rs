@@ -40,8 +40,8 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// I7, and script against model: three processes decide about slots and buckets, alone and in batches, what the specification
-/// decides in one count, and the server counts as held what runs.
+/// I7, and script against model: three processes decide about slots and buckets, alone and in batches, what
+/// the specification decides in one count, and the server counts as held what runs.
 #[test]
 fn random_requests_of_three_processes_are_decided_as_the_model_decides_them() {
     let Some(server) = server() else { return };

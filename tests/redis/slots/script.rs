@@ -1,4 +1,4 @@
-//! The script of slots, called with what processes may tell it.
+//! The script of slots, called with what processes may report.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -7,7 +7,7 @@ use tests::redis::{Server, server};
 
 use super::{TWO, entries};
 
-/// One message to the script: what it tells, and what it asks for. A cost of `None` is a peek.
+/// One message to the script: what it reports, and what it asks for. A cost of `None` is a peek.
 #[derive(Clone, Debug)]
 struct Message {
     process: usize,
@@ -57,8 +57,8 @@ fn doubles(numbers: &[f64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Told numbers may come in any order, late, twice or never: the script keeps the largest of each process, also of a denied
-/// message, and drops and cuts what the rule drops and cuts.
+/// Told numbers may come in any order, late, twice or never: the script keeps the largest of each process,
+/// also of a denied message, and drops and cuts what the rule drops and cuts.
 #[test]
 fn the_script_keeps_what_each_process_told_as_the_rule_says() {
     const HOLD: i64 = 10_000_000;
@@ -77,7 +77,7 @@ fn the_script_keeps_what_each_process_told_as_the_rule_says() {
         number.set(number.get() + 1);
         let key = format!("script {}", number.get());
         let mut now = i64::try_from(tests::START).unwrap();
-        // For each process until when it counts, and what it told.
+        // For each process until when it counts, and what it reported.
         let mut told: [Option<(i64, u64, u64)>; 4] = [None; 4];
         let mut before: Option<Vec<u8>> = None;
         for Message { process, granted, freed, costs, step } in messages {

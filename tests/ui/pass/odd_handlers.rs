@@ -1,4 +1,5 @@
-//! Borrowed extractors, lifetimes with bounds, types and patterns that come through macros, and every kind of answer.
+//! Borrowed extractors, lifetimes with bounds, types and patterns that come through macros, and every kind of
+//! answer.
 
 use std::borrow::Cow;
 use std::future::{Ready, ready};

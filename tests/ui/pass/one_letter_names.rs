@@ -1,4 +1,5 @@
-//! A handler named by every letter: route attributes make a unit struct of each, which no name in an expansion may meet.
+//! A handler named by every letter: route attributes make a unit struct of each, which no name in an
+//! expansion may meet.
 
 use actix_web::{App, get, web};
 use ratelimit_actix::rate_limit;

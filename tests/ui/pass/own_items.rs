@@ -1,4 +1,5 @@
-//! `Self` of items inside a handler, names like those of an expansion, and the function's own inner attributes.
+//! `Self` of items inside a handler, names like those of an expansion, and the function's own inner
+//! attributes.
 
 use actix_web::{App, get, web};
 use ratelimit_actix::rate_limit;

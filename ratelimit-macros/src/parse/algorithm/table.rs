@@ -1,4 +1,5 @@
-//! The table of all algorithms. `tests/core` compares it with the core, so this file uses nothing of this crate.
+//! The table of all algorithms. `tests/core` compares it with the core, so this file uses nothing of this
+//! crate.
 
 /// One row of the table of algorithms. A new algorithm is a new row.
 #[derive(Debug)]

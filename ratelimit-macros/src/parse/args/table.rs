@@ -4,21 +4,21 @@ use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::{Expr, ExprPath};
 
-use crate::bounds::{SUB_WINDOWS, UNITS};
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::kind::Kind;
 use crate::parse::algorithm::Algorithm;
+use crate::parse::bounds::{SUB_WINDOWS, UNITS};
 use crate::parse::by::By;
-use crate::parse::calendar::{self, Anchor, LimitWindow};
+use crate::parse::calendar::{self, Anchor, Window};
 use crate::parse::choice::{self, Mode, OnError, OnMissing, Responses};
 use crate::parse::expr::ungrouped;
+use crate::parse::kind::Kind;
 use crate::parse::name::{self, Key, Text};
 use crate::parse::number::{self, Number};
 use crate::parse::path;
 use crate::parse::request_fn::{self, RequestFn};
 use crate::parse::tokens::find_self;
 use crate::parse::usage::{Of, Usage};
-use crate::parse::window::{Time, Window};
+use crate::parse::window::{Length, Time};
 
 /// A given argument, with its value unless that has a mistake.
 pub(crate) struct Argument<T> {
@@ -36,8 +36,8 @@ pub(crate) fn arguments_of(kind: Kind) -> impl Iterator<Item = &'static Usage> +
     ARGUMENTS.iter().filter(move |usage| usage.is_of(kind))
 }
 
-/// Defines [`Args`] and what goes through all arguments, from the field, name and type of each, what it is of, its example, the
-/// function that reads its value, its aliases, and, if only `#[rate_limit]` has it, why.
+/// Defines [`Args`] and what goes through all arguments, from the field, name and type of each, what it is
+/// of, its example, the function that reads its value, its aliases, and, if only `#[rate_limit]` has it, why.
 macro_rules! arguments {
     ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $read:expr, [$($alias:literal),*] $(, $why:literal)?;)*) => {
         /// The given arguments. Mistakes in them have been recorded.
@@ -102,7 +102,7 @@ macro_rules! with_arguments {
         $each! {
             max "max": Number, Policy, "max = 10", number::units,
                 ["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"];
-            window "window": LimitWindow, Policy, "window = \"60s\"", calendar::window,
+            window "window": Window, Policy, "window = \"60s\"", calendar::window,
                 ["windowseconds", "windowsecs", "windowsize", "per", "period", "duration", "interval", "seconds"],
                 "a request holds its slot until its response has been sent; remove `window`, or write \
                  `#[rate_limit(max = 60, window = \"1m\")]` beside it";
@@ -133,7 +133,7 @@ macro_rules! with_arguments {
             cost "cost": Number, Limit, "cost = 5", number::units,
                 ["weight", "tokens"],
                 "every request holds one slot; remove `cost`";
-            block "block": Window, Policy, "block = \"10m\"", |usage, value, d| Time::window(usage).read(value, d),
+            block "block": Length, Policy, "block = \"10m\"", |usage, value, d| Time::window(usage).read(value, d),
                 ["blockduration", "blockfor", "ban", "banfor", "banduration", "lockout", "penalty", "cooldown"],
                 "a caller may go on as soon as one of its requests has ended; remove `block`, or write it in a `#[rate_limit(..)]` beside it";
             mode "mode": Mode, Policy, "mode = \"shadow\"", |_, value, d| choice::read(value, d),
@@ -141,7 +141,7 @@ macro_rules! with_arguments {
             count "count": Responses, Limit, "count = \"failures\"", |_, value, d| choice::responses(value, d),
                 ["only", "countif", "counts", "countonly"],
                 "a slot is free again after every response; remove `count`";
-            lease "lease": Window, Policy, "lease = \"100ms\"", |usage, value, d| Time::lease(usage).read(value, d),
+            lease "lease": Length, Policy, "lease = \"100ms\"", |usage, value, d| Time::lease(usage).read(value, d),
                 ["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"],
                 "a slot belongs to a request that runs, so none is taken ahead; remove `lease`";
             skip "skip": RequestFn, Limit, "skip = with(is_internal)", request_fn::skip,

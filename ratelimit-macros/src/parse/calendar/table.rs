@@ -1,26 +1,27 @@
-//! The tables of calendars. `tests/core` compares them with the core, so this file uses nothing of this crate.
+//! The tables of calendars. `tests/core` compares them with the core, so this file uses nothing of this
+//! crate.
 
-/// The kind of a calendar window.
+/// The unit of a calendar window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum CalendarUnit {
     Day,
     Week,
     Month,
     Year,
 }
 
-/// The kinds with their names, the length of the longest window in hours, and other spellings.
-pub(crate) static UNITS: [(Unit, &str, u64, &[&str]); 4] = [
-    (Unit::Day, "day", 24 + MOST_HOURS_MORE, &["daily", "calendarday", "perday"]),
-    (Unit::Week, "week", 7 * 24 + MOST_HOURS_MORE, &["weekly", "calendarweek", "perweek"]),
+/// The units with their names, the length of the longest window in hours, and other spellings.
+pub(crate) static CALENDAR_UNITS: [(CalendarUnit, &str, u64, &[&str]); 4] = [
+    (CalendarUnit::Day, "day", 24 + MOST_HOURS_MORE, &["daily", "calendarday", "perday"]),
+    (CalendarUnit::Week, "week", 7 * 24 + MOST_HOURS_MORE, &["weekly", "calendarweek", "perweek"]),
     (
-        Unit::Month,
+        CalendarUnit::Month,
         "month",
         31 * 24 + MOST_HOURS_MORE,
         &["monthly", "months", "1month", "1mo", "mo", "mon", "1mon", "calendarmonth", "permonth"],
     ),
     (
-        Unit::Year,
+        CalendarUnit::Year,
         "year",
         366 * 24 + MOST_HOURS_MORE,
         &["yearly", "years", "1year", "1y", "1yr", "annual", "annually", "calendaryear", "peryear"],
@@ -41,9 +42,9 @@ pub(crate) const WEEKDAYS: [(&str, &str); 7] = [
     ("sunday", "Sunday"),
 ];
 
-impl Unit {
+impl CalendarUnit {
     fn row(self) -> &'static (Self, &'static str, u64, &'static [&'static str]) {
-        UNITS.iter().find(|(unit, ..)| *unit == self).unwrap_or(&UNITS[0])
+        CALENDAR_UNITS.iter().find(|(unit, ..)| *unit == self).unwrap_or(&CALENDAR_UNITS[0])
     }
 
     /// The name in the attribute.

@@ -37,7 +37,7 @@ mod ours {
         RateLimiter::redis("redis://127.0.0.1")
     }
 
-    /// Also needs `App::app_data(web::Data::new(limiter()?))`: without it, counts are in the process, and the log says so.
+    /// Needs `App::app_data(web::Data::new(limiter()?))`: without it, the process counts, and logs that.
     pub(super) fn services(app: &mut web::ServiceConfig) {
         app.service(index);
     }

@@ -15,7 +15,7 @@ use futures_util::{FutureExt, Stream, stream};
 use actix_web::{HttpResponse, post, web};
 use ratelimit_actix::rate_limit;
 
-/// Ten wrong passwords in ten minutes for an account; one more blocks it for ten minutes. Sixty a minute from an address.
+/// Ten wrong passwords in ten minutes for an account; one more blocks it. Sixty a minute from an address.
 #[rate_limit(max = 60, window = "1m", count = "failures", key = "login-ip:{ip}", on_error = "deny")]
 #[rate_limit(max = 10, window = "10m", block = "10m", count = "failures", key = "login:{id}")]
 #[post("/login/{id}")]
@@ -51,7 +51,8 @@ async fn wrong_passwords_block_the_account_and_right_ones_do_not_count() {
     .await;
 }
 
-/// The status codes of log-ins with right passwords from one address, of which each waits for its body until all were sent.
+/// The status codes of log-ins with right passwords from one address, of which each waits for its body until
+/// all were sent.
 async fn at_once<S, B>(app: &S, names: &[String]) -> Vec<u16>
 where
     S: Service<Request, Response = ServiceResponse<B>, Error = Error>,

@@ -66,7 +66,8 @@ async fn ten_wrong_passwords_in_a_form_block_the_account() {
         assert_eq!((denied.status, denied.header("retry-after")), (429, Some("600")));
         assert_eq!(denied.header("cache-control"), Some("no-store"));
         assert_eq!(attempt("bob", "correct+horse").await.status, 200);
-        // The address has 60 wrong passwords a minute, 50 of which are left: neither a block nor a right password counts.
+        // The address has 60 wrong passwords a minute, 50 of which are left: neither a block nor a right
+        // password counts.
         for _ in 0..60 {
             assert_eq!(attempt("alice", "guess").await.status, 429);
         }

@@ -1,4 +1,5 @@
-//! The recipes of `docs/recipes.md`: the text between `// recipe` and `// end` of each file is on the page, and its tests run it.
+//! The recipes of `docs/recipes.md`: the text between `// recipe` and `// end` of each file is on the page,
+//! and its tests run it.
 #![allow(
     clippy::unwrap_used,
     clippy::unused_async,

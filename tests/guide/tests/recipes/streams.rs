@@ -12,7 +12,7 @@ use ratelimit_actix::{Quotas, UsageCounter, caller, concurrency_limit, rate_limi
 async fn chat(prompt: String, quotas: Quotas) -> Result<HttpResponse> {
     let used = UsageCounter::default();
     let settle = quotas.limit("tokens")?.settle_on_drop(&used)?;
-    // The stream adds to `used`, and owns `settle`: when it is dropped the tokens are settled, and the slot is free.
+    // The stream adds to `used`, and owns `settle`: dropped, it settles the tokens and frees the slot.
     Ok(HttpResponse::Ok().streaming(complete(prompt, used, settle)))
 }
 // end

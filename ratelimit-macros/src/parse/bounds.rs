@@ -1,5 +1,5 @@
-//! Bounds and defaults of the arguments. They are those of `ratelimit-core`, on which this crate does not depend: a test of the
-//! workspace compares both. This file uses no other.
+//! Bounds and defaults of the arguments. They are those of `ratelimit-core`, on which this crate does not
+//! depend: a test of the workspace compares both. This file uses no other.
 
 use std::ops::RangeInclusive;
 
