@@ -20,4 +20,4 @@ pub(crate) mod value;
 
 pub(crate) use self::of_request::{by_address, is_exempt};
 pub use self::of_request::{ip, path_param, principal, principal_or_ip};
-pub(crate) use self::value::{Caller, IntoCaller, MissingCallerError, OnMissing};
+pub(crate) use self::value::{Caller, IntoCaller, MissingCallerError, OnMissing, Partition};

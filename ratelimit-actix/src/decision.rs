@@ -15,9 +15,10 @@ use ratelimit_core::__private_0_1::wall_clock;
 use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter};
 use smallvec::SmallVec;
 
+use crate::applied_limit::{AppliedLimit, AppliedLimits};
 use crate::caller;
 use crate::config::RateLimitConfig;
-use crate::quotas::{AppliedLimit, AppliedLimits, Quotas, all_quotas, note_not_counted, with_quotas};
+use crate::quotas::{LeftOut, Quotas, all_quotas, with_quotas};
 use crate::request::RequestDeadline;
 use crate::response::{
     self, Held, MissingCaller, RateLimited, Rejection, RequestStyle, Unavailable, drain, forbid_storing, keep,
@@ -60,7 +61,7 @@ impl<T: Unpin> Future for Admission<'_, T> {
 pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
     let is_counted = config.counts(req.method()) && !caller::is_exempt(req, config);
     if !is_counted {
-        note_not_counted(req);
+        LeftOut::note_all(req);
     }
     is_counted
 }

@@ -103,8 +103,10 @@ pub mod __private_0_1;
 mod address;
 #[cfg(feature = "admin")]
 mod admin;
+mod applied_limit;
 pub mod caller;
 mod config;
+mod count;
 mod decision;
 #[cfg(docsrs)]
 pub mod guide;
@@ -142,6 +144,7 @@ pub use crate::caller::of_request::{Principal, client_ip};
 pub use crate::caller::reset::reset_caller;
 pub use crate::caller::value::{Caller, IntoCaller, OnMissing};
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
+pub use crate::count::Count;
 pub use crate::handler::registry::{
     DeclaredLimit, DeclaredLimitsError, SharedCount, check_declared_limits, declared_limits,
 };
@@ -149,7 +152,7 @@ pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareServi
 #[cfg(feature = "utoipa")]
 pub use crate::openapi::{RateLimitResponses, UnclearOperationsError};
 pub use crate::overrides::IntoPlan;
-pub use crate::quotas::{Count, LimitCharge, Quota, Quotas, SettleError, SettleOnDrop, UsageCounter};
+pub use crate::quotas::{LimitCharge, Quota, Quotas, SettleError, SettleOnDrop, UsageCounter};
 pub use crate::response::{
     BodyStyle, HeaderStyle, MissingCaller, RateLimited, Rejection, RejectionInfo, Unavailable,
 };

@@ -9,6 +9,7 @@ pub use ratelimit_core::{Algorithm, Mode, OnError, Policy};
 
 pub use crate::caller::of_request::{principal, principal_or_ip};
 pub use crate::caller::value::{Caller, IntoCaller, OnMissing};
+pub use crate::count::Count;
 pub use crate::decision::Admission;
 pub use crate::handler::bounds::{
     Answer, BodylessExtractor, ConstantPolicy, Extractor, RequestFn, assert_bodyless_extractor,
@@ -20,4 +21,3 @@ pub use crate::handler::limit::{By, Computed, HandlerLimit, SourceText};
 pub use crate::handler::registry::{Declaration, Declared};
 pub use crate::handler::request::{AdmittedRequest, admit};
 pub use crate::overrides::{IntoPlan, Plan};
-pub use crate::quotas::Count;

@@ -1,6 +1,6 @@
 //! What was decided about one request: by the limits of its handler and by those of the middleware around it.
 
-mod applied_limit;
+mod left_out;
 mod limit_charge;
 mod quota;
 mod request_extension;
@@ -13,12 +13,7 @@ use std::rc::Rc;
 use ratelimit_core::{Check, GroupOutcome, Outcome, RateLimiter, StoreError};
 use smallvec::SmallVec;
 
-pub use self::applied_limit::Count;
-use self::applied_limit::LeftOut;
-pub(crate) use self::applied_limit::{
-    AppliedLimit, AppliedLimits, Condition, NamedPolicy, Partition, Place, PolicyRef, note_not_counted,
-    note_skipped,
-};
+pub(crate) use self::left_out::LeftOut;
 pub use self::limit_charge::{LimitCharge, SettleError};
 pub use self::quota::Quota;
 pub(crate) use self::quota::{tightest, told};

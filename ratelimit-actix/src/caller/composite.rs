@@ -1,6 +1,6 @@
 //! Callers that consist of several values, and of values from other crates.
 
-use super::value::{Caller, IntoCaller, Kind};
+use super::value::{Caller, IntoCaller, Kind, Partition};
 
 impl Caller {
     /// All of `parts` together. No caller if one part is missing.
@@ -9,7 +9,7 @@ impl Caller {
     pub(crate) fn join(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut joined = Self::encode(Kind::Parts, &[]);
         for part in parts {
-            let (Some(bytes), Some(part)) = (&mut joined.0, &part.0) else {
+            let (Some(Partition(bytes)), Some(part)) = (&mut joined.0, &part.0) else {
                 return Self::missing();
             };
             let mut rest = part.len();

@@ -1,17 +1,38 @@
-//! The caller of a request, as bytes that are different for different callers: from values that tell callers apart, or none, and
-//! what a limit does then.
+//! The caller of a request, as bytes that are different for different callers.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Deref;
 
 use smallvec::SmallVec;
 
 use crate::address::Ipv6Prefix;
-use crate::quotas::Partition;
 
-/// Callers up to this many bytes need no allocation; a UUID as text fits.
-pub(super) const INLINE: usize = Partition::INLINE;
+/// The bytes by which stores tell callers apart; `Debug` hides them from logs. Up to 39 need no allocation: a UUID as text fits.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Partition(pub(super) SmallVec<[u8; 39]>);
+
+impl Deref for Partition {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&[u8]> for Partition {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl fmt::Debug for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
 
 /// The first byte of a caller. It differs for each kind of value, so that no text passes for an address or a number.
 ///
@@ -37,7 +58,7 @@ pub(super) enum Kind {
 /// [`caller`](crate::caller) find one in a request. Two are equal only if they were made from equal values of one kind: the text
 /// `"7"` and the number `7` are different callers. Neither `Debug` nor a log shows the value.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Caller(pub(super) Option<SmallVec<[u8; INLINE]>>);
+pub struct Caller(pub(super) Option<Partition>);
 
 impl Caller {
     /// The same caller for all requests.
@@ -50,7 +71,7 @@ impl Caller {
         match address {
             IpAddr::V4(address) => {
                 let [a, b, c, d] = address.octets();
-                Self(Some(SmallVec::from_slice(&[Kind::Ipv4 as u8, a, b, c, d])))
+                Self(Some(Partition(SmallVec::from_slice(&[Kind::Ipv4 as u8, a, b, c, d]))))
             }
             IpAddr::V6(address) => Self::encode(Kind::Ipv6, &address.octets()),
         }
@@ -85,7 +106,7 @@ impl Caller {
         let mut bytes = SmallVec::with_capacity(1 + value.len());
         bytes.push(kind as u8);
         bytes.extend_from_slice(value);
-        Self(Some(bytes))
+        Self(Some(Partition(bytes)))
     }
 }
 
@@ -119,10 +140,10 @@ impl OnMissing {
     #[inline]
     pub(crate) fn resolve(self, caller: Caller) -> Result<Option<Partition>, MissingCallerError> {
         match (caller, self) {
-            (Caller(Some(caller)), _) => Ok(Some(Partition(caller))),
+            (Caller(Some(partition)), _) => Ok(Some(partition)),
             (Caller(None), Self::Reject) => Err(MissingCallerError),
             (Caller(None), Self::Skip) => Ok(None),
-            (Caller(None), Self::Anonymous) => Ok(Caller::anonymous().0.map(Partition)),
+            (Caller(None), Self::Anonymous) => Ok(Caller::anonymous().0),
         }
     }
 }
@@ -236,7 +257,6 @@ mod tests {
     use std::collections::HashSet;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    use super::super::value::INLINE;
     use super::*;
 
     #[test]
@@ -267,7 +287,7 @@ mod tests {
 
     #[test]
     fn text_is_one_caller_in_every_type() {
-        let long = "x".repeat(10 * INLINE);
+        let long = "x".repeat(400);
         assert_eq!(long.as_str().into_caller(), long.clone().into_caller());
         assert_eq!(Cow::Borrowed("a").into_caller(), "a".into_caller());
         assert_ne!("A".into_caller(), "a".into_caller());

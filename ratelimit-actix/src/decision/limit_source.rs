@@ -4,34 +4,30 @@ use actix_web::HttpRequest;
 use ratelimit_core::{InForce, Policy, RateLimiter};
 
 use super::{deny_all, missing_caller};
-use crate::caller::MissingCallerError;
+use crate::applied_limit::{AppliedLimit, AppliedLimits, LimitRef};
+use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
 use crate::overrides::Plan;
-use crate::quotas::{AppliedLimit, AppliedLimits, Condition, Partition, PolicyRef, note_skipped};
+use crate::quotas::LeftOut;
 use crate::response::Rejection;
 
 /// A limit as it is written, with the values that are computed for one request.
 pub(crate) trait LimitSource {
-    /// The policy of the program, without overrides.
-    fn policy(&self) -> PolicyRef;
+    /// The limit as it is written, without overrides.
+    fn limit(&self) -> LimitRef;
 
-    /// What a request costs.
-    fn cost(&self) -> u64;
-
-    /// The condition on responses that count; without one, all count.
-    fn count(&self) -> Option<Condition>;
+    /// What the request costs, if that is computed.
+    fn computed_cost(&self) -> Option<u64> {
+        None
+    }
 
     /// Whether nothing leaves the limit out for this request, such as `skip`.
     fn applies_to(&self, _: &HttpRequest) -> bool {
         true
     }
 
-    /// The caller that counts. `None` if the limit does not apply, because there is no caller.
-    fn caller(
-        &mut self,
-        req: &HttpRequest,
-        config: &RateLimitConfig,
-    ) -> Result<Option<Partition>, MissingCallerError>;
+    /// The caller of the request, or none.
+    fn caller(&mut self, req: &HttpRequest, config: &RateLimitConfig) -> Caller;
 
     /// The plan of the request. Asked while overrides have rows of plans.
     fn plan(&self, _: &HttpRequest) -> Plan {
@@ -56,36 +52,39 @@ pub(crate) fn applied_limits<S: LimitSource>(
     let overrides = limiter.overrides_guard();
     let mut limits = AppliedLimits::new();
     for mut source in sources {
-        let policy = source.policy();
-        let overridden = overrides.limit(policy.policy());
+        let limit = source.limit();
+        let overridden = overrides.limit(limit.policy());
         let is_off = overridden.as_ref().is_some_and(InForce::is_off_for_all);
-        let caller = if is_off || !source.applies_to(req) { Ok(None) } else { source.caller(req, config) };
+        let caller = if is_off || !source.applies_to(req) {
+            Ok(None)
+        } else {
+            limit.on_missing.resolve(source.caller(req, config))
+        };
         let caller = match caller {
             Ok(Some(caller)) => caller,
-            Err(MissingCallerError) if rejects_without_value(limiter, policy.policy()) => {
+            Err(MissingCallerError) if rejects_without_value(limiter, limit.policy()) => {
                 return Err(missing_caller(req, config));
             }
             Ok(None) | Err(MissingCallerError) => {
-                note_skipped(req, policy);
+                LeftOut::note(req, limit);
                 continue;
             }
         };
-        let overridden = overridden.map(|limit| {
-            let plan = if limit.has_plans() { source.plan(req) } else { Plan::default() };
-            limit.of_request(plan.name(), &caller)
+        let overridden = overridden.map(|rows| {
+            let plan = if rows.has_plans() { source.plan(req) } else { Plan::default() };
+            rows.of_request(plan.name(), &caller)
         });
         if overridden.as_ref().is_some_and(InForce::is_off) {
-            note_skipped(req, policy);
+            LeftOut::note(req, limit);
             continue;
         }
-        let mut limit = AppliedLimit { policy, caller, cost: source.cost(), count: source.count() };
-        if let Some(row) = &overridden {
-            limit.policy.replace(row.shared_policy());
+        let cost = source.computed_cost().unwrap_or(limit.cost);
+        let in_force = overridden.as_ref().map(InForce::shared_policy);
+        let mut applied = AppliedLimit { limit, in_force, caller, cost };
+        if !source.adjust(&mut applied, overridden.as_ref(), req) {
+            return Err(deny_all(req, config, applied));
         }
-        if !source.adjust(&mut limit, overridden.as_ref(), req) {
-            return Err(deny_all(req, config, limit));
-        }
-        limits.push(limit);
+        limits.push(applied);
     }
     Ok(limits)
 }

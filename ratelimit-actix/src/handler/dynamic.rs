@@ -15,12 +15,12 @@ use smallvec::SmallVec;
 use super::bounds::{self, RequestFn};
 use super::limit::{By, HandlerLimit};
 use super::request::{AdmittedRequest, admit_by};
-use crate::caller::{Caller, MissingCallerError};
+use crate::applied_limit::{AppliedLimit, LimitRef};
+use crate::caller::Caller;
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, applied_limits, rejects_without_value};
 use crate::decision::{Admission, is_counted};
 use crate::overrides::Plan;
-use crate::quotas::{AppliedLimit, Condition, Partition, PolicyRef};
 use crate::request::nearest_limiter;
 
 /// A cost that no limit admits.
@@ -46,7 +46,7 @@ struct DynamicLimit {
     /// What is computed of the policy.
     settings: Settings,
     max: Option<u64>,
-    cost: u64,
+    cost: Option<u64>,
     plan: Plan,
 }
 
@@ -68,7 +68,7 @@ impl DynamicLimits {
             caller: None,
             settings: Settings::new(),
             max: None,
-            cost: limit.cost,
+            cost: None,
             plan: Plan::default(),
         };
         let limits = limits.iter().map(dynamic).collect();
@@ -193,7 +193,7 @@ impl DynamicLimits {
 
     /// Sets the value of `cost`.
     pub fn cost(&mut self, position: usize, cost: u64) {
-        self.limits[position].cost = cost;
+        self.limits[position].cost = Some(cost);
     }
 
     /// Sets the value of `plan`.
@@ -224,7 +224,8 @@ async fn reject_failed(
     let config = RateLimitConfig::nearest(&req);
     for DynamicLimit { limit, caller, skipped, .. } in &mut limits {
         // A limit without a caller is left out as well. Its rejection would come before the other limits are charged.
-        *skipped = *skipped || HandlerLimit::caller(limit, caller.clone(), &req, config).is_err();
+        let caller = || caller.clone().unwrap_or_else(|| limit.by.caller(&req, config));
+        *skipped = *skipped || limit.written.on_missing.resolve(caller()).is_err();
     }
     let admission =
         admit_by(req, payload, |req, config, limiter| applied_limits(req, config, limiter, limits));
@@ -235,29 +236,20 @@ async fn reject_failed(
 }
 
 impl LimitSource for DynamicLimit {
-    fn policy(&self) -> PolicyRef {
-        PolicyRef::Static(&self.limit.policy)
+    fn limit(&self) -> LimitRef {
+        LimitRef::Attribute(&self.limit.written)
     }
 
-    fn cost(&self) -> u64 {
-        self.limit.warn_about_cost(self.cost);
-        self.cost
-    }
-
-    fn count(&self) -> Option<Condition> {
-        self.limit.count
+    fn computed_cost(&self) -> Option<u64> {
+        self.cost.inspect(|cost| self.limit.warn_about_cost(*cost))
     }
 
     fn applies_to(&self, _: &HttpRequest) -> bool {
         !self.skipped
     }
 
-    fn caller(
-        &mut self,
-        req: &HttpRequest,
-        config: &RateLimitConfig,
-    ) -> Result<Option<Partition>, MissingCallerError> {
-        HandlerLimit::caller(self.limit, self.caller.take(), req, config)
+    fn caller(&mut self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
+        self.caller.take().unwrap_or_else(|| self.limit.by.caller(req, config))
     }
 
     fn plan(&self, _: &HttpRequest) -> Plan {
@@ -271,17 +263,17 @@ impl LimitSource for DynamicLimit {
         // Overrides may replace what is computed.
         let replaced = row.map_or_else(Settings::new, InForce::replaced);
         if let Some(policy) = self.policy_with(replaced.over(self.settings)) {
-            applied.policy.replace(Arc::new(policy));
+            applied.in_force = Some(Arc::new(policy));
             return true;
         }
         // Such a `max` admits no request, and a shadow limit only reports that: no cost of `NEVER` passes under the smallest one.
-        let only_reports = !nearest_limiter(req).enforces(applied.policy.policy());
+        let only_reports = !nearest_limiter(req).enforces(applied.policy());
         let smallest = self.settings.max(1);
         // A shadow limit may be one by overrides.
         let mut smallest = [replaced.over(smallest), smallest].into_iter();
         let mut smallest = || smallest.find_map(|settings| self.limit.policy().with_settings(settings).ok());
         if only_reports && let Some(policy) = smallest() {
-            applied.policy.replace(Arc::new(policy));
+            applied.in_force = Some(Arc::new(policy));
             applied.cost = NEVER;
         }
         only_reports

@@ -8,22 +8,18 @@ use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{Policy, PolicyBuilder, RateLimiter};
 
 use super::sole_limiter::SoleLimiter;
-use crate::caller::{self, Caller, MissingCallerError, OnMissing};
+use crate::applied_limit::WrittenLimit;
+use crate::caller::{self, Caller, OnMissing};
 use crate::config::RateLimitConfig;
-use crate::quotas::{Condition, Count, NamedPolicy, Partition};
+use crate::count::Count;
 
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
 #[derive(Debug)]
 pub struct HandlerLimit {
-    pub(super) policy: NamedPolicy,
+    pub(super) written: WrittenLimit,
     /// What is computed for each request.
     pub(super) computed: Computed,
     pub(super) by: By,
-    /// What a request costs, unless that is computed.
-    pub(super) cost: u64,
-    on_missing: OnMissing,
-    /// The condition on responses that count; without one, all count.
-    pub(super) count: Option<Condition>,
     /// What operators see beyond the policy.
     pub(super) text: SourceText,
     /// Which limiters decided about the handler; of its first limit only.
@@ -68,12 +64,9 @@ impl HandlerLimit {
     #[track_caller]
     const fn of(policy: Cow<'static, Policy>) -> Self {
         Self {
-            policy: NamedPolicy::new(policy),
+            written: WrittenLimit::new(policy),
             computed: Computed::NONE,
             by: By::Ip,
-            cost: 1,
-            on_missing: OnMissing::Reject,
-            count: None,
             text: SourceText::DEFAULT,
             limiter: SoleLimiter::new(),
         }
@@ -109,21 +102,21 @@ impl HandlerLimit {
             cost >= 1 && cost <= self.policy().capacity(),
             "cost must be from 1 to max, or to burst for a token bucket"
         );
-        self.cost = cost;
+        self.written.cost = cost;
         self
     }
 
     /// Sets what to do with requests without a caller.
     #[must_use]
     pub const fn on_missing(mut self, on_missing: OnMissing) -> Self {
-        self.on_missing = on_missing;
+        self.written.on_missing = on_missing;
         self
     }
 
     /// Sets which responses count.
     #[must_use]
     pub const fn count(mut self, count: Count) -> Self {
-        self.count = count.condition();
+        self.written.count = count.condition();
         self
     }
 
@@ -131,7 +124,7 @@ impl HandlerLimit {
     /// which is unique.
     #[must_use]
     pub const fn with_public_name(mut self, name: &'static str) -> Self {
-        self.policy.public_name = Some(name);
+        self.written.public_name = Some(name);
         self
     }
 
@@ -152,24 +145,13 @@ impl HandlerLimit {
 
     /// The policy. What of it is [`Computed`] means nothing.
     pub(crate) const fn policy(&self) -> &Policy {
-        self.policy.policy()
+        self.written.policy()
     }
 
     /// Whether a request without a caller is rejected.
     #[cfg(feature = "utoipa")]
     pub(crate) fn rejects_missing(&self) -> bool {
-        self.on_missing == OnMissing::Reject && self.policy().mode() != ratelimit_core::Mode::Shadow
-    }
-
-    /// The caller that counts: `found`, or what `by` finds. `None` if the limit does not apply, because there is no caller.
-    #[inline]
-    pub(super) fn caller(
-        &self,
-        found: Option<Caller>,
-        req: &HttpRequest,
-        config: &RateLimitConfig,
-    ) -> Result<Option<Partition>, MissingCallerError> {
-        self.on_missing.resolve(found.unwrap_or_else(|| self.by.caller(req, config)))
+        self.written.on_missing == OnMissing::Reject && self.policy().mode() != ratelimit_core::Mode::Shadow
     }
 
     /// Logs, once, a cost that is larger than any limit.

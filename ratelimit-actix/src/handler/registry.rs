@@ -80,7 +80,7 @@ impl DeclaredLimit {
 
     /// Units that a request costs. `None` if the cost is computed for each request.
     pub const fn cost(&self) -> Option<u64> {
-        if self.limit.text.has_dynamic_cost { None } else { Some(self.limit.cost) }
+        if self.limit.text.has_dynamic_cost { None } else { Some(self.limit.written.cost) }
     }
 
     /// What tells callers apart, as in the source: `ip`, `path("id")`, the placeholders of a template, or the code of a closure.
@@ -101,7 +101,7 @@ impl DeclaredLimit {
     /// The name that clients see.
     #[cfg(feature = "utoipa")]
     pub(crate) fn public_name(&self) -> &'static str {
-        self.limit.policy.public_name()
+        self.limit.written.public_name()
     }
 
     /// Whether a request may be rejected for want of a caller. Code that finds the caller may find none.

@@ -8,13 +8,14 @@ use ratelimit_core::RateLimiter;
 
 use super::bounds::Answer;
 use super::limit::HandlerLimit;
-use crate::caller::MissingCallerError;
+use crate::applied_limit::{AppliedLimits, LimitRef};
+use crate::caller::Caller;
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, applied_limits};
 use crate::decision::{
     Admission, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
 };
-use crate::quotas::{AppliedLimits, Condition, Partition, PolicyRef, Quotas, has_uncounted};
+use crate::quotas::{Quotas, has_uncounted};
 use crate::request::nearest_limiter;
 use crate::response::{Held, Rejection, hold};
 
@@ -81,25 +82,13 @@ pub(super) fn admit_by(
 
 impl LimitSource for &'static HandlerLimit {
     #[inline]
-    fn policy(&self) -> PolicyRef {
-        PolicyRef::Static(&self.policy)
-    }
-
-    fn cost(&self) -> u64 {
-        self.cost
-    }
-
-    fn count(&self) -> Option<Condition> {
-        self.count
+    fn limit(&self) -> LimitRef {
+        LimitRef::Attribute(&self.written)
     }
 
     #[inline]
-    fn caller(
-        &mut self,
-        req: &HttpRequest,
-        config: &RateLimitConfig,
-    ) -> Result<Option<Partition>, MissingCallerError> {
-        HandlerLimit::caller(self, None, req, config)
+    fn caller(&mut self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
+        self.by.caller(req, config)
     }
 }
 

@@ -1,18 +1,18 @@
 //! One limit of middleware: a policy, its callers, and the cost of a request.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use ratelimit_core::{InForce, Policy};
 
-use crate::caller::{self, Caller, IntoCaller, MissingCallerError, OnMissing};
+use crate::applied_limit::{AppliedLimit, LimitRef, Place, WrittenLimit};
+use crate::caller::{self, Caller, IntoCaller, OnMissing};
 use crate::config::RateLimitConfig;
+use crate::count::Count;
 use crate::decision::limit_source::LimitSource;
 use crate::overrides::{IntoPlan, Plan};
-use crate::quotas::{AppliedLimit, Condition, Count, Partition, Place, PolicyRef};
 use ratelimit_core::__private_0_1::{help, is_first};
 
 type CallerFn = dyn Fn(&HttpRequest) -> Caller + Send + Sync;
@@ -39,17 +39,11 @@ type SkipFn = dyn Fn(&HttpRequest) -> bool + Send + Sync;
 #[derive(Clone)]
 #[must_use = "a limit does nothing until it is given to the middleware"]
 pub struct Limit {
-    policy: Arc<Policy>,
+    written: Arc<WrittenLimit>,
     /// Finds the caller. `None` for the address.
     by: Option<Arc<CallerFn>>,
     plan: Option<Arc<PlanFn>>,
-    cost: u64,
-    on_missing: OnMissing,
     skip: Option<Arc<SkipFn>>,
-    /// The condition on responses that count; without one, all count.
-    count: Option<Condition>,
-    /// Where the middleware got it.
-    place: Place,
 }
 
 impl Limit {
@@ -65,16 +59,12 @@ impl Limit {
         if let Some(Err(error)) = policy.calendar().map(ratelimit_core::policy::Calendar::check) {
             panic!("{error}");
         }
-        Self {
-            policy: Arc::new(policy.clone()),
-            by: None,
-            plan: None,
-            cost: 1,
-            on_missing: OnMissing::Reject,
-            skip: None,
-            count: None,
-            place: Location::caller(),
-        }
+        let written = Arc::new(WrittenLimit::new(Cow::Owned(policy.clone())));
+        Self { written, by: None, plan: None, skip: None }
+    }
+
+    fn written(&mut self) -> &mut WrittenLimit {
+        Arc::make_mut(&mut self.written)
     }
 
     /// Counts by the caller that the function finds; see [`IntoCaller`] for what it may return. A request without a caller gets
@@ -110,22 +100,22 @@ impl Limit {
     /// concurrency limit, of which a request holds one slot, if it is not 1.
     pub fn cost(mut self, cost: u64) -> Self {
         assert!(
-            cost == 1 || !self.policy.is_concurrency(),
+            cost == 1 || !self.written.policy.is_concurrency(),
             "a request holds one slot of a concurrency limit; remove the cost"
         );
-        let capacity = self.policy.capacity();
+        let capacity = self.written.policy.capacity();
         assert!(
             (1..=capacity).contains(&cost),
             "cost must be from 1 to {capacity}, the capacity of policy `{}`",
-            self.policy.name()
+            self.written.policy.name()
         );
-        self.cost = cost;
+        self.written().cost = cost;
         self
     }
 
     /// Sets what to do with a request for which this limit finds no caller. The default is to reject it with 400.
     pub fn on_missing(mut self, on_missing: OnMissing) -> Self {
-        self.on_missing = on_missing;
+        self.written().on_missing = on_missing;
         self
     }
 
@@ -161,66 +151,55 @@ impl Limit {
     /// let api = web::scope("/api").wrap(RateLimitMiddleware::new(Limit::new(&GUESSES).count(wrong)));
     /// ```
     pub fn count(mut self, count: Count) -> Self {
-        self.count = count.condition();
+        self.written().count = count.condition();
         assert!(
-            self.count.is_none() || !self.policy.is_concurrency(),
+            !self.has_condition() || !self.written.policy.is_concurrency(),
             "a concurrency limit counts what runs, whatever the response; remove the count"
         );
         self
     }
 
     /// The limit as it was given to middleware at this place.
-    pub(super) const fn at(mut self, place: Place) -> Self {
-        self.place = place;
+    pub(super) fn at(mut self, place: Place) -> Self {
+        self.written().place = place;
         self
     }
 
     /// Whether some responses do not count.
-    pub(super) const fn has_condition(&self) -> bool {
-        self.count.is_some()
+    pub(super) fn has_condition(&self) -> bool {
+        self.written.count.is_some()
     }
 
-    /// A copy whose policy has a reference count of its own: the workers' threads do not meet on it.
+    /// A copy whose written limit has a reference count of its own: the workers' threads do not meet on it.
     pub(super) fn clone_for_worker(&self) -> Self {
-        Self { policy: Arc::new(Policy::clone(&self.policy)), ..self.clone() }
+        Self { written: Arc::new(WrittenLimit::clone(&self.written)), ..self.clone() }
     }
 }
 
 impl LimitSource for &Limit {
-    fn policy(&self) -> PolicyRef {
-        PolicyRef::Shared(Arc::clone(&self.policy), self.place)
-    }
-
-    fn cost(&self) -> u64 {
-        self.cost
-    }
-
-    fn count(&self) -> Option<Condition> {
-        self.count
+    fn limit(&self) -> LimitRef {
+        LimitRef::Middleware(Arc::clone(&self.written))
     }
 
     fn applies_to(&self, req: &HttpRequest) -> bool {
         !self.skip.as_ref().is_some_and(|skip| skip(req))
     }
 
-    fn caller(
-        &mut self,
-        req: &HttpRequest,
-        config: &RateLimitConfig,
-    ) -> Result<Option<Partition>, MissingCallerError> {
-        self.on_missing.resolve(match &self.by {
+    fn caller(&mut self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
+        match &self.by {
             None => caller::by_address(req, config),
             Some(caller) => caller(req),
-        })
+        }
     }
 
     fn plan(&self, req: &HttpRequest) -> Plan {
         if let Some(plan) = &self.plan {
             return plan(req);
         }
-        if is_first("override-without-effect", ("plan", self.policy.name())) {
+        let name = self.written.policy.name();
+        if is_first("override-without-effect", ("plan", name)) {
             tracing::warn!(
-                policy = self.policy.name(),
+                policy = name,
                 help = help("override-without-effect"),
                 "the overrides have plans for a limit of middleware that has no `plan`; they do nothing"
             );
@@ -230,11 +209,11 @@ impl LimitSource for &Limit {
 
     /// Changes nothing. Says once that no request passes, because its cost is above what overrides allow.
     fn adjust(&self, applied: &mut AppliedLimit, _: Option<&InForce<'_>>, _: &HttpRequest) -> bool {
-        let capacity = applied.policy.policy().capacity();
-        if self.cost > capacity && is_first("override-without-effect", ("cost", self.policy.name())) {
+        let (capacity, WrittenLimit { policy, cost, .. }) = (applied.policy().capacity(), &*self.written);
+        if *cost > capacity && is_first("override-without-effect", ("cost", policy.name())) {
             tracing::error!(
-                policy = self.policy.name(),
-                cost = self.cost,
+                policy = policy.name(),
+                cost,
                 capacity,
                 help = help("override-without-effect"),
                 "the overrides allow less than one request of this limit of middleware costs; such requests are denied"
@@ -259,9 +238,9 @@ impl From<&Policy> for Limit {
 impl fmt::Debug for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limit")
-            .field("policy", &self.policy)
-            .field("cost", &self.cost)
-            .field("on_missing", &self.on_missing)
+            .field("policy", self.written.policy())
+            .field("cost", &self.written.cost)
+            .field("on_missing", &self.written.on_missing)
             .finish_non_exhaustive()
     }
 }

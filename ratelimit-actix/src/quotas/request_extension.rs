@@ -11,9 +11,10 @@ use ratelimit_core::__private_0_1::decided_apart;
 use ratelimit_core::{Check, GroupOutcome, Outcome, Reservation};
 use smallvec::SmallVec;
 
-use super::applied_limit::{AppliedLimits, LeftOut};
+use super::left_out::LeftOut;
 use super::quota::{Closed, Quota, told};
 use super::{DecidedGroup, QuotaGroup, Quotas, second_charge};
+use crate::applied_limit::AppliedLimits;
 use crate::request::RequestDeadline;
 use crate::request::nearest_limiter;
 
@@ -213,8 +214,8 @@ mod tests {
 
     use ratelimit_core::{Decision, Policy, Timestamp};
 
-    use super::super::AppliedLimit;
     use super::*;
+    use crate::applied_limit::AppliedLimit;
 
     #[test]
     fn each_charge_is_refunded_at_the_instant_of_each_limit() {

@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use super::body::{BodyStyle, CustomBody, RejectionInfo};
 use super::headers::{HeaderStyle, number, retry_after, retry_after_seconds, unique_names, write};
 #[cfg(feature = "test-util")]
-use crate::quotas::AppliedLimit;
+use crate::applied_limit::AppliedLimit;
 use crate::quotas::{Quota, tightest, told};
 
 /// A limit denied the request: 429, with the quota, `Retry-After`, and a body that repeats it in words.

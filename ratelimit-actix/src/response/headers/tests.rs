@@ -11,7 +11,8 @@ use serde::Deserialize;
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
 use super::*;
-use crate::quotas::{AppliedLimit, Quota};
+use crate::applied_limit::AppliedLimit;
+use crate::quotas::Quota;
 
 #[derive(Deserialize)]
 struct Vectors {
