@@ -15,13 +15,15 @@ use ratelimit_core::__private_0_1::wall_clock;
 use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter};
 use smallvec::SmallVec;
 
+use self::limit_source::{LimitSource, applied_limits};
 use crate::applied_limit::{AppliedLimit, AppliedLimits};
 use crate::caller;
 use crate::config::RateLimitConfig;
 use crate::quotas::{LeftOut, Quotas, all_quotas, with_quotas};
-use crate::request::RequestDeadline;
+use crate::request::{RequestDeadline, nearest_limiter};
 use crate::response::{
-    self, Held, MissingCaller, RateLimited, Rejection, RequestStyle, Unavailable, drain, forbid_storing, keep,
+    self, HeaderStyle, Held, MissingCaller, RateLimited, Rejection, RequestStyle, Unavailable, drain,
+    forbid_storing, keep,
 };
 
 /// The slots of an admitted request, to be held until its response has been sent; or why it is rejected.
@@ -66,43 +68,51 @@ pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
     is_counted
 }
 
-/// Checks all limits with `limiter`, and moves them with the outcome to the quotas of the request. `None` if that takes a round
-/// trip; then nothing is charged, and the limits stay for [`decide_by_store`].
+/// What becomes of a request without awaiting.
+pub(crate) enum Attempt {
+    Decided(AdmissionResult),
+    /// The decision takes a round trip, by [`decide_by_store`]. Nothing is charged.
+    NeedsStore(AppliedLimits),
+}
+
+/// Checks all limits of `sources` that apply to a request that is counted, and moves them with the outcome to the quotas of the
+/// request.
 #[inline]
-pub(crate) fn try_decide(
+pub(crate) fn try_decide<S: LimitSource>(
     req: &HttpRequest,
     config: &RateLimitConfig,
-    limiter: &RateLimiter,
-    limits: &mut AppliedLimits,
-) -> Option<AdmissionResult> {
-    if limits.is_empty() {
-        return Some(Ok(Held::default()));
-    }
+    sources: impl IntoIterator<Item = S>,
+) -> Attempt {
+    let limiter = nearest_limiter(req);
+    let mut limits = match applied_limits(req, config, limiter, sources) {
+        Ok(limits) => limits,
+        Err(rejection) => return Attempt::Decided(Err(rejection)),
+    };
     // Most handlers have one limit, whose check needs no list.
     let outcome = match &limits[..] {
+        [] => return Attempt::Decided(Ok(Held::default())),
         [limit] => limiter.try_check_all(&[limit.check()]),
-        _ => limiter.try_check_all(&checks(limits)),
+        _ => limiter.try_check_all(&checks(&limits)),
     };
     match outcome {
-        Ok(Some(outcome)) => Some(decided(req, config, limits, outcome)),
-        Ok(None) => None,
-        Err(_) => Some(Err(unavailable(req, config))),
+        Ok(Some(outcome)) => Attempt::Decided(decided(req, &mut limits, outcome)),
+        Ok(None) => Attempt::NeedsStore(limits),
+        Err(_) => Attempt::Decided(Err(unavailable(req))),
     }
 }
 
-/// [`try_decide`] with a round trip, after it returned `None`.
-pub(crate) async fn decide_by_store(
-    req: &HttpRequest,
-    config: &RateLimitConfig,
-    limiter: &RateLimiter,
-    mut limits: AppliedLimits,
-) -> AdmissionResult {
-    let checks = checks(&limits);
+/// The decision after [`try_decide`] without one.
+pub(crate) async fn decide_by_store(req: &HttpRequest, limits: &mut AppliedLimits) -> AdmissionResult {
     let deadline = RequestDeadline::of(&mut req.extensions_mut());
-    let check = async |limiter: &RateLimiter| limiter.check_all_by_store(&checks).await;
-    let Ok(outcome) = deadline.run(limiter, check).await else { return Err(unavailable(req, config)) };
-    drop(checks);
-    decided(req, config, &mut limits, outcome)
+    let outcome = {
+        let checks = checks(limits);
+        let check = async |limiter: &RateLimiter| limiter.check_all_by_store(&checks).await;
+        deadline.run(nearest_limiter(req), check).await
+    };
+    match outcome {
+        Ok(outcome) => decided(req, limits, outcome),
+        Err(_) => Err(unavailable(req)),
+    }
 }
 
 fn checks(limits: &AppliedLimits) -> SmallVec<[Check<'_>; 2]> {
@@ -110,55 +120,46 @@ fn checks(limits: &AppliedLimits) -> SmallVec<[Check<'_>; 2]> {
 }
 
 #[inline]
-fn decided(
-    req: &HttpRequest,
-    config: &RateLimitConfig,
-    limits: &mut AppliedLimits,
-    mut outcome: GroupOutcome,
-) -> AdmissionResult {
+fn decided(req: &HttpRequest, limits: &mut AppliedLimits, mut outcome: GroupOutcome) -> AdmissionResult {
     Quotas::add(req, limits, &outcome);
-    if outcome.is_allowed() { Ok(outcome.take_slots()) } else { Err(denied(req, config, outcome)) }
+    if outcome.is_allowed() { Ok(outcome.take_slots()) } else { Err(denied(req, outcome)) }
+}
+
+fn style(req: &HttpRequest) -> RequestStyle {
+    RequestStyle::new(RateLimitConfig::nearest(req).style(), req)
 }
 
 /// The rejection of a request about which the store cannot decide. The limiter has logged the reason.
 #[cold]
-fn unavailable(req: &HttpRequest, config: &RateLimitConfig) -> Box<Rejection> {
-    let style = RequestStyle::new(config.style(), req);
-    Box::new(Rejection::Unavailable(Unavailable(style)))
+fn unavailable(req: &HttpRequest) -> Box<Rejection> {
+    Box::new(Rejection::Unavailable(Unavailable(style(req))))
 }
 
 /// The rejection of a request without the caller that a limit requires.
 #[cold]
-fn missing_caller(req: &HttpRequest, config: &RateLimitConfig) -> Box<Rejection> {
-    let style = RequestStyle::new(config.style(), req);
-    Box::new(Rejection::MissingCaller(MissingCaller(style)))
+fn missing_caller(req: &HttpRequest) -> Box<Rejection> {
+    Box::new(Rejection::MissingCaller(MissingCaller(style(req))))
 }
 
 /// The rejection by a limit that admits no request: its `max` is 0 or invalid, so no wait helps.
 #[cold]
-fn deny_all(req: &HttpRequest, config: &RateLimitConfig, limit: AppliedLimit) -> Box<Rejection> {
+fn deny_all(req: &HttpRequest, limit: AppliedLimit) -> Box<Rejection> {
     let outcome = Outcome::new(0, Decision::Denied { retry_after: None }).with_cost(limit.cost);
     let outcome = GroupOutcome::new(wall_clock(), iter::once(outcome));
     Quotas::add(req, &mut AppliedLimits::from_iter([limit]), &outcome);
-    denied(req, config, outcome)
+    denied(req, outcome)
 }
 
 /// The rejection for a denial that is among the quotas of the request.
 #[cold]
-fn denied(req: &HttpRequest, config: &RateLimitConfig, outcome: GroupOutcome) -> Box<Rejection> {
-    let style = RequestStyle::new(config.style(), req);
-    Box::new(Rejection::RateLimited(RateLimited::new(outcome, all_quotas(req), style)))
+fn denied(req: &HttpRequest, outcome: GroupOutcome) -> Box<Rejection> {
+    Box::new(Rejection::RateLimited(RateLimited::new(outcome, all_quotas(req), style(req))))
 }
 
 /// Drains a small body and renders the rejection. The future is large: box it, so that admitted requests do not carry it around.
-pub(crate) async fn reject(
-    req: &HttpRequest,
-    payload: Payload,
-    rejection: Box<Rejection>,
-    config: &RateLimitConfig,
-) -> HttpResponse {
+pub(crate) async fn reject(req: &HttpRequest, payload: Payload, rejection: Box<Rejection>) -> HttpResponse {
     let unread = drain(req, payload).await;
-    let response = render(req, *rejection, config);
+    let response = render(req, *rejection);
     match unread {
         Some(unread) => response.map_body(|_, body| keep(body, unread)),
         None => response,
@@ -166,13 +167,13 @@ pub(crate) async fn reject(
 }
 
 /// The response to a rejected request: that of the error handler, if there is one.
-fn render(req: &HttpRequest, rejection: Rejection, config: &RateLimitConfig) -> HttpResponse {
-    let Some(handler) = config.error_handler() else {
+fn render(req: &HttpRequest, rejection: Rejection) -> HttpResponse {
+    let Some(handler) = RateLimitConfig::nearest(req).error_handler() else {
         return HttpResponse::from_error(rejection);
     };
     let retry_after = rejection.retry_after_seconds();
     let mut response = HttpResponse::from_error(handler(rejection, req));
-    write_quotas_of(req, config, response.headers_mut());
+    write_quotas_of(req, response.headers_mut());
     forbid_storing(response.headers_mut());
     if let Some(seconds) = retry_after
         && !response.headers().contains_key(RETRY_AFTER)
@@ -184,8 +185,8 @@ fn render(req: &HttpRequest, rejection: Rejection, config: &RateLimitConfig) -> 
 
 /// Sets the header fields with the quotas of a request, if any limit was checked. Fields that the handler set under the same
 /// names are replaced: they would contradict what is counted.
-pub(crate) fn write_quotas_of(req: &HttpRequest, config: &RateLimitConfig, headers: &mut HeaderMap) {
-    let styles = config.header_styles();
+pub(crate) fn write_quotas_of(req: &HttpRequest, headers: &mut HeaderMap) {
+    let styles = RateLimitConfig::nearest(req).header_styles();
     if !styles.is_empty() {
         with_quotas(req, |quotas| response::write(styles, quotas, headers));
     }
@@ -196,13 +197,13 @@ pub(crate) fn write_quotas_of(req: &HttpRequest, config: &RateLimitConfig, heade
 pub(crate) fn write_quotas(
     quotas: &Quotas,
     is_refunded: bool,
-    config: &RateLimitConfig,
+    styles: &[HeaderStyle],
     headers: &mut HeaderMap,
 ) {
     if is_refunded {
-        for name in config.header_styles().iter().flat_map(|style| response::field_names(*style)) {
+        for name in styles.iter().flat_map(|style| response::field_names(*style)) {
             headers.remove(name);
         }
     }
-    quotas.with(|quotas| response::write(config.header_styles(), quotas, headers));
+    quotas.with(|quotas| response::write(styles, quotas, headers));
 }

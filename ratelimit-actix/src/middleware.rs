@@ -21,13 +21,9 @@ use smallvec::SmallVec;
 use self::filter::Filter;
 pub use self::limit::Limit;
 use crate::config::RateLimitConfig;
-use crate::decision::limit_source::applied_limits;
-use crate::decision::{
-    Admission, AdmissionResult, decide_by_store, is_counted, reject, try_decide, write_quotas,
-};
+use crate::decision::{Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas};
 use crate::quotas::{Quotas, number_of_groups};
-use crate::request::nearest_limiter;
-use crate::response::{Held, hold, keep};
+use crate::response::{HeaderStyle, Held, hold, keep};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -163,24 +159,13 @@ impl Settings {
         self.limits.iter().any(Limit::has_condition)
     }
 
-    /// Decides about a request, if it is counted here. The decision keeps no clone of the request: the router needs to be
-    /// its only owner.
-    fn decide<'r>(
-        &self,
-        req: &'r HttpRequest,
-        config: &'r RateLimitConfig,
-    ) -> Admission<'r, AdmissionResult> {
-        if !is_counted(req, config) || !self.filter.applies_to(req) {
-            return Admission::Ready(Some(Ok(Held::default())));
-        }
-        let limiter = nearest_limiter(req);
-        let mut limits = match applied_limits(req, config, limiter, &self.limits) {
-            Ok(limits) => limits,
-            Err(rejection) => return Admission::Ready(Some(Err(rejection))),
-        };
-        match try_decide(req, config, limiter, &mut limits) {
-            Some(result) => Admission::Ready(Some(result)),
-            None => Admission::Pending(Box::pin(decide_by_store(req, config, limiter, limits))),
+    /// Decides about a request, if it is counted here. Keeps no clone of the request: the router needs to be its only owner.
+    fn try_decide(&self, req: &HttpRequest) -> Attempt {
+        let config = RateLimitConfig::nearest(req);
+        if is_counted(req, config) && self.filter.applies_to(req) {
+            try_decide(req, config, &self.limits)
+        } else {
+            Attempt::Decided(Ok(Held::default()))
         }
     }
 }
@@ -224,14 +209,21 @@ where
         let (settings, service) = (Rc::clone(&self.settings), Rc::clone(&self.service));
         Box::pin(async move {
             // Kept beyond the request, for an error of the service.
-            let config = RateLimitConfig::nearest(req.request()).clone();
+            let styles = RateLimitConfig::nearest(req.request()).header_styles();
+            let styles: SmallVec<[HeaderStyle; 2]> = SmallVec::from_slice(styles);
             let outer_groups = settings.has_conditions().then(|| number_of_groups(req.request()));
-            let held = match settings.decide(req.request(), &config).await {
+            let decided = match settings.try_decide(req.request()) {
+                Attempt::Decided(decided) => decided,
+                Attempt::NeedsStore(mut limits) => {
+                    let req = req.request();
+                    Box::pin(async move { decide_by_store(req, &mut limits).await }).await
+                }
+            };
+            let held = match decided {
                 Ok(held) => held,
                 Err(rejection) => {
                     let (req, payload) = req.into_parts();
-                    let response =
-                        Box::pin(reject(&req, payload, rejection, &config)).await.map_into_right_body();
+                    let response = Box::pin(reject(&req, payload, rejection)).await.map_into_right_body();
                     return Ok(ServiceResponse::new(req, response));
                 }
             };
@@ -249,7 +241,7 @@ where
                     let (req, mut response) = response.into_parts();
                     let is_refunded = refund(response.status()).await;
                     // The handler may be nearer to another configuration, by which it has reported its own limits.
-                    let nearest = RateLimitConfig::nearest(&req);
+                    let nearest = RateLimitConfig::nearest(&req).header_styles();
                     write_quotas(&quotas, is_refunded, nearest, response.headers_mut());
                     let response = ServiceResponse::new(req, response);
                     Ok(if held.is_empty() {
@@ -263,7 +255,7 @@ where
                     let is_refunded = refund(error.as_response_error().status_code()).await;
                     let held = Cell::new(held);
                     error.add_response_mapper(move |mut response| {
-                        write_quotas(&quotas, is_refunded, &config, response.headers_mut());
+                        write_quotas(&quotas, is_refunded, &styles, response.headers_mut());
                         hold(response, held.take())
                     });
                     Err(error)

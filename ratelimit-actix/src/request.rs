@@ -1,6 +1,8 @@
 //! Facts of a request that need no limit: its limiter, and the time it may wait.
 
+use std::borrow::Cow;
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -78,9 +80,13 @@ impl RequestDeadline {
         // The memory store never waits, and a custom store may have no deadline.
         let Some(deadline) = limiter.deadline() else { return call(limiter).await };
         let left = deadline.saturating_sub(self.waited.get());
-        let limiter = limiter.with_deadline(left);
+        // Most requests make one call. A limiter of its own would touch a reference count that all threads share.
+        let limiter =
+            if left == deadline { Cow::Borrowed(limiter) } else { Cow::Owned(limiter.with_deadline(left)) };
         let is_answered = |result: &Result<T, E>| result.as_ref().is_ok_and(T::is_of_store);
-        let (result, waited) = response_time(left, call(&limiter), is_answered).await;
+        // Pinned here, the call is not moved into another future, which would have room for it twice.
+        let call = pin!(call(&limiter));
+        let (result, waited) = response_time(left, call, is_answered).await;
         self.waited.set(self.waited.get() + waited);
         result
     }

@@ -16,6 +16,9 @@ pub(crate) trait LimitSource {
     /// The limit as it is written, without overrides.
     fn limit(&self) -> LimitRef;
 
+    /// Notes that a limiter decides about the limit.
+    fn note_limiter(&self, _: &RateLimiter) {}
+
     /// What the request costs, if that is computed.
     fn computed_cost(&self) -> Option<u64> {
         None
@@ -52,6 +55,7 @@ pub(crate) fn applied_limits<S: LimitSource>(
     let overrides = limiter.overrides_guard();
     let mut limits = AppliedLimits::new();
     for mut source in sources {
+        source.note_limiter(limiter);
         let limit = source.limit();
         let overridden = overrides.limit(limit.policy());
         let is_off = overridden.as_ref().is_some_and(InForce::is_off_for_all);
@@ -63,7 +67,7 @@ pub(crate) fn applied_limits<S: LimitSource>(
         let caller = match caller {
             Ok(Some(caller)) => caller,
             Err(MissingCallerError) if rejects_without_value(limiter, limit.policy()) => {
-                return Err(missing_caller(req, config));
+                return Err(missing_caller(req));
             }
             Ok(None) | Err(MissingCallerError) => {
                 LeftOut::note(req, limit);
@@ -82,7 +86,7 @@ pub(crate) fn applied_limits<S: LimitSource>(
         let in_force = overridden.as_ref().map(InForce::shared_policy);
         let mut applied = AppliedLimit { limit, in_force, caller, cost };
         if !source.adjust(&mut applied, overridden.as_ref(), req) {
-            return Err(deny_all(req, config, applied));
+            return Err(deny_all(req, applied));
         }
         limits.push(applied);
     }

@@ -9,17 +9,17 @@ use ratelimit_core::__private_0_1::help;
 use ratelimit_core::policy::MAX_UNITS;
 #[cfg(feature = "calendar")]
 use ratelimit_core::policy::{Calendar, Weekday};
-use ratelimit_core::{InForce, Policy, Settings};
+use ratelimit_core::{InForce, Policy, RateLimiter, Settings};
 use smallvec::SmallVec;
 
 use super::bounds::{self, RequestFn};
 use super::limit::{By, HandlerLimit};
-use super::request::{AdmittedRequest, admit_by};
+use super::request::{AdmittedRequest, admission};
 use crate::applied_limit::{AppliedLimit, LimitRef};
 use crate::caller::Caller;
 use crate::config::RateLimitConfig;
-use crate::decision::limit_source::{LimitSource, applied_limits, rejects_without_value};
-use crate::decision::{Admission, is_counted};
+use crate::decision::limit_source::{LimitSource, rejects_without_value};
+use crate::decision::{Admission, is_counted, try_decide};
 use crate::overrides::Plan;
 use crate::request::nearest_limiter;
 
@@ -56,9 +56,7 @@ impl DynamicLimits {
         // Only `OPTIONS` and exempt networks are worth looking the configuration up.
         let may_skip = *req.method() == Method::OPTIONS || RateLimitConfig::any_exempt();
         let skipped = may_skip && !is_counted(&req, RateLimitConfig::nearest(&req));
-        let limiter = nearest_limiter(&req);
-        HandlerLimit::note_limiter(limits, limiter);
-        let overrides = limiter.overrides_guard();
+        let overrides = nearest_limiter(&req).overrides_guard();
         let is_off = |limit: &HandlerLimit| {
             overrides.limit(limit.policy()).is_some_and(|overridden| overridden.is_off_for_all())
         };
@@ -206,7 +204,8 @@ impl DynamicLimits {
         let Self { req, payload, limits, failed } = self;
         match failed {
             None => {
-                admit_by(req, payload, |req, config, limiter| applied_limits(req, config, limiter, limits))
+                let attempt = try_decide(&req, RateLimitConfig::nearest(&req), limits);
+                admission(req, payload, attempt)
             }
             Some(error) => Admission::Pending(Box::pin(reject_failed(req, payload, limits, error))),
         }
@@ -227,9 +226,8 @@ async fn reject_failed(
         let caller = || caller.clone().unwrap_or_else(|| limit.by.caller(&req, config));
         *skipped = *skipped || limit.written.on_missing.resolve(caller()).is_err();
     }
-    let admission =
-        admit_by(req, payload, |req, config, limiter| applied_limits(req, config, limiter, limits));
-    Err(match admission.await {
+    let attempt = try_decide(&req, config, limits);
+    Err(match admission(req, payload, attempt).await {
         Ok(admitted) => admitted.fail(*error).await,
         Err(denied) => denied,
     })
@@ -237,7 +235,11 @@ async fn reject_failed(
 
 impl LimitSource for DynamicLimit {
     fn limit(&self) -> LimitRef {
-        LimitRef::Attribute(&self.limit.written)
+        self.limit.limit()
+    }
+
+    fn note_limiter(&self, limiter: &RateLimiter) {
+        self.limit.note_limiter(limiter);
     }
 
     fn computed_cost(&self) -> Option<u64> {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use actix_web::HttpRequest;
 use ratelimit_core::__private_0_1::{help, is_first};
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{Policy, PolicyBuilder, RateLimiter};
+use ratelimit_core::{Policy, PolicyBuilder};
 
 use super::sole_limiter::SoleLimiter;
 use crate::applied_limit::WrittenLimit;
@@ -22,8 +22,8 @@ pub struct HandlerLimit {
     pub(super) by: By,
     /// What operators see beyond the policy.
     pub(super) text: SourceText,
-    /// Which limiters decided about the handler; of its first limit only.
-    limiter: SoleLimiter,
+    /// Which limiters decided about the limit.
+    pub(super) limiter: SoleLimiter,
 }
 
 impl HandlerLimit {
@@ -133,14 +133,6 @@ impl HandlerLimit {
     pub const fn with_text(mut self, text: SourceText) -> Self {
         self.text = text;
         self
-    }
-
-    /// Notes that a limiter decides about a handler with these limits.
-    #[inline]
-    pub(super) fn note_limiter(limits: &[Self], limiter: &RateLimiter) {
-        if let Some(first) = limits.first() {
-            first.limiter.note(limiter, first.policy());
-        }
     }
 
     /// The policy. What of it is [`Computed`] means nothing.

@@ -8,16 +8,15 @@ use ratelimit_core::RateLimiter;
 
 use super::bounds::Answer;
 use super::limit::HandlerLimit;
-use crate::applied_limit::{AppliedLimits, LimitRef};
+use crate::applied_limit::LimitRef;
 use crate::caller::Caller;
 use crate::config::RateLimitConfig;
-use crate::decision::limit_source::{LimitSource, applied_limits};
+use crate::decision::limit_source::LimitSource;
 use crate::decision::{
-    Admission, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
+    Admission, Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
 };
 use crate::quotas::{Quotas, has_uncounted};
-use crate::request::nearest_limiter;
-use crate::response::{Held, Rejection, hold};
+use crate::response::{Held, hold};
 
 /// A request that all limits of its handler admit.
 #[allow(
@@ -38,44 +37,30 @@ type HandlerAdmission = Admission<'static, Result<AdmittedRequest, HttpResponse>
 /// request as its error.
 #[inline]
 pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> HandlerAdmission {
-    admit_by(req, payload.into_inner(), |req, config, limiter| {
-        HandlerLimit::note_limiter(limits, limiter);
-        if !is_counted(req, config) {
-            return Ok(AppliedLimits::new());
-        }
-        applied_limits(req, config, limiter, limits)
-    })
+    let config = RateLimitConfig::nearest(&req);
+    let attempt = if is_counted(&req, config) {
+        try_decide(&req, config, limits)
+    } else {
+        Attempt::Decided(Ok(Held::default()))
+    };
+    admission(req, payload.into_inner(), attempt)
 }
 
-/// Checks the limits that `apply` finds for the request.
+/// The rest of the way of a request, on which only what has to wait is boxed.
 #[inline]
-pub(super) fn admit_by(
-    req: HttpRequest,
-    payload: Payload,
-    apply: impl FnOnce(&HttpRequest, &RateLimitConfig, &RateLimiter) -> Result<AppliedLimits, Box<Rejection>>,
-) -> HandlerAdmission {
-    let config = RateLimitConfig::nearest(&req);
-    let limiter = nearest_limiter(&req);
-    let result = match apply(&req, config, limiter) {
-        Ok(mut limits) => {
-            if let Some(result) = try_decide(&req, config, limiter, &mut limits) {
-                result
-            } else {
-                let (config, limiter) = (config.clone(), limiter.clone());
-                return Admission::Pending(Box::pin(async move {
-                    match decide_by_store(&req, &config, &limiter, limits).await {
-                        Ok(held) => Ok(AdmittedRequest { req, payload, held: Cell::new(held) }),
-                        Err(rejection) => Err(reject(&req, payload, rejection, &config).await),
-                    }
-                }));
-            }
+pub(super) fn admission(req: HttpRequest, payload: Payload, attempt: Attempt) -> HandlerAdmission {
+    let admitted = |req, payload, held| AdmittedRequest { req, payload, held: Cell::new(held) };
+    match attempt {
+        Attempt::Decided(Ok(held)) => Admission::Ready(Some(Ok(admitted(req, payload, held)))),
+        Attempt::Decided(Err(rejection)) => {
+            Admission::Pending(Box::pin(async move { Err(reject(&req, payload, rejection).await) }))
         }
-        Err(rejection) => Err(rejection),
-    };
-    match result {
-        Ok(held) => Admission::Ready(Some(Ok(AdmittedRequest { req, payload, held: Cell::new(held) }))),
-        Err(rejection) => Admission::Pending(Box::pin(async move {
-            Err(reject(&req, payload, rejection, RateLimitConfig::nearest(&req)).await)
+        Attempt::NeedsStore(mut limits) => Admission::Pending(Box::pin(async move {
+            match decide_by_store(&req, &mut limits).await {
+                Ok(held) => Ok(admitted(req, payload, held)),
+                // Boxed, because it is rare and its future is large.
+                Err(rejection) => Err(Box::pin(reject(&req, payload, rejection)).await),
+            }
         })),
     }
 }
@@ -84,6 +69,11 @@ impl LimitSource for &'static HandlerLimit {
     #[inline]
     fn limit(&self) -> LimitRef {
         LimitRef::Attribute(&self.written)
+    }
+
+    #[inline]
+    fn note_limiter(&self, limiter: &RateLimiter) {
+        self.limiter.note(limiter, self.policy());
     }
 
     #[inline]
@@ -121,10 +111,8 @@ impl AdmittedRequest {
         hold(response, self.held.take())
     }
 
-    /// The configuration is looked up once before the handler and once here: the request moves in between, and a clone would
-    /// touch a reference count that all threads share.
     fn with_quotas<B>(&self, mut response: HttpResponse<B>) -> HttpResponse<B> {
-        write_quotas_of(&self.req, RateLimitConfig::nearest(&self.req), response.headers_mut());
+        write_quotas_of(&self.req, response.headers_mut());
         response
     }
 
@@ -143,7 +131,8 @@ impl AdmittedRequest {
             && let Some(last) = quotas.last_group()
             && quotas.refund(last, response.status()).await
         {
-            write_quotas(&quotas, true, RateLimitConfig::nearest(&self.req), response.headers_mut());
+            let styles = RateLimitConfig::nearest(&self.req).header_styles();
+            write_quotas(&quotas, true, styles, response.headers_mut());
         }
         response
     }
