@@ -17,7 +17,7 @@ use crate::address::{
     FORWARDED, ForwardedHeader, Ipv6Prefix, NetworkError, NetworkList, Networks, X_FORWARDED_FOR,
 };
 use crate::response::{
-    BodyStyle, CustomBody, HeaderStyle, Rejection, RejectionInfo, StyleSettings, field_names,
+    BodyStyle, CustomBody, HeaderStyle, HeaderStyles, Rejection, RejectionInfo, StyleSettings, field_names,
 };
 
 type ErrorHandler = dyn Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync;
@@ -126,7 +126,7 @@ impl RateLimitConfig {
         self.0.ipv6_prefix
     }
 
-    pub(crate) fn header_styles(&self) -> &[HeaderStyle] {
+    pub(crate) fn header_styles(&self) -> &HeaderStyles {
         &self.0.style.headers
     }
 

@@ -158,8 +158,7 @@ fn denied(req: &HttpRequest, outcome: GroupOutcome) -> Box<Rejection> {
 
 /// Sets the header fields with the quotas of a request, if any limit was checked. Fields that the handler set under the same
 /// names are replaced: they would contradict what is counted.
-pub(crate) fn write_quotas_of(req: &HttpRequest, headers: &mut HeaderMap) {
-    let styles = RateLimitConfig::nearest(req).header_styles();
+pub(crate) fn write_quotas_of(req: &HttpRequest, styles: &[HeaderStyle], headers: &mut HeaderMap) {
     if !styles.is_empty() {
         with_quotas(req, |quotas| response::write(styles, quotas, headers));
     }

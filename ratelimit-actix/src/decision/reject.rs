@@ -25,12 +25,13 @@ pub(crate) async fn reject(req: &HttpRequest, payload: Payload, rejection: Box<R
 
 /// The response to a rejected request: that of the error handler, if there is one.
 fn render(req: &HttpRequest, rejection: Rejection) -> HttpResponse {
-    let Some(handler) = RateLimitConfig::nearest(req).error_handler() else {
+    let config = RateLimitConfig::nearest(req);
+    let Some(handler) = config.error_handler() else {
         return HttpResponse::from_error(rejection);
     };
     let retry_after = rejection.retry_after_seconds();
     let mut response = HttpResponse::from_error(handler(rejection, req));
-    write_quotas_of(req, response.headers_mut());
+    write_quotas_of(req, config.header_styles(), response.headers_mut());
     forbid_storing(response.headers_mut());
     if let Some(seconds) = retry_after
         && !response.headers().contains_key(RETRY_AFTER)
