@@ -1,5 +1,5 @@
-//! Functions that find the caller of a request: for `by = ..` in the attribute, for [`Limit::by`](crate::Limit::by), and for
-//! functions of your own.
+//! Functions that find the caller of a request: for `by = ..` in the attribute, for
+//! [`Limit::by`](crate::Limit::by), and for functions of your own.
 //!
 //! ```
 //! use ratelimit_actix::{caller, rate_limit};
@@ -11,13 +11,13 @@
 //! }
 //! ```
 
-mod composite;
 #[cfg(any(feature = "admin", feature = "overrides"))]
 pub(crate) mod notation;
 pub(crate) mod of_request;
+pub(crate) mod plan;
 pub(crate) mod reset;
 pub(crate) mod value;
 
 pub(crate) use self::of_request::{by_address, is_exempt};
 pub use self::of_request::{ip, path_param, principal, principal_or_ip};
-pub(crate) use self::value::{Caller, IntoCaller, MissingCallerError, OnMissing};
+pub(crate) use self::value::{Caller, IntoCaller, MissingCallerError, OnMissing, Partition};

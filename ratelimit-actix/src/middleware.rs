@@ -21,18 +21,15 @@ use smallvec::SmallVec;
 use self::filter::Filter;
 pub use self::limit::Limit;
 use crate::config::RateLimitConfig;
-use crate::decision::limit_source::applied_limits;
-use crate::decision::{
-    Admission, AdmissionResult, decide_by_store, is_counted, reject, try_decide, write_quotas,
-};
+use crate::decision::{Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas};
 use crate::quotas::{Quotas, number_of_groups};
-use crate::request::nearest_limiter;
 use crate::response::{Held, hold, keep};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
-/// It takes the same policies and callers as the attribute, and gives the same responses and header fields. Limits that are
-/// added with [`and`](Self::and) are one group: a request passes all of them and is charged to all, or to none.
+/// It takes the same policies and callers as the attribute, and gives the same responses and header fields.
+/// Limits that are added with [`and`](Self::and) are one group: a request passes all of them and is charged
+/// to all, or to none.
 ///
 /// ```
 /// use std::time::Duration;
@@ -52,28 +49,32 @@ use crate::response::{Held, hold, keep};
 ///
 /// # With limits of the handler
 ///
-/// A handler in the scope may have limits of its own. They are checked in a second round trip: the middleware's limits are
-/// charged first, and stay charged if the handler's then deny. The response reports all limits that were checked, and the
-/// legacy fields the tightest of them. A denial by the middleware reports none of the handler's.
+/// A handler in the scope may have limits of its own. They are checked in a second round trip: the
+/// middleware's limits are charged first, and stay charged if the handler's then deny. The response reports
+/// all limits that were checked, and the legacy fields the tightest of them. A denial by the middleware
+/// reports none of the handler's.
 ///
 /// # What it can see
 ///
-/// In an app and a scope, middleware runs before the handler is chosen. Functions that find the caller can read header
-/// fields, addresses, request extensions of other middleware, and parameters of the scope itself (`web::scope("/{tenant}")`),
-/// but not parameters of the routes in it. Around a resource they can read all parameters.
+/// In an app and a scope, middleware runs before the handler is chosen. Functions that find the caller can
+/// read header fields, addresses, request extensions of other middleware, and parameters of the scope itself
+/// (`web::scope("/{tenant}")`), but not parameters of the routes in it. Around a resource they can read all
+/// parameters.
 ///
 /// Middleware that is registered later runs earlier. For callers by [`Principal`](crate::Principal), write
-/// `.wrap(RateLimitMiddleware::new(..)).wrap(authentication)`. Register CORS last, so that browsers may read rejections.
+/// `.wrap(RateLimitMiddleware::new(..)).wrap(authentication)`. Register CORS last, so that browsers may read
+/// rejections.
 ///
-/// `NormalizePath` may stand on either side. If it is registered before `RateLimitMiddleware`, it rewrites the path only after the
-/// decision. Therefore an inclusion also matches the path with merged slashes, and with or without a slash at its end. An
-/// exclusion matches the path as it is, and does not match where merged slashes lead to a route that is not excluded.
+/// `NormalizePath` may stand on either side. If it is registered before `RateLimitMiddleware`, it rewrites
+/// the path only after the decision. Therefore an inclusion also matches the path with merged slashes, and
+/// with or without a slash at its end. An exclusion matches the path as it is, and does not match where
+/// merged slashes lead to a route that is not excluded.
 #[derive(Clone)]
 #[must_use = "middleware does nothing until it is given to `wrap`"]
-pub struct RateLimitMiddleware(Arc<Settings>);
+pub struct RateLimitMiddleware(Arc<Layer>);
 
 #[derive(Clone)]
-struct Settings {
+struct Layer {
     limits: SmallVec<[Limit; 2]>,
     filter: Filter,
 }
@@ -83,7 +84,7 @@ impl RateLimitMiddleware {
     #[track_caller]
     pub fn new(limit: impl Into<Limit>) -> Self {
         let limits = SmallVec::from_iter([limit.into().at(Location::caller())]);
-        Self(Arc::new(Settings { limits, filter: Filter::default() }))
+        Self(Arc::new(Layer { limits, filter: Filter::default() }))
     }
 
     /// Adds a limit to the group.
@@ -94,47 +95,51 @@ impl RateLimitMiddleware {
     #[track_caller]
     pub fn and(self, limit: impl Into<Limit>) -> Self {
         let limit = limit.into().at(Location::caller());
-        self.with(|settings| {
-            settings.limits.push(limit);
-            assert!(settings.limits.len() <= MAX_GROUP, "a group can have at most {MAX_GROUP} limits");
+        self.with(|layer| {
+            layer.limits.push(limit);
+            assert!(layer.limits.len() <= MAX_GROUP, "a group can have at most {MAX_GROUP} limits");
         })
     }
 
-    /// Does not limit requests for the route with this pattern, in the form of [`HttpRequest::match_pattern`]: the prefixes of
-    /// all scopes and that of the resource, such as `/api/{tenant}/health`.
+    /// Does not limit requests for the route with this pattern, in the form of
+    /// [`HttpRequest::match_pattern`]: the prefixes of all scopes and that of the resource, such as
+    /// `/api/{tenant}/health`.
     ///
-    /// Around a scope or an app, the route is found by the path alone, because guards have not run yet. If one path fits the
-    /// patterns of several resources that only guards tell apart, the first of them decides. Exclude such a route by wrapping
-    /// the others.
+    /// Around a scope or an app, the route is found by the path alone, because guards have not run yet. If
+    /// one path fits the patterns of several resources that only guards tell apart, the first of them
+    /// decides. Exclude such a route by wrapping the others.
     pub fn exclude_pattern(self, pattern: impl Into<String>) -> Self {
-        self.with(|settings| settings.filter.exclude.patterns.push(pattern.into()))
+        self.with(|layer| layer.filter.exclude.patterns.push(pattern.into()))
     }
 
-    /// Does not limit requests for this path and the paths below it: `/health` stands for `/health` and `/health/live`, but
-    /// not for `/healthy`. The path is compared as the router reads it, without percent-encoding.
+    /// Does not limit requests for this path and the paths below it: `/health` stands for `/health` and
+    /// `/health/live`, but not for `/healthy`. The path is compared as the router reads it, without
+    /// percent-encoding.
     pub fn exclude_prefix(self, prefix: impl Into<String>) -> Self {
-        self.with(|settings| settings.filter.exclude.prefixes.push(prefix.into()))
+        self.with(|layer| layer.filter.exclude.prefixes.push(prefix.into()))
     }
 
-    /// Limits requests for the route with this pattern, and none that are not included. A path that leads to the route with
-    /// its slashes merged, or with or without a slash at its end, is included as well.
+    /// Limits requests for the route with this pattern, and none that are not included. A path that leads to
+    /// the route with its slashes merged, or with or without a slash at its end, is included as well.
     pub fn include_pattern(self, pattern: impl Into<String>) -> Self {
-        self.with(|settings| settings.filter.include.patterns.push(pattern.into()))
+        self.with(|layer| layer.filter.include.patterns.push(pattern.into()))
     }
 
-    /// Limits requests for this path and the paths below it, and none that are not included. Consecutive slashes count as one.
+    /// Limits requests for this path and the paths below it, and none that are not included. Consecutive
+    /// slashes count as one.
     pub fn include_prefix(self, prefix: impl Into<String>) -> Self {
-        self.with(|settings| settings.filter.include.prefixes.push(prefix.into()))
+        self.with(|layer| layer.filter.include.prefixes.push(prefix.into()))
     }
 
     /// Limits requests with these methods only. `HEAD` is limited where `GET` is.
     ///
-    /// A handler that is mounted for every method (`web::to(..)`) can be called without limit by any other method.
+    /// A handler that is mounted for every method (`web::to(..)`) can be called without limit by any other
+    /// method.
     pub fn methods(self, methods: impl IntoIterator<Item = Method>) -> Self {
-        self.with(|settings| settings.filter.methods(methods.into_iter().collect()))
+        self.with(|layer| layer.filter.methods(methods.into_iter().collect()))
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut Layer)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
@@ -149,7 +154,7 @@ impl fmt::Debug for RateLimitMiddleware {
     }
 }
 
-impl Settings {
+impl Layer {
     /// A copy for one worker, so that its threads do not meet on reference counts.
     fn clone_for_worker(&self) -> Self {
         Self {
@@ -163,24 +168,14 @@ impl Settings {
         self.limits.iter().any(Limit::has_condition)
     }
 
-    /// Decides about a request, if it is counted here. The decision keeps no clone of the request: the router needs to be
+    /// Decides about a request, if it is counted here. Keeps no clone of the request: the router needs to be
     /// its only owner.
-    fn decide<'r>(
-        &self,
-        req: &'r HttpRequest,
-        config: &'r RateLimitConfig,
-    ) -> Admission<'r, AdmissionResult> {
-        if !is_counted(req, config) || !self.filter.applies_to(req) {
-            return Admission::Ready(Some(Ok(Held::default())));
-        }
-        let limiter = nearest_limiter(req);
-        let mut limits = match applied_limits(req, config, limiter, &self.limits) {
-            Ok(limits) => limits,
-            Err(rejection) => return Admission::Ready(Some(Err(rejection))),
-        };
-        match try_decide(req, config, limiter, &mut limits) {
-            Some(result) => Admission::Ready(Some(result)),
-            None => Admission::Pending(Box::pin(decide_by_store(req, config, limiter, limits))),
+    fn try_decide(&self, req: &HttpRequest) -> Attempt {
+        let config = RateLimitConfig::nearest(req);
+        if is_counted(req, config) && self.filter.applies_to(req) {
+            try_decide(req, config, &self.limits)
+        } else {
+            Attempt::Decided(Ok(Held::default()))
         }
     }
 }
@@ -197,15 +192,15 @@ where
     type Future = Ready<Result<Self::Transform, ()>>;
 
     fn new_transform(&self, service: S) -> Self::Future {
-        let settings = Rc::new(self.0.clone_for_worker());
-        ready(Ok(RateLimitMiddlewareService { settings, service: Rc::new(service) }))
+        let layer = Rc::new(self.0.clone_for_worker());
+        ready(Ok(RateLimitMiddlewareService { layer, service: Rc::new(service) }))
     }
 }
 
 /// The service that [`RateLimitMiddleware`] makes of the one that it wraps.
 #[allow(missing_debug_implementations, reason = "the wrapped service has none")]
 pub struct RateLimitMiddlewareService<S> {
-    settings: Rc<Settings>,
+    layer: Rc<Layer>,
     service: Rc<S>,
 }
 
@@ -221,17 +216,23 @@ where
     forward_ready!(service);
 
     fn call(&self, req: ServiceRequest) -> Self::Future {
-        let (settings, service) = (Rc::clone(&self.settings), Rc::clone(&self.service));
+        let (layer, service) = (Rc::clone(&self.layer), Rc::clone(&self.service));
         Box::pin(async move {
             // Kept beyond the request, for an error of the service.
-            let config = RateLimitConfig::nearest(req.request()).clone();
-            let outer_groups = settings.has_conditions().then(|| number_of_groups(req.request()));
-            let held = match settings.decide(req.request(), &config).await {
+            let styles = RateLimitConfig::nearest(req.request()).header_styles().clone();
+            let outer_groups = layer.has_conditions().then(|| number_of_groups(req.request()));
+            let decided = match layer.try_decide(req.request()) {
+                Attempt::Decided(decided) => decided,
+                Attempt::NeedsStore(mut limits) => {
+                    let req = req.request();
+                    Box::pin(async move { decide_by_store(req, &mut limits).await }).await
+                }
+            };
+            let held = match decided {
                 Ok(held) => held,
                 Err(rejection) => {
                     let (req, payload) = req.into_parts();
-                    let response =
-                        Box::pin(reject(&req, payload, rejection, &config)).await.map_into_right_body();
+                    let response = Box::pin(reject(&req, payload, rejection)).await.map_into_right_body();
                     return Ok(ServiceResponse::new(req, response));
                 }
             };
@@ -248,8 +249,9 @@ where
                 Ok(response) => {
                     let (req, mut response) = response.into_parts();
                     let is_refunded = refund(response.status()).await;
-                    // The handler may be nearer to another configuration, by which it has reported its own limits.
-                    let nearest = RateLimitConfig::nearest(&req);
+                    // The handler may be nearer to another configuration, by which it has reported its own
+                    // limits.
+                    let nearest = RateLimitConfig::nearest(&req).header_styles();
                     write_quotas(&quotas, is_refunded, nearest, response.headers_mut());
                     let response = ServiceResponse::new(req, response);
                     Ok(if held.is_empty() {
@@ -263,7 +265,7 @@ where
                     let is_refunded = refund(error.as_response_error().status_code()).await;
                     let held = Cell::new(held);
                     error.add_response_mapper(move |mut response| {
-                        write_quotas(&quotas, is_refunded, &config, response.headers_mut());
+                        write_quotas(&quotas, is_refunded, &styles, response.headers_mut());
                         hold(response, held.take())
                     });
                     Err(error)

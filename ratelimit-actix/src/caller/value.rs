@@ -1,19 +1,42 @@
-//! The caller of a request, as bytes that are different for different callers: from values that tell callers apart, or none, and
-//! what a limit does then.
+//! The caller of a request, as bytes that are different for different callers.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Deref;
 
 use smallvec::SmallVec;
 
 use crate::address::Ipv6Prefix;
-use crate::quotas::Partition;
 
-/// Callers up to this many bytes need no allocation; a UUID as text fits.
-pub(super) const INLINE: usize = Partition::INLINE;
+/// The bytes by which stores tell callers apart; `Debug` hides them from logs. Up to 39 need no allocation: a
+/// UUID as text fits.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Partition(pub(super) SmallVec<[u8; 39]>);
 
-/// The first byte of a caller. It differs for each kind of value, so that no text passes for an address or a number.
+impl Deref for Partition {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&[u8]> for Partition {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl fmt::Debug for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+/// The first byte of a caller. It differs for each kind of value, so that no text passes for an address or a
+/// number.
 ///
 /// Counts in a shared store depend on these numbers: new ones may be added, but none may change.
 #[derive(Clone, Copy)]
@@ -34,10 +57,11 @@ pub(super) enum Kind {
 /// What a request is counted for: a value that tells callers apart, or none.
 ///
 /// There is no constructor: [`IntoCaller`](crate::IntoCaller) makes one from a value, and the functions in
-/// [`caller`](crate::caller) find one in a request. Two are equal only if they were made from equal values of one kind: the text
-/// `"7"` and the number `7` are different callers. Neither `Debug` nor a log shows the value.
+/// [`caller`](crate::caller) find one in a request. Two are equal only if they were made from equal values of
+/// one kind: the text `"7"` and the number `7` are different callers. Neither `Debug` nor a log shows the
+/// value.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Caller(pub(super) Option<SmallVec<[u8; INLINE]>>);
+pub struct Caller(pub(super) Option<Partition>);
 
 impl Caller {
     /// The same caller for all requests.
@@ -50,13 +74,14 @@ impl Caller {
         match address {
             IpAddr::V4(address) => {
                 let [a, b, c, d] = address.octets();
-                Self(Some(SmallVec::from_slice(&[Kind::Ipv4 as u8, a, b, c, d])))
+                Self(Some(Partition(SmallVec::from_slice(&[Kind::Ipv4 as u8, a, b, c, d]))))
             }
             IpAddr::V6(address) => Self::encode(Kind::Ipv6, &address.octets()),
         }
     }
 
-    /// The same caller for all requests without one, under [`OnMissing::Anonymous`](crate::OnMissing::Anonymous).
+    /// The same caller for all requests without one, under
+    /// [`OnMissing::Anonymous`](crate::OnMissing::Anonymous).
     pub(crate) fn anonymous() -> Self {
         Self::encode(Kind::Anonymous, &[])
     }
@@ -81,12 +106,39 @@ impl Caller {
         self.0.as_deref()
     }
 
+    /// All of `parts` together. No caller if one part is missing.
+    ///
+    /// Each part follows its length, so that different lists of parts are different bytes.
+    pub(crate) fn join(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut joined = Self::encode(Kind::Parts, &[]);
+        for part in parts {
+            let (Some(Partition(bytes)), Some(part)) = (&mut joined.0, &part.0) else {
+                return Self::missing();
+            };
+            let mut rest = part.len();
+            // Seven bits per byte, the lowest first. The last byte has no top bit.
+            while rest >= 0x80 {
+                bytes.push(0x80 | low_bits(rest));
+                rest >>= 7;
+            }
+            bytes.push(low_bits(rest));
+            bytes.extend_from_slice(part);
+        }
+        joined
+    }
+
     pub(super) fn encode(kind: Kind, value: &[u8]) -> Self {
         let mut bytes = SmallVec::with_capacity(1 + value.len());
         bytes.push(kind as u8);
         bytes.extend_from_slice(value);
-        Self(Some(bytes))
+        Self(Some(Partition(bytes)))
     }
+}
+
+/// The lowest seven bits.
+#[allow(clippy::cast_possible_truncation, reason = "seven bits fit into a byte")]
+const fn low_bits(number: usize) -> u8 {
+    (number & 0x7f) as u8
 }
 
 impl fmt::Debug for Caller {
@@ -99,7 +151,8 @@ impl fmt::Debug for Caller {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MissingCallerError;
 
-/// What to do with a request for which a limit finds no caller, such as one without the header field that `by` reads.
+/// What to do with a request for which a limit finds no caller, such as one without the header field that
+/// `by` reads.
 ///
 /// A limit by address always finds a caller: all requests without an address are the same one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,10 +172,10 @@ impl OnMissing {
     #[inline]
     pub(crate) fn resolve(self, caller: Caller) -> Result<Option<Partition>, MissingCallerError> {
         match (caller, self) {
-            (Caller(Some(caller)), _) => Ok(Some(Partition(caller))),
+            (Caller(Some(partition)), _) => Ok(Some(partition)),
             (Caller(None), Self::Reject) => Err(MissingCallerError),
             (Caller(None), Self::Skip) => Ok(None),
-            (Caller(None), Self::Anonymous) => Ok(Caller::anonymous().0.map(Partition)),
+            (Caller(None), Self::Anonymous) => Ok(Caller::anonymous().0),
         }
     }
 }
@@ -231,64 +284,31 @@ mod integers {
     signed!(i8, i16, i32, i64, i128, isize);
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-    use std::net::{Ipv4Addr, Ipv6Addr};
+macro_rules! tuple {
+    ($($name:ident)+) => {
+        impl<$($name: IntoCaller),+> IntoCaller for ($($name,)+) {
+            fn into_caller(self) -> Caller {
+                #[allow(non_snake_case, reason = "the values are named after their types")]
+                let ($($name,)+) = self;
+                Caller::join([$($name.into_caller()),+])
+            }
+        }
+    };
+}
 
-    use super::super::value::INLINE;
-    use super::*;
+tuple!(A);
+tuple!(A B);
+tuple!(A B C);
+tuple!(A B C D);
+tuple!(A B C D E);
+tuple!(A B C D E F);
 
-    #[test]
-    fn values_of_different_kinds_are_different_callers() {
-        let callers = [
-            Caller::global(),
-            "".into_caller(),
-            "7".into_caller(),
-            7_u8.into_caller(),
-            (-7_i8).into_caller(),
-            0_u8.into_caller(),
-            IpAddr::from([0, 0, 0, 7]).into_caller(),
-            IpAddr::from(Ipv6Addr::from(7_u128 << 64)).into_caller(),
-            "\u{1}\0\0\0\u{7}".into_caller(),
-            "0.0.0.7".into_caller(),
-        ];
-        let partitions: HashSet<_> = callers.iter().map(|caller| caller.partition().unwrap()).collect();
-        assert_eq!(partitions.len(), callers.len());
-    }
-
-    #[test]
-    fn a_number_is_one_caller_in_every_type() {
-        assert_eq!(7_u8.into_caller(), 7_i64.into_caller());
-        assert_eq!(usize::MAX.into_caller(), (usize::MAX as u128).into_caller());
-        assert_eq!((-1_i8).into_caller(), (-1_i128).into_caller());
-        assert_ne!((-1_i8).into_caller(), u128::MAX.into_caller());
-    }
-
-    #[test]
-    fn text_is_one_caller_in_every_type() {
-        let long = "x".repeat(10 * INLINE);
-        assert_eq!(long.as_str().into_caller(), long.clone().into_caller());
-        assert_eq!(Cow::Borrowed("a").into_caller(), "a".into_caller());
-        assert_ne!("A".into_caller(), "a".into_caller());
-    }
-
-    #[test]
-    fn none_is_no_caller() {
-        assert_eq!(None::<&str>.into_caller().partition(), None);
-        assert_eq!(Some(None::<u8>).into_caller().partition(), None);
-        assert_eq!(Some("a").into_caller(), "a".into_caller());
-    }
-
-    #[test]
-    fn debug_does_not_show_the_caller() {
-        assert_eq!(format!("{:?}", "secret".into_caller()), "Caller(..)");
-        assert_eq!(format!("{:?}", None::<u8>.into_caller()), "Caller(missing)");
-    }
-
-    #[test]
-    fn an_address_is_one_caller_in_every_spelling() {
-        let mapped: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
-        assert_eq!(mapped.into_caller(), IpAddr::from(Ipv4Addr::new(192, 0, 2, 1)).into_caller());
+#[cfg(feature = "uuid")]
+impl IntoCaller for uuid::Uuid {
+    fn into_caller(self) -> Caller {
+        Caller::encode(Kind::Uuid, self.as_bytes())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,49 +3,49 @@
 use actix_web::HttpRequest;
 use ratelimit_core::{InForce, Policy, RateLimiter};
 
-use super::{deny_all, missing_caller};
-use crate::caller::MissingCallerError;
+use super::respond::{deny_all, missing_caller};
+use crate::applied_limit::{AppliedLimit, AppliedLimits, LimitRef};
+use crate::caller::plan::Plan;
+use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
-use crate::overrides::Plan;
-use crate::quotas::{AppliedLimit, AppliedLimits, Condition, Partition, PolicyRef, note_skipped};
+use crate::quotas::LeftOut;
 use crate::response::Rejection;
 
 /// A limit as it is written, with the values that are computed for one request.
 pub(crate) trait LimitSource {
-    /// The policy of the program, without overrides.
-    fn policy(&self) -> PolicyRef;
+    /// The limit as it is written, without overrides.
+    fn limit(&self) -> LimitRef;
 
-    /// What a request costs.
-    fn cost(&self) -> u64;
+    /// Notes that a limiter decides about the limit.
+    fn note_limiter(&self, _: &RateLimiter) {}
 
-    /// The condition on responses that count; without one, all count.
-    fn count(&self) -> Option<Condition>;
+    /// What the request costs, if that is computed.
+    fn computed_cost(&self) -> Option<u64> {
+        None
+    }
 
     /// Whether nothing leaves the limit out for this request, such as `skip`.
     fn applies_to(&self, _: &HttpRequest) -> bool {
         true
     }
 
-    /// The caller that counts. `None` if the limit does not apply, because there is no caller.
-    fn caller(
-        &mut self,
-        req: &HttpRequest,
-        config: &RateLimitConfig,
-    ) -> Result<Option<Partition>, MissingCallerError>;
+    /// The caller of the request, or none.
+    fn caller(&mut self, req: &HttpRequest, config: &RateLimitConfig) -> Caller;
 
     /// The plan of the request. Asked while overrides have rows of plans.
     fn plan(&self, _: &HttpRequest) -> Plan {
         Plan::default()
     }
 
-    /// Changes the numbers in force, which are those of `row` if overrides have one, to computed ones. Returns whether they admit any request.
+    /// Changes the numbers in force, which are those of `row` if overrides have one, to computed ones.
+    /// Returns whether they admit any request.
     fn adjust(&self, _: &mut AppliedLimit, _row: Option<&InForce<'_>>, _: &HttpRequest) -> bool {
         true
     }
 }
 
-/// The limits that apply to a request that is counted, with the numbers in force; or its rejection, if a limit requires a caller
-/// and there is none, or if a limit admits no request.
+/// The limits that apply to a request that is counted, with the numbers in force; or its rejection, if a
+/// limit requires a caller and there is none, or if a limit admits no request.
 #[inline]
 pub(crate) fn applied_limits<S: LimitSource>(
     req: &HttpRequest,
@@ -56,42 +56,46 @@ pub(crate) fn applied_limits<S: LimitSource>(
     let overrides = limiter.overrides_guard();
     let mut limits = AppliedLimits::new();
     for mut source in sources {
-        let policy = source.policy();
-        let overridden = overrides.limit(policy.policy());
+        source.note_limiter(limiter);
+        let limit = source.limit();
+        let overridden = overrides.limit(limit.policy());
         let is_off = overridden.as_ref().is_some_and(InForce::is_off_for_all);
-        let caller = if is_off || !source.applies_to(req) { Ok(None) } else { source.caller(req, config) };
+        let caller = if is_off || !source.applies_to(req) {
+            Ok(None)
+        } else {
+            limit.on_missing.resolve(source.caller(req, config))
+        };
         let caller = match caller {
             Ok(Some(caller)) => caller,
-            Err(MissingCallerError) if rejects_without_value(limiter, policy.policy()) => {
-                return Err(missing_caller(req, config));
+            Err(MissingCallerError) if rejects_without_value(limiter, limit.policy()) => {
+                return Err(missing_caller(req));
             }
             Ok(None) | Err(MissingCallerError) => {
-                note_skipped(req, policy);
+                LeftOut::note(req, limit);
                 continue;
             }
         };
-        let overridden = overridden.map(|limit| {
-            let plan = if limit.has_plans() { source.plan(req) } else { Plan::default() };
-            limit.of_request(plan.name(), &caller)
+        let overridden = overridden.map(|rows| {
+            let plan = if rows.has_plans() { source.plan(req) } else { Plan::default() };
+            rows.of_request(plan.name(), &caller)
         });
         if overridden.as_ref().is_some_and(InForce::is_off) {
-            note_skipped(req, policy);
+            LeftOut::note(req, limit);
             continue;
         }
-        let mut limit = AppliedLimit { policy, caller, cost: source.cost(), count: source.count() };
-        if let Some(row) = &overridden {
-            limit.policy.replace(row.shared_policy());
+        let cost = source.computed_cost().unwrap_or(limit.cost);
+        let in_force = overridden.as_ref().map(InForce::shared_policy);
+        let mut applied = AppliedLimit { limit, in_force, caller, cost };
+        if !source.adjust(&mut applied, overridden.as_ref(), req) {
+            return Err(deny_all(req, applied));
         }
-        if !source.adjust(&mut limit, overridden.as_ref(), req) {
-            return Err(deny_all(req, config, limit));
-        }
-        limits.push(limit);
+        limits.push(applied);
     }
     Ok(limits)
 }
 
-/// Whether a limit rejects a request of which a value is missing, such as its caller. A shadow limit does not, and neither does one
-/// that is off.
+/// Whether a limit rejects a request of which a value is missing, such as its caller. A shadow limit does
+/// not, and neither does one that is off.
 #[cold]
 pub(crate) fn rejects_without_value(limiter: &RateLimiter, policy: &Policy) -> bool {
     let in_force = limiter.in_force(policy);

@@ -9,18 +9,19 @@ use ratelimit_core::__private_0_1::help;
 use ratelimit_core::policy::MAX_UNITS;
 #[cfg(feature = "calendar")]
 use ratelimit_core::policy::{Calendar, Weekday};
-use ratelimit_core::{InForce, Policy, Settings};
+use ratelimit_core::{InForce, Policy, RateLimiter, Settings};
 use smallvec::SmallVec;
 
 use super::bounds::{self, RequestFn};
-use super::limit::{By, HandlerLimit};
-use super::request::{AdmittedRequest, admit_by};
-use crate::caller::{Caller, MissingCallerError};
+use super::limit::HandlerLimit;
+use super::{AdmittedRequest, admission};
+use crate::applied_limit::{AppliedLimit, LimitRef};
+use crate::caller::Caller;
+use crate::caller::of_request::By;
+use crate::caller::plan::Plan;
 use crate::config::RateLimitConfig;
-use crate::decision::limit_source::{LimitSource, applied_limits, rejects_without_value};
-use crate::decision::{Admission, is_counted};
-use crate::overrides::Plan;
-use crate::quotas::{AppliedLimit, Condition, Partition, PolicyRef};
+use crate::decision::limit_source::{LimitSource, rejects_without_value};
+use crate::decision::{Admission, is_counted, try_decide};
 use crate::request::nearest_limiter;
 
 /// A cost that no limit admits.
@@ -46,7 +47,7 @@ struct DynamicLimit {
     /// What is computed of the policy.
     settings: Settings,
     max: Option<u64>,
-    cost: u64,
+    cost: Option<u64>,
     plan: Plan,
 }
 
@@ -56,9 +57,7 @@ impl DynamicLimits {
         // Only `OPTIONS` and exempt networks are worth looking the configuration up.
         let may_skip = *req.method() == Method::OPTIONS || RateLimitConfig::any_exempt();
         let skipped = may_skip && !is_counted(&req, RateLimitConfig::nearest(&req));
-        let limiter = nearest_limiter(&req);
-        HandlerLimit::note_limiter(limits, limiter);
-        let overrides = limiter.overrides_guard();
+        let overrides = nearest_limiter(&req).overrides_guard();
         let is_off = |limit: &HandlerLimit| {
             overrides.limit(limit.policy()).is_some_and(|overridden| overridden.is_off_for_all())
         };
@@ -68,7 +67,7 @@ impl DynamicLimits {
             caller: None,
             settings: Settings::new(),
             max: None,
-            cost: limit.cost,
+            cost: None,
             plan: Plan::default(),
         };
         let limits = limits.iter().map(dynamic).collect();
@@ -103,8 +102,8 @@ impl DynamicLimits {
         function.call(&self.req).await
     }
 
-    /// Leaves out the limit at this position, because a value of it cannot be computed. Unless it is a shadow limit, the
-    /// request is rejected: by another limit, or with the first such `error`.
+    /// Leaves out the limit at this position, because a value of it cannot be computed. Unless it is a shadow
+    /// limit, the request is rejected: by another limit, or with the first such `error`.
     #[cold]
     pub fn fail(&mut self, position: usize, error: Error) {
         let DynamicLimit { limit, skipped, .. } = &mut self.limits[position];
@@ -173,7 +172,8 @@ impl DynamicLimits {
         self.calendar(position, Calendar::year(month, day));
     }
 
-    /// Sets the calendar, in the zone of the program. Takes the nearest day on which its windows can begin, which is logged once.
+    /// Sets the calendar, in the zone of the program. Takes the nearest day on which its windows can begin,
+    /// which is logged once.
     #[cfg(feature = "calendar")]
     fn calendar(&mut self, position: usize, calendar: Calendar) {
         let DynamicLimit { limit, settings, .. } = &mut self.limits[position];
@@ -193,7 +193,7 @@ impl DynamicLimits {
 
     /// Sets the value of `cost`.
     pub fn cost(&mut self, position: usize, cost: u64) {
-        self.limits[position].cost = cost;
+        self.limits[position].cost = Some(cost);
     }
 
     /// Sets the value of `plan`.
@@ -201,20 +201,24 @@ impl DynamicLimits {
         self.limits[position].plan = plan;
     }
 
-    /// Checks all limits that apply, at once. The future returns the response to a rejected request as its error.
+    /// Checks all limits that apply, at once. The future returns the response to a rejected request as its
+    /// error.
     pub fn admit(self) -> Admission<'static, Result<AdmittedRequest, HttpResponse>> {
         let Self { req, payload, limits, failed } = self;
         match failed {
             None => {
-                admit_by(req, payload, |req, config, limiter| applied_limits(req, config, limiter, limits))
+                let config = RateLimitConfig::nearest(&req);
+                let styles = config.header_styles().clone();
+                let attempt = try_decide(&req, config, limits);
+                admission(req, payload, styles, attempt)
             }
             Some(error) => Admission::Pending(Box::pin(reject_failed(req, payload, limits, error))),
         }
     }
 }
 
-/// Rejects a request for which an extractor of a limit failed. The other limits are judged and charged first, as a group
-/// of their own, so that guesses of a token are limited.
+/// Rejects a request for which an extractor of a limit failed. The other limits are judged and charged first,
+/// as a group of their own, so that guesses of a token are limited.
 async fn reject_failed(
     req: HttpRequest,
     payload: Payload,
@@ -223,41 +227,38 @@ async fn reject_failed(
 ) -> Result<AdmittedRequest, HttpResponse> {
     let config = RateLimitConfig::nearest(&req);
     for DynamicLimit { limit, caller, skipped, .. } in &mut limits {
-        // A limit without a caller is left out as well. Its rejection would come before the other limits are charged.
-        *skipped = *skipped || HandlerLimit::caller(limit, caller.clone(), &req, config).is_err();
+        // A limit without a caller is left out as well. Its rejection would come before the other limits are
+        // charged.
+        let caller = || caller.clone().unwrap_or_else(|| limit.by.caller(&req, config));
+        *skipped = *skipped || limit.written.on_missing.resolve(caller()).is_err();
     }
-    let admission =
-        admit_by(req, payload, |req, config, limiter| applied_limits(req, config, limiter, limits));
-    Err(match admission.await {
+    let styles = config.header_styles().clone();
+    let attempt = try_decide(&req, config, limits);
+    Err(match admission(req, payload, styles, attempt).await {
         Ok(admitted) => admitted.fail(*error).await,
         Err(denied) => denied,
     })
 }
 
 impl LimitSource for DynamicLimit {
-    fn policy(&self) -> PolicyRef {
-        PolicyRef::Static(&self.limit.policy)
+    fn limit(&self) -> LimitRef {
+        self.limit.limit()
     }
 
-    fn cost(&self) -> u64 {
-        self.limit.warn_about_cost(self.cost);
-        self.cost
+    fn note_limiter(&self, limiter: &RateLimiter) {
+        self.limit.note_limiter(limiter);
     }
 
-    fn count(&self) -> Option<Condition> {
-        self.limit.count
+    fn computed_cost(&self) -> Option<u64> {
+        self.cost.inspect(|cost| self.limit.warn_about_cost(*cost))
     }
 
     fn applies_to(&self, _: &HttpRequest) -> bool {
         !self.skipped
     }
 
-    fn caller(
-        &mut self,
-        req: &HttpRequest,
-        config: &RateLimitConfig,
-    ) -> Result<Option<Partition>, MissingCallerError> {
-        HandlerLimit::caller(self.limit, self.caller.take(), req, config)
+    fn caller(&mut self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
+        self.caller.take().unwrap_or_else(|| self.limit.by.caller(req, config))
     }
 
     fn plan(&self, _: &HttpRequest) -> Plan {
@@ -271,17 +272,18 @@ impl LimitSource for DynamicLimit {
         // Overrides may replace what is computed.
         let replaced = row.map_or_else(Settings::new, InForce::replaced);
         if let Some(policy) = self.policy_with(replaced.over(self.settings)) {
-            applied.policy.replace(Arc::new(policy));
+            applied.in_force = Some(Arc::new(policy));
             return true;
         }
-        // Such a `max` admits no request, and a shadow limit only reports that: no cost of `NEVER` passes under the smallest one.
-        let only_reports = !nearest_limiter(req).enforces(applied.policy.policy());
+        // Such a `max` admits no request, and a shadow limit only reports that: no cost of `NEVER` passes
+        // under the smallest one.
+        let only_reports = !nearest_limiter(req).enforces(applied.policy());
         let smallest = self.settings.max(1);
         // A shadow limit may be one by overrides.
         let mut smallest = [replaced.over(smallest), smallest].into_iter();
         let mut smallest = || smallest.find_map(|settings| self.limit.policy().with_settings(settings).ok());
         if only_reports && let Some(policy) = smallest() {
-            applied.policy.replace(Arc::new(policy));
+            applied.in_force = Some(Arc::new(policy));
             applied.cost = NEVER;
         }
         only_reports
@@ -289,7 +291,8 @@ impl LimitSource for DynamicLimit {
 }
 
 impl DynamicLimit {
-    /// The policy with the numbers of one request. `None` if `max` admits no request, or is out of its bounds, which is logged once.
+    /// The policy with the numbers of one request. `None` if `max` admits no request, or is out of its
+    /// bounds, which is logged once.
     fn policy_with(&self, settings: Settings) -> Option<Policy> {
         let policy = self.limit.policy().with_settings(settings);
         if let Err(error) = &policy

@@ -1,33 +1,28 @@
-//! One limit of a handler, as the attribute writes it into a `static`: its policy, and what the policy does not tell.
+//! One limit of a handler, as the attribute writes it into a `static`.
 
 use std::borrow::Cow;
 
-use actix_web::HttpRequest;
 use ratelimit_core::__private_0_1::{help, is_first};
+use ratelimit_core::overrides::{Field, Origin};
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{Policy, PolicyBuilder, RateLimiter};
+use ratelimit_core::{InForce, Policy, PolicyBuilder};
 
 use super::sole_limiter::SoleLimiter;
-use crate::caller::{self, Caller, MissingCallerError, OnMissing};
-use crate::config::RateLimitConfig;
-use crate::quotas::{Condition, Count, NamedPolicy, Partition};
+use crate::applied_limit::{Count, WrittenLimit};
+use crate::caller::OnMissing;
+use crate::caller::of_request::By;
 
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
 #[derive(Debug)]
 pub struct HandlerLimit {
-    pub(super) policy: NamedPolicy,
+    pub(super) written: WrittenLimit,
     /// What is computed for each request.
     pub(super) computed: Computed,
     pub(super) by: By,
-    /// What a request costs, unless that is computed.
-    pub(super) cost: u64,
-    on_missing: OnMissing,
-    /// The condition on responses that count; without one, all count.
-    pub(super) count: Option<Condition>,
     /// What operators see beyond the policy.
     pub(super) text: SourceText,
-    /// Which limiters decided about the handler; of its first limit only.
-    limiter: SoleLimiter,
+    /// Which limiters decided about the limit.
+    pub(super) limiter: SoleLimiter,
 }
 
 impl HandlerLimit {
@@ -68,12 +63,9 @@ impl HandlerLimit {
     #[track_caller]
     const fn of(policy: Cow<'static, Policy>) -> Self {
         Self {
-            policy: NamedPolicy::new(policy),
+            written: WrittenLimit::new(policy),
             computed: Computed::NONE,
             by: By::Ip,
-            cost: 1,
-            on_missing: OnMissing::Reject,
-            count: None,
             text: SourceText::DEFAULT,
             limiter: SoleLimiter::new(),
         }
@@ -102,36 +94,37 @@ impl HandlerLimit {
     ///
     /// # Panics
     ///
-    /// If no request is ever denied, or none ever passes. In the attribute's `static` this is a compile error.
+    /// If no request is ever denied, or none ever passes. In the attribute's `static` this is a compile
+    /// error.
     #[must_use]
     pub const fn cost(mut self, cost: u64) -> Self {
         assert!(
             cost >= 1 && cost <= self.policy().capacity(),
             "cost must be from 1 to max, or to burst for a token bucket"
         );
-        self.cost = cost;
+        self.written.cost = cost;
         self
     }
 
     /// Sets what to do with requests without a caller.
     #[must_use]
     pub const fn on_missing(mut self, on_missing: OnMissing) -> Self {
-        self.on_missing = on_missing;
+        self.written.on_missing = on_missing;
         self
     }
 
     /// Sets which responses count.
     #[must_use]
     pub const fn count(mut self, count: Count) -> Self {
-        self.count = count.condition();
+        self.written.count = count.condition();
         self
     }
 
-    /// Sets the name that clients see: the function's, where the policy's name is its path. Metrics keep the policy's name,
-    /// which is unique.
+    /// Sets the name that clients see: the function's, where the policy's name is its path. Metrics keep the
+    /// policy's name, which is unique.
     #[must_use]
     pub const fn with_public_name(mut self, name: &'static str) -> Self {
-        self.policy.public_name = Some(name);
+        self.written.public_name = Some(name);
         self
     }
 
@@ -142,34 +135,15 @@ impl HandlerLimit {
         self
     }
 
-    /// Notes that a limiter decides about a handler with these limits.
-    #[inline]
-    pub(super) fn note_limiter(limits: &[Self], limiter: &RateLimiter) {
-        if let Some(first) = limits.first() {
-            first.limiter.note(limiter, first.policy());
-        }
-    }
-
     /// The policy. What of it is [`Computed`] means nothing.
     pub(crate) const fn policy(&self) -> &Policy {
-        self.policy.policy()
+        self.written.policy()
     }
 
     /// Whether a request without a caller is rejected.
     #[cfg(feature = "utoipa")]
     pub(crate) fn rejects_missing(&self) -> bool {
-        self.on_missing == OnMissing::Reject && self.policy().mode() != ratelimit_core::Mode::Shadow
-    }
-
-    /// The caller that counts: `found`, or what `by` finds. `None` if the limit does not apply, because there is no caller.
-    #[inline]
-    pub(super) fn caller(
-        &self,
-        found: Option<Caller>,
-        req: &HttpRequest,
-        config: &RateLimitConfig,
-    ) -> Result<Option<Partition>, MissingCallerError> {
-        self.on_missing.resolve(found.unwrap_or_else(|| self.by.caller(req, config)))
+        self.written.on_missing == OnMissing::Reject && self.policy().mode() != ratelimit_core::Mode::Shadow
     }
 
     /// Logs, once, a cost that is larger than any limit.
@@ -190,7 +164,8 @@ impl HandlerLimit {
     }
 }
 
-/// What operators see of a limit that its policy does not tell: `by`, `count`, and what is computed for each request.
+/// What operators see of a limit that its policy does not tell: `by`, `count`, and what is computed for each
+/// request.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceText {
     /// What tells callers apart.
@@ -224,6 +199,11 @@ impl Computed {
     /// Nothing.
     pub(crate) const NONE: Self = Self { max: false, anchor: false };
 
+    /// Whether `max` of the numbers in force means something: overrides may replace a computed one.
+    pub(crate) fn has_max(self, in_force: &InForce<'_>) -> bool {
+        !self.max || in_force.origin_of(Field::Max) != Origin::Program
+    }
+
     /// The calendar of the policy as a phrase, such as `calendar month in Europe/Berlin from the 15th`.
     #[cfg_attr(
         not(feature = "calendar"),
@@ -237,50 +217,6 @@ impl Computed {
             return Some(format!("calendar {unit} in {zone} from a day that each request tells"));
         }
         Some(calendar.to_string())
-    }
-}
-
-/// What tells the callers of a limit apart.
-#[derive(Clone, Copy, Debug)]
-pub enum By {
-    /// The client's address.
-    Ip,
-    /// Nothing: all requests share one count.
-    Global,
-    /// A path parameter, decoded as by extractors.
-    Path(&'static str),
-    /// A header field. Clients can send any value. Of several lines the first counts, as `headers().get` returns it.
-    Header(&'static str),
-    /// The caller that a function finds.
-    Function(fn(&HttpRequest) -> Caller),
-    /// All of these together.
-    Parts(&'static [Self]),
-}
-
-impl By {
-    /// Whether a request may have no such caller. The compiler checks a path parameter against the route.
-    #[cfg(feature = "utoipa")]
-    pub(crate) fn may_be_missing(&self) -> bool {
-        match self {
-            Self::Ip | Self::Global | Self::Path(_) => false,
-            Self::Header(_) | Self::Function(_) => true,
-            Self::Parts(parts) => parts.iter().any(Self::may_be_missing),
-        }
-    }
-
-    /// The caller of a request under `config`, the nearest configuration.
-    pub(crate) fn caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
-        match self {
-            Self::Ip => caller::by_address(req, config),
-            Self::Global => Caller::global(),
-            Self::Path(name) => caller::path_param(req, name),
-            Self::Header(name) => match req.headers().get(*name) {
-                Some(value) if !value.is_empty() => Caller::text(value.as_bytes()),
-                _ => Caller::missing(),
-            },
-            Self::Function(caller) => caller(req),
-            Self::Parts(parts) => Caller::join(parts.iter().map(|part| part.caller(req, config))),
-        }
     }
 }
 

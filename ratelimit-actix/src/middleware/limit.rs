@@ -1,25 +1,25 @@
-//! One limit of middleware: a policy, its callers, and the cost of a request.
+//! One limit of middleware.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
-use std::panic::Location;
 use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use ratelimit_core::{InForce, Policy};
 
-use crate::caller::{self, Caller, IntoCaller, MissingCallerError, OnMissing};
+use crate::applied_limit::{AppliedLimit, Count, LimitRef, Place, WrittenLimit};
+use crate::caller::plan::{IntoPlan, Plan};
+use crate::caller::{self, Caller, IntoCaller, OnMissing};
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::LimitSource;
-use crate::overrides::{IntoPlan, Plan};
-use crate::quotas::{AppliedLimit, Condition, Count, Partition, Place, PolicyRef};
 use ratelimit_core::__private_0_1::{help, is_first};
 
 type CallerFn = dyn Fn(&HttpRequest) -> Caller + Send + Sync;
 type PlanFn = dyn Fn(&HttpRequest) -> Plan + Send + Sync;
 type SkipFn = dyn Fn(&HttpRequest) -> bool + Send + Sync;
 
-/// One limit of the [`RateLimitMiddleware`](crate::RateLimitMiddleware): a policy, its callers, and the cost of a request.
+/// One limit of the [`RateLimitMiddleware`](crate::RateLimitMiddleware): a policy, its callers, and the cost
+/// of a request.
 ///
 /// A [`Policy`], owned or by reference, is a limit by address with a cost of 1. With a policy of
 /// [`Policy::concurrency`] a request holds a slot until its response has been sent or dropped.
@@ -39,17 +39,11 @@ type SkipFn = dyn Fn(&HttpRequest) -> bool + Send + Sync;
 #[derive(Clone)]
 #[must_use = "a limit does nothing until it is given to the middleware"]
 pub struct Limit {
-    policy: Arc<Policy>,
+    written: Arc<WrittenLimit>,
     /// Finds the caller. `None` for the address.
     by: Option<Arc<CallerFn>>,
     plan: Option<Arc<PlanFn>>,
-    cost: u64,
-    on_missing: OnMissing,
     skip: Option<Arc<SkipFn>>,
-    /// The condition on responses that count; without one, all count.
-    count: Option<Condition>,
-    /// Where the middleware got it.
-    place: Place,
 }
 
 impl Limit {
@@ -65,24 +59,21 @@ impl Limit {
         if let Some(Err(error)) = policy.calendar().map(ratelimit_core::policy::Calendar::check) {
             panic!("{error}");
         }
-        Self {
-            policy: Arc::new(policy.clone()),
-            by: None,
-            plan: None,
-            cost: 1,
-            on_missing: OnMissing::Reject,
-            skip: None,
-            count: None,
-            place: Location::caller(),
-        }
+        let written = Arc::new(WrittenLimit::new(Cow::Owned(policy.clone())));
+        Self { written, by: None, plan: None, skip: None }
     }
 
-    /// Counts by the caller that the function finds; see [`IntoCaller`] for what it may return. A request without a caller gets
-    /// 400, unless [`on_missing`](Self::on_missing) says otherwise.
+    fn written(&mut self) -> &mut WrittenLimit {
+        Arc::make_mut(&mut self.written)
+    }
+
+    /// Counts by the caller that the function finds; see [`IntoCaller`] for what it may return. A request
+    /// without a caller gets 400, unless [`on_missing`](Self::on_missing) says otherwise.
     ///
-    /// Only verified data may tell callers apart. If the function reads an unverified header field, such as an API key, a client
-    /// starts a new count with every request. [`caller::principal_or_ip`](crate::caller::principal_or_ip) counts verified
-    /// accounts, and addresses without one. For path parameters use [`caller::path_param`](crate::caller::path_param).
+    /// Only verified data may tell callers apart. If the function reads an unverified header field, such as
+    /// an API key, a client starts a new count with every request.
+    /// [`caller::principal_or_ip`](crate::caller::principal_or_ip) counts verified accounts, and addresses
+    /// without one. For path parameters use [`caller::path_param`](crate::caller::path_param).
     pub fn by<K: IntoCaller>(mut self, caller: impl Fn(&HttpRequest) -> K + Send + Sync + 'static) -> Self {
         self.by = Some(Arc::new(move |req| caller(req).into_caller()));
         self
@@ -94,9 +85,11 @@ impl Limit {
         self
     }
 
-    /// Finds the plan of a request, for which overrides may have numbers; see [`IntoPlan`] for what the function may return.
+    /// Finds the plan of a request, for which overrides may have numbers; see [`IntoPlan`] for what the
+    /// function may return.
     ///
-    /// Called only while overrides have rows of plans for this limit. As with [`by`](Self::by), only verified data may choose it.
+    /// Called only while overrides have rows of plans for this limit. As with [`by`](Self::by), only verified
+    /// data may choose it.
     pub fn plan<P: IntoPlan>(mut self, plan: impl Fn(&HttpRequest) -> P + Send + Sync + 'static) -> Self {
         self.plan = Some(Arc::new(move |req| plan(req).into_plan()));
         self
@@ -106,26 +99,27 @@ impl Limit {
     ///
     /// # Panics
     ///
-    /// If `cost` is 0, so that no request is ever denied, or above the policy's capacity, so that none ever passes. For a
-    /// concurrency limit, of which a request holds one slot, if it is not 1.
+    /// If `cost` is 0, so that no request is ever denied, or above the policy's capacity, so that none ever
+    /// passes. For a concurrency limit, of which a request holds one slot, if it is not 1.
     pub fn cost(mut self, cost: u64) -> Self {
         assert!(
-            cost == 1 || !self.policy.is_concurrency(),
+            cost == 1 || !self.written.policy.is_concurrency(),
             "a request holds one slot of a concurrency limit; remove the cost"
         );
-        let capacity = self.policy.capacity();
+        let capacity = self.written.policy.capacity();
         assert!(
             (1..=capacity).contains(&cost),
             "cost must be from 1 to {capacity}, the capacity of policy `{}`",
-            self.policy.name()
+            self.written.policy.name()
         );
-        self.cost = cost;
+        self.written().cost = cost;
         self
     }
 
-    /// Sets what to do with a request for which this limit finds no caller. The default is to reject it with 400.
+    /// Sets what to do with a request for which this limit finds no caller. The default is to reject it with
+    /// 400.
     pub fn on_missing(mut self, on_missing: OnMissing) -> Self {
-        self.on_missing = on_missing;
+        self.written().on_missing = on_missing;
         self
     }
 
@@ -137,9 +131,9 @@ impl Limit {
 
     /// Sets which responses count. The default is [`Count::All`].
     ///
-    /// As with `count` of the attribute, a request is charged before it runs, and a response that does not count gives the charge back.
-    /// With Redis a refund takes two round trips. An error of an inner service counts by its
-    /// [`status_code`](actix_web::ResponseError::status_code).
+    /// As with `count` of the attribute, a request is charged before it runs, and a response that does not
+    /// count gives the charge back. With Redis a refund takes two round trips. An error of an inner service
+    /// counts by its [`status_code`](actix_web::ResponseError::status_code).
     ///
     /// # Panics
     ///
@@ -161,66 +155,55 @@ impl Limit {
     /// let api = web::scope("/api").wrap(RateLimitMiddleware::new(Limit::new(&GUESSES).count(wrong)));
     /// ```
     pub fn count(mut self, count: Count) -> Self {
-        self.count = count.condition();
+        self.written().count = count.condition();
         assert!(
-            self.count.is_none() || !self.policy.is_concurrency(),
+            !self.has_condition() || !self.written.policy.is_concurrency(),
             "a concurrency limit counts what runs, whatever the response; remove the count"
         );
         self
     }
 
     /// The limit as it was given to middleware at this place.
-    pub(super) const fn at(mut self, place: Place) -> Self {
-        self.place = place;
+    pub(super) fn at(mut self, place: Place) -> Self {
+        self.written().place = place;
         self
     }
 
     /// Whether some responses do not count.
-    pub(super) const fn has_condition(&self) -> bool {
-        self.count.is_some()
+    pub(super) fn has_condition(&self) -> bool {
+        self.written.count.is_some()
     }
 
-    /// A copy whose policy has a reference count of its own: the workers' threads do not meet on it.
+    /// A copy whose written limit has a reference count of its own: the workers' threads do not meet on it.
     pub(super) fn clone_for_worker(&self) -> Self {
-        Self { policy: Arc::new(Policy::clone(&self.policy)), ..self.clone() }
+        Self { written: Arc::new(WrittenLimit::clone(&self.written)), ..self.clone() }
     }
 }
 
 impl LimitSource for &Limit {
-    fn policy(&self) -> PolicyRef {
-        PolicyRef::Shared(Arc::clone(&self.policy), self.place)
-    }
-
-    fn cost(&self) -> u64 {
-        self.cost
-    }
-
-    fn count(&self) -> Option<Condition> {
-        self.count
+    fn limit(&self) -> LimitRef {
+        LimitRef::Middleware(Arc::clone(&self.written))
     }
 
     fn applies_to(&self, req: &HttpRequest) -> bool {
         !self.skip.as_ref().is_some_and(|skip| skip(req))
     }
 
-    fn caller(
-        &mut self,
-        req: &HttpRequest,
-        config: &RateLimitConfig,
-    ) -> Result<Option<Partition>, MissingCallerError> {
-        self.on_missing.resolve(match &self.by {
+    fn caller(&mut self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
+        match &self.by {
             None => caller::by_address(req, config),
             Some(caller) => caller(req),
-        })
+        }
     }
 
     fn plan(&self, req: &HttpRequest) -> Plan {
         if let Some(plan) = &self.plan {
             return plan(req);
         }
-        if is_first("override-without-effect", ("plan", self.policy.name())) {
+        let name = self.written.policy.name();
+        if is_first("override-without-effect", ("plan", name)) {
             tracing::warn!(
-                policy = self.policy.name(),
+                policy = name,
                 help = help("override-without-effect"),
                 "the overrides have plans for a limit of middleware that has no `plan`; they do nothing"
             );
@@ -230,11 +213,11 @@ impl LimitSource for &Limit {
 
     /// Changes nothing. Says once that no request passes, because its cost is above what overrides allow.
     fn adjust(&self, applied: &mut AppliedLimit, _: Option<&InForce<'_>>, _: &HttpRequest) -> bool {
-        let capacity = applied.policy.policy().capacity();
-        if self.cost > capacity && is_first("override-without-effect", ("cost", self.policy.name())) {
+        let (capacity, WrittenLimit { policy, cost, .. }) = (applied.policy().capacity(), &*self.written);
+        if *cost > capacity && is_first("override-without-effect", ("cost", policy.name())) {
             tracing::error!(
-                policy = self.policy.name(),
-                cost = self.cost,
+                policy = policy.name(),
+                cost,
                 capacity,
                 help = help("override-without-effect"),
                 "the overrides allow less than one request of this limit of middleware costs; such requests are denied"
@@ -259,9 +242,9 @@ impl From<&Policy> for Limit {
 impl fmt::Debug for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limit")
-            .field("policy", &self.policy)
-            .field("cost", &self.cost)
-            .field("on_missing", &self.on_missing)
+            .field("policy", self.written.policy())
+            .field("cost", &self.written.cost)
+            .field("on_missing", &self.written.on_missing)
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! What one limit decided about one request, and which of several limits is the tightest.
+//! What one limit decided about one request.
 
 use std::iter;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use ratelimit_core::__private_0_1::state_id;
 use ratelimit_core::{Check, Decision, Outcome, Policy, Timestamp};
 use smallvec::SmallVec;
 
-use super::applied_limit::{AppliedLimit, Place};
+use crate::applied_limit::{AppliedLimit, LimitRef, Place};
 
 /// What one limit decided about the request.
 #[derive(Clone, Debug)]
@@ -59,19 +59,20 @@ impl Quota {
     ///
     /// For a limit whose `max` is computed for each request, it has the `max` of this request.
     pub fn policy(&self) -> &Policy {
-        self.limit.policy.policy()
+        self.limit.policy()
     }
 
     /// The name of the limit in header fields and response bodies.
     ///
-    /// This is the policy's name, or the function's name for an attribute without `key` and `name`. If several limits of one
-    /// response have the same name, the header fields number the later ones: `-2`, `-3`.
+    /// This is the policy's name, or the function's name for an attribute without `key` and `name`. If
+    /// several limits of one response have the same name, the header fields number the later ones: `-2`,
+    /// `-3`.
     pub fn name(&self) -> &str {
-        self.limit.policy.public_name()
+        self.limit.limit.public_name()
     }
 
-    /// Whether the limit is a [shadow limit](ratelimit_core::Mode::Shadow), which denies nothing and is not told to clients. Its
-    /// [outcome](Self::outcome) tells what it [would deny](Outcome::would_deny).
+    /// Whether the limit is a [shadow limit](ratelimit_core::Mode::Shadow), which denies nothing and is not
+    /// told to clients. Its [outcome](Self::outcome) tells what it [would deny](Outcome::would_deny).
     pub fn is_shadow(&self) -> bool {
         self.decided.is_shadow()
     }
@@ -88,12 +89,12 @@ impl Quota {
 
     /// Whether this is the name of the limit or of its policy.
     pub(super) fn is_named(&self, name: &str) -> bool {
-        self.limit.policy.is_named(name)
+        self.limit.limit.is_named(name)
     }
 
     /// Whether a response with this status counts under the limit.
     pub(super) fn counts(&self, status: StatusCode) -> bool {
-        self.limit.count.is_none_or(|counts| counts(status))
+        self.limit.limit.count.is_none_or(|counts| counts(status))
     }
 
     /// The outcome of each charge, in their order.
@@ -130,7 +131,7 @@ impl Quota {
 
     /// Whether the limit is one of middleware, not of the handler.
     pub(super) const fn is_of_middleware(&self) -> bool {
-        self.limit.policy.is_of_middleware()
+        matches!(self.limit.limit, LimitRef::Middleware(_))
     }
 
     /// Whether both charge one count of one caller.
@@ -143,8 +144,8 @@ impl Quota {
     }
 
     /// Where in the source the limit stands.
-    pub(super) const fn place(&self) -> Place {
-        self.limit.policy.place()
+    pub(super) fn place(&self) -> Place {
+        self.limit.limit.place
     }
 
     /// A check of the same limit for the same caller.
@@ -164,7 +165,8 @@ impl Quota {
         outcome.at().saturating_add(outcome.available_after())
     }
 
-    /// Time in which the whole quota comes back: the window of the decision, or for a token bucket the time to fill it.
+    /// Time in which the whole quota comes back: the window of the decision, or for a token bucket the time
+    /// to fill it.
     pub(crate) fn effective_window(&self) -> Duration {
         let policy = self.policy();
         let max = u128::from(policy.max());
@@ -189,8 +191,9 @@ pub(crate) fn told<'a>(quotas: impl IntoIterator<Item = &'a Quota>) -> SmallVec<
 
 /// The quota that matters most to a client.
 ///
-/// Among limits that denied the request or have nothing left, this is the one with the longest wait: after it, the next
-/// request passes all of them. Otherwise it is the one with the fewest units left, and among equals the one that resets last.
+/// Among limits that denied the request or have nothing left, this is the one with the longest wait: after
+/// it, the next request passes all of them. Otherwise it is the one with the fewest units left, and among
+/// equals the one that resets last.
 pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
     if let [only] = quotas {
         return Some(only);

@@ -1,5 +1,4 @@
-//! The extension of a request that holds its quotas, from the decision to the refund after the response. They are shared only when
-//! something besides the handler reads them.
+//! What the extensions of a request hold of its limits, from the decision to the refund after the response.
 
 use std::future::{Ready, ready};
 use std::mem;
@@ -7,20 +6,19 @@ use std::mem;
 use actix_web::dev::{Extensions, Payload};
 use actix_web::http::StatusCode;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
-use ratelimit_core::__private_0_1::decided_apart;
+use ratelimit_core::__private_0_1::{decided_apart, help, is_first, limiter_id};
 use ratelimit_core::{Check, GroupOutcome, Outcome, Reservation};
 use smallvec::SmallVec;
 
-use super::applied_limit::{AppliedLimits, LeftOut};
 use super::quota::{Closed, Quota, told};
-use super::{DecidedGroup, QuotaGroup, Quotas, second_charge};
-use crate::request::RequestDeadline;
-use crate::request::nearest_limiter;
+use super::{DecidedGroup, QuotaGroup, Quotas};
+use crate::applied_limit::{AppliedLimits, LimitRef};
+use crate::request::{RequestDeadline, nearest_limiter};
 
 #[allow(clippy::large_enum_variant, reason = "extensions are boxed, and the large variant is the usual one")]
 enum StoredQuotas {
-    /// One decision that nothing has read yet. Most requests end like this: without an allocation for sharing, and without
-    /// touching the limiter's reference count, which all threads share.
+    /// One decision that nothing has read yet. Most requests end like this: without an allocation for
+    /// sharing, and without touching the limiter's reference count, which all threads share.
     Unshared(QuotaGroup),
     /// Middleware or an argument of the handler holds them, too.
     Shared(Quotas),
@@ -29,8 +27,8 @@ enum StoredQuotas {
 impl Quotas {
     /// Those of a request, if any limit was checked. From then on, they are shared.
     ///
-    /// Only a handler stores them unshared. Nothing wraps the request after that, so the nearest limiter is still the one that
-    /// decided.
+    /// Only a handler stores them unshared. Nothing wraps the request after that, so the nearest limiter is
+    /// still the one that decided.
     pub(crate) fn of(req: &HttpRequest) -> Option<Self> {
         shared(req, &mut req.extensions_mut())
     }
@@ -44,7 +42,7 @@ impl Quotas {
             Some(shared) => {
                 let decided = decided(req, quotas);
                 if outcome.is_allowed() {
-                    second_charge::note(&shared.decided.borrow(), &decided);
+                    warn_about_second_charge(&shared.decided.borrow(), &decided);
                 }
                 shared.push(decided);
             }
@@ -53,7 +51,31 @@ impl Quotas {
     }
 }
 
-/// Calls `read` with the quotas of a request under enforced limits, if any limit was checked. Does not share them.
+/// Logs a limit of `group` whose count an `earlier` group has charged, once for each pair of places in the
+/// source.
+///
+/// Not called for a request with one layer of limits.
+fn warn_about_second_charge(earlier: &[DecidedGroup], group: &DecidedGroup) {
+    let of_limiter = limiter_id(&group.limiter);
+    let charged = earlier.iter().filter(|earlier| limiter_id(&earlier.limiter) == of_limiter);
+    for outer in charged.flat_map(|earlier| &earlier.quotas) {
+        for inner in group.quotas.iter().filter(|inner| inner.shares_count_with(outer)) {
+            let places = (outer.place(), inner.place());
+            if is_first("charged-twice", places) {
+                tracing::warn!(
+                    policy = inner.policy().name(),
+                    outer = %places.0,
+                    inner = %places.1,
+                    help = help("charged-twice"),
+                    "one request is charged twice in one count, by two layers of limits; remove one of the limits, or give it another key"
+                );
+            }
+        }
+    }
+}
+
+/// Calls `read` with the quotas of a request under enforced limits, if any limit was checked. Does not share
+/// them.
 pub(crate) fn with_quotas<R>(req: &HttpRequest, read: impl FnOnce(&[&Quota]) -> R) -> Option<R> {
     match req.extensions().get::<StoredQuotas>()? {
         StoredQuotas::Unshared(group) => Some(match &group[..] {
@@ -124,6 +146,43 @@ fn group(limits: &mut AppliedLimits, outcome: &GroupOutcome) -> QuotaGroup {
     }
 }
 
+/// What was left out of one request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeftOut {
+    /// Whether no limit is checked: the method is not counted, or the client is exempt.
+    all: bool,
+    /// Limits that are off, or that `skip` or a missing caller has left out.
+    limits: SmallVec<[LimitRef; 1]>,
+}
+
+impl LeftOut {
+    /// Notes that no limit is checked.
+    #[cold]
+    pub(crate) fn note_all(req: &HttpRequest) {
+        req.extensions_mut().get_or_insert_with(Self::default).all = true;
+    }
+
+    /// Notes that one limit is not checked.
+    #[cold]
+    pub(crate) fn note(req: &HttpRequest, limit: LimitRef) {
+        req.extensions_mut().get_or_insert_with(Self::default).limits.push(limit);
+    }
+
+    pub(super) fn of(extensions: &Extensions) -> Self {
+        extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Whether a limit of this name may have been left out.
+    pub(super) fn includes(&self, name: &str) -> bool {
+        self.all || self.limits.iter().any(|limit| limit.is_named(name))
+    }
+
+    /// The names of the limits, as far as they are known.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.limits.iter().map(|limit| limit.public_name())
+    }
+}
+
 impl FromRequest for Quotas {
     type Error = actix_web::Error;
     type Future = Ready<Result<Self, Self::Error>>;
@@ -136,20 +195,21 @@ impl FromRequest for Quotas {
 }
 
 impl Quotas {
-    /// Refunds the limits of a group that do not count a response with this status. Returns whether the client sees other
-    /// quotas then: it does not see those of shadow limits.
+    /// Refunds the limits of a group that do not count a response with this status. Returns whether the
+    /// client sees other quotas then: it does not see those of shadow limits.
     ///
-    /// Makes one attempt, within the deadline of the request. A refund that misses the deadline goes on without the request,
-    /// and the client sees its quota as charged.
-    pub(crate) async fn refund(&self, place: usize, status: StatusCode) -> bool {
-        let Some((refunded, group)) = self.close_uncounted(place, status) else { return false };
+    /// Makes one attempt, within the deadline of the request. A refund that misses the deadline goes on
+    /// without the request, and the client sees its quota as charged.
+    pub(crate) async fn refund(&self, position: usize, status: StatusCode) -> bool {
+        let Some((refunded, group)) = self.close_uncounted(position, status) else { return false };
         let reservations = reservations(&group.quotas, &refunded);
         if reservations.is_empty() {
             return false;
         }
         let mut is_refunded = true;
         for reservation in reservations {
-            // The limiter logs failures. One that misses the deadline does not keep the others from being sent.
+            // The limiter logs failures. One that misses the deadline does not keep the others from being
+            // sent.
             let refund = self.deadline.run(&group.limiter, async |limiter| limiter.refund(reservation).await);
             is_refunded &= refund.await.is_ok();
         }
@@ -162,26 +222,28 @@ impl Quotas {
         // What the local fallback counts says nothing about what the store holds.
         let was_degraded = group.quotas.iter().any(Quota::was_degraded);
         let is_same_store = |left: &GroupOutcome| left.is_degraded() == was_degraded;
-        self.replace(place, left.ok().filter(is_same_store).as_ref());
+        self.replace(position, left.ok().filter(is_same_store).as_ref());
         !told(&group.quotas).is_empty()
     }
 
-    /// The group at this place and which of its limits do not count a response with this status, if there is one.
+    /// The group at this position and which of its limits do not count a response with this status, if there
+    /// is one.
     fn close_uncounted(
         &self,
-        place: usize,
+        position: usize,
         status: StatusCode,
     ) -> Option<(SmallVec<[bool; 2]>, DecidedGroup)> {
         let mut decided = self.decided.borrow_mut();
-        let group = decided.get_mut(place)?;
+        let group = decided.get_mut(position)?;
         let is_uncounted = group.quotas.iter().any(|quota| !quota.counts(status));
         is_uncounted.then(|| (group.close_uncounted(status), group.clone()))
     }
 }
 
 impl DecidedGroup {
-    /// Closes the limits that do not count a response with this status, so that nothing settles them, too. Tells for each limit
-    /// whether it is to be refunded. One that the handler has settled stays as it is settled.
+    /// Closes the limits that do not count a response with this status, so that nothing settles them, too.
+    /// Tells for each limit whether it is to be refunded. One that the handler has settled stays as it is
+    /// settled.
     fn close_uncounted(&mut self, status: StatusCode) -> SmallVec<[bool; 2]> {
         let close = |quota: &mut Quota| !quota.counts(status) && quota.close(Closed::Refunded).is_ok();
         self.quotas.iter_mut().map(close).collect()
@@ -213,8 +275,8 @@ mod tests {
 
     use ratelimit_core::{Decision, Policy, Timestamp};
 
-    use super::super::AppliedLimit;
     use super::*;
+    use crate::applied_limit::AppliedLimit;
 
     #[test]
     fn each_charge_is_refunded_at_the_instant_of_each_limit() {

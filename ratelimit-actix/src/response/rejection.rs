@@ -1,28 +1,24 @@
-//! Rejections as errors: 429, 503 and 400, and how their responses look.
+//! Rejections as errors: 429, 503 and 400.
 //!
-//! Each is a [`ResponseError`], so that `Logger`, `ErrorHandlers` and other middleware treat it like an error of a handler:
-//! `response.error()` returns it, and `as_error::<RateLimited>()` identifies it. None contains data that the client sent, or
-//! anything about the store.
+//! Each is a [`ResponseError`], so that `Logger`, `ErrorHandlers` and other middleware treat it like an error
+//! of a handler: `response.error()` returns it, and `as_error::<RateLimited>()` identifies it. None contains
+//! data that the client sent, or anything about the store.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, VARY,
-    X_CONTENT_TYPE_OPTIONS,
-};
-use actix_web::{HttpRequest, HttpResponse, ResponseError};
+use actix_web::{HttpResponse, ResponseError};
 #[cfg(feature = "test-util")]
 use ratelimit_core::Check;
 use ratelimit_core::{GroupOutcome, Outcome};
 use smallvec::SmallVec;
 
-use super::body::{BodyStyle, CustomBody, RejectionInfo};
-use super::headers::{HeaderStyle, number, retry_after, retry_after_seconds, unique_names, write};
+use super::body::RejectionInfo;
+use super::headers::{retry_after, retry_after_seconds, unique_names, write};
+use super::style::RequestStyle;
 #[cfg(feature = "test-util")]
-use crate::quotas::AppliedLimit;
+use crate::applied_limit::AppliedLimit;
 use crate::quotas::{Quota, tightest, told};
 
 /// A limit denied the request: 429, with the quota, `Retry-After`, and a body that repeats it in words.
@@ -40,7 +36,8 @@ impl RateLimited {
         Self { outcome, quotas, style }
     }
 
-    /// A rejection to test an error handler with, for the outcome of `checks`. Its response has the default style.
+    /// A rejection to test an error handler with, for the outcome of `checks`. Its response has the default
+    /// style.
     ///
     /// # Examples
     ///
@@ -69,15 +66,17 @@ impl RateLimited {
         Self { quotas: quotas.collect(), outcome, style: RequestStyle::default() }
     }
 
-    /// The outcome of the group that was denied: one for each limit that was checked, in the order of the source.
+    /// The outcome of the group that was denied: one for each limit that was checked, in the order of the
+    /// source.
     ///
-    /// Limits that were skipped have none. [Shadow limits](Quota::is_shadow) have one. If a `max` of 0 was computed for the request, only that limit has one.
+    /// Limits that were skipped have none. [Shadow limits](Quota::is_shadow) have one. If a `max` of 0 was
+    /// computed for the request, only that limit has one.
     pub fn outcome(&self) -> &GroupOutcome {
         &self.outcome
     }
 
-    /// The quotas of all limits that were checked, those of middleware around the handler included, as of the denial.
-    /// [Shadow limits](Quota::is_shadow) are among them; the response does not tell of these.
+    /// The quotas of all limits that were checked, those of middleware around the handler included, as of the
+    /// denial. [Shadow limits](Quota::is_shadow) are among them; the response does not tell of these.
     pub fn quotas(&self) -> &[Quota] {
         &self.quotas
     }
@@ -87,11 +86,13 @@ impl RateLimited {
         self.with_quotas(tightest)
     }
 
-    /// The shortest wait, exact to the microsecond, after which this request passes if no other request is charged meanwhile.
-    /// If middleware around the handler admitted the request and has nothing left, the wait lasts until it has a unit again.
+    /// The shortest wait, exact to the microsecond, after which this request passes if no other request is
+    /// charged meanwhile. If middleware around the handler admitted the request and has nothing left, the
+    /// wait lasts until it has a unit again.
     ///
-    /// The client gets whole seconds, rounded up. `None` if the request can never pass, because it costs more than a limit, and if
-    /// only slots of a concurrency limit are missing, because no process knows when one is freed.
+    /// The client gets whole seconds, rounded up. `None` if the request can never pass, because it costs more
+    /// than a limit, and if only slots of a concurrency limit are missing, because no process knows when one
+    /// is freed.
     pub fn retry_after(&self) -> Option<Duration> {
         let wait = self.outcome.retry_after()?;
         Some(self.with_quotas(retry_after).map_or(wait, |longer| longer.max(wait)))
@@ -132,7 +133,7 @@ impl ResponseError for RateLimited {
                 at_a_time: at_a_time(quotas),
             };
             let mut response = self.style.render(&info);
-            write(&self.style.settings.headers, quotas, response.headers_mut());
+            write(self.style.headers(), quotas, response.headers_mut());
             response
         })
     }
@@ -182,7 +183,8 @@ macro_rules! plain_rejection {
 }
 
 plain_rejection! {
-    /// The store did not answer, and the limit fails closed: 503, to be retried after a second: how long an outage lasts is unknown.
+    /// The store did not answer, and the limit fails closed: 503, to be retried after a second: how long an
+    /// outage lasts is unknown.
     #[derive(Clone, thiserror::Error)]
     #[error("the store of the rate limiter cannot answer")]
     Unavailable, SERVICE_UNAVAILABLE, Some(1)
@@ -231,84 +233,6 @@ impl From<Rejection> for actix_web::Error {
             Rejection::Unavailable(error) => error.into(),
             Rejection::MissingCaller(error) => error.into(),
         }
-    }
-}
-
-/// How all responses under one configuration look.
-#[derive(Debug)]
-pub(crate) struct StyleSettings {
-    pub(crate) headers: SmallVec<[HeaderStyle; 2]>,
-    pub(crate) body: BodyStyle,
-    pub(crate) custom_body: Option<CustomBody>,
-    pub(crate) body_by_accept: bool,
-}
-
-impl Default for StyleSettings {
-    fn default() -> Self {
-        Self {
-            headers: SmallVec::from_slice(&[HeaderStyle::LegacyUnix]),
-            body: BodyStyle::Json,
-            custom_body: None,
-            body_by_accept: false,
-        }
-    }
-}
-
-/// A cache must not store a rejection (RFC 6585): a stored one would reject other clients, and the same client after its wait.
-const NOT_STORED: (HeaderName, HeaderValue) = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
-
-/// Keeps a response out of caches, unless it has `Cache-Control` already.
-pub(crate) fn forbid_storing(headers: &mut HeaderMap) {
-    let (name, value) = NOT_STORED;
-    if !headers.contains_key(&name) {
-        headers.insert(name, value);
-    }
-}
-
-/// How the response to one request looks.
-#[cfg_attr(any(test, feature = "test-util"), derive(Default))]
-#[derive(Clone)]
-pub(crate) struct RequestStyle {
-    settings: Arc<StyleSettings>,
-    /// The built-in body that this client gets.
-    body: BodyStyle,
-}
-
-impl RequestStyle {
-    /// The style for the response to `req`.
-    pub(crate) fn new(settings: &Arc<StyleSettings>, req: &HttpRequest) -> Self {
-        let StyleSettings { body, body_by_accept, .. } = **settings;
-        let body = if body_by_accept { body.by_accept(req.headers()) } else { body };
-        Self { settings: Arc::clone(settings), body }
-    }
-
-    /// The response with a body, and with the fields that keep clients from misreading it.
-    pub(crate) fn render(&self, info: &RejectionInfo<'_>) -> HttpResponse {
-        let settings = &*self.settings;
-        let (content_type, body) = match &settings.custom_body {
-            Some(custom) => (HeaderValue::from_str(&custom.content_type), (custom.render)(info)),
-            None => (Ok(HeaderValue::from_static(self.body.content_type())), self.body.render(info)),
-        };
-        let mut response = HttpResponse::build(info.status);
-        response.insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"));
-        response.insert_header(NOT_STORED);
-        // The configuration accepts valid content types only.
-        if let Ok(content_type) = content_type {
-            response.insert_header((CONTENT_TYPE, content_type));
-        }
-        if settings.body_by_accept {
-            response.insert_header((VARY, HeaderValue::from_name(ACCEPT)));
-        }
-        if let Some(seconds) = info.retry_after {
-            response.insert_header((RETRY_AFTER, number(seconds)));
-        }
-        response.body(body)
-    }
-}
-
-impl fmt::Debug for RequestStyle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestStyle").field("body", &self.body).finish_non_exhaustive()
     }
 }
 
