@@ -47,7 +47,7 @@ pub(crate) use self::numbers::HOLD_US;
 #[cfg(feature = "redis")]
 pub(crate) use self::numbers::lease_micros;
 pub use self::numbers::{MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS};
-use self::numbers::{NO_LEASE, Numbers};
+use self::numbers::{NO_LEASE, PolicyNumbers};
 pub use self::settings::{Field, PolicyBuilder, Settings};
 pub use self::state_kind::MAX_NAME_LEN;
 pub(crate) use self::state_kind::StateKind;
@@ -94,7 +94,7 @@ pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Policy {
     key: Cow<'static, str>,
     name: Option<Cow<'static, str>>,
-    numbers: Numbers,
+    numbers: PolicyNumbers,
     state_id: u64,
 }
 
@@ -135,7 +135,7 @@ impl Policy {
         Ok(self.with_numbers(numbers).identified())
     }
 
-    fn with_numbers(&self, numbers: Numbers) -> Self {
+    fn with_numbers(&self, numbers: PolicyNumbers) -> Self {
         Self { numbers, ..self.clone() }
     }
 
@@ -167,7 +167,7 @@ impl Policy {
     /// This policy and the same one in the other mode, which has states of its own.
     pub(crate) fn in_both_modes(&self) -> [Self; 2] {
         [Mode::Enforce, Mode::Shadow]
-            .map(|mode| self.with_numbers(Numbers { mode, ..self.numbers }).identified())
+            .map(|mode| self.with_numbers(PolicyNumbers { mode, ..self.numbers }).identified())
     }
 
     /// Replaces the name by one that is made at run time.
@@ -355,7 +355,7 @@ impl Policy {
     pub(crate) fn per_instance(&self, instances: NonZeroU32, cost: u64) -> Self {
         let instances = u64::from(instances.get());
         let (max, burst) = (self.numbers.max.div_ceil(instances), self.numbers.burst.div_ceil(instances));
-        let mut part = self.with_numbers(Numbers { max, burst, ..self.numbers }).identified();
+        let mut part = self.with_numbers(PolicyNumbers { max, burst, ..self.numbers }).identified();
         if cost <= self.numbers.burst && !self.numbers.algorithm.has_burst() {
             part.numbers.max = max.max(cost);
             part.numbers.burst = part.numbers.max;
@@ -377,7 +377,7 @@ impl Policy {
         } else {
             (MAX_UNITS, MAX_UNITS)
         };
-        self.with_numbers(Numbers { max, burst, block_us: 0, ..self.numbers })
+        self.with_numbers(PolicyNumbers { max, burst, block_us: 0, ..self.numbers })
     }
 
     /// The policy with the anchor under which the calendar window of an instant begins first: a peek by it finds what was counted under
@@ -386,7 +386,7 @@ impl Policy {
     #[must_use]
     pub fn with_earliest_window(&self, at: Timestamp) -> Self {
         let calendar = self.numbers.calendar.map(|calendar| calendar.with_earliest_window(at.as_micros()));
-        self.with_numbers(Numbers { calendar, ..self.numbers })
+        self.with_numbers(PolicyNumbers { calendar, ..self.numbers })
     }
 
     /// `max` times the longest wait for a turn, in microseconds: what the [largest limit](Self::largest) surely leaves beside a full

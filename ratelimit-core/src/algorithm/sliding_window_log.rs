@@ -38,13 +38,13 @@ use crate::policy::{MAX_UNITS, Policy};
 pub(super) struct State {
     window: u64,
     /// Oldest first; times rise strictly.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<LogEntry>,
     /// Sum of all units.
     used: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct LogEntry {
     time: u64,
     units: u64,
 }
@@ -72,8 +72,10 @@ impl State {
     pub(super) fn read(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
         let mut state = Self::new(policy);
         while !reader.is_at_end() {
-            let entry =
-                Entry { time: reader.micros()?, units: reader.bounded_units().filter(|units| *units > 0)? };
+            let entry = LogEntry {
+                time: reader.micros()?,
+                units: reader.bounded_units().filter(|units| *units > 0)?,
+            };
             if state.entries.back().is_some_and(|last| last.time >= entry.time) {
                 return None;
             }
@@ -86,7 +88,7 @@ impl State {
     fn push(&mut self, time: u64, units: u64) {
         match self.entries.back_mut() {
             Some(newest) if newest.time == time => newest.units += units,
-            _ => self.entries.push_back(Entry { time, units }),
+            _ => self.entries.push_back(LogEntry { time, units }),
         }
         self.used += units;
     }

@@ -25,10 +25,10 @@ pub struct OverridesStatus {
 /// It keeps the numbers of the instant when it was made. Later overrides do not change it, so that a request is checked,
 /// settled and refunded under the same numbers. Those of a file keep all rows of their limit in memory as well.
 #[derive(Clone, Debug)]
-pub struct InForce<'p>(Numbers<'p>);
+pub struct InForce<'p>(Source<'p>);
 
 #[derive(Clone, Debug)]
-enum Numbers<'p> {
+enum Source<'p> {
     Program(&'p Policy),
     Owned(Arc<Policy>),
     /// The overrides of the limit, and the position of the row among them.
@@ -38,14 +38,14 @@ enum Numbers<'p> {
 impl<'p> From<&'p Policy> for InForce<'p> {
     /// The numbers of the program, without overrides.
     fn from(policy: &'p Policy) -> Self {
-        Self(Numbers::Program(policy))
+        Self(Source::Program(policy))
     }
 }
 
 impl<'p> From<&'p Arc<LimitRows>> for InForce<'p> {
     /// The numbers for callers without a row of their own.
     fn from(rows: &'p Arc<LimitRows>) -> Self {
-        Self(Numbers::Row(Cow::Borrowed(rows), LimitRows::LIMIT))
+        Self(Source::Row(Cow::Borrowed(rows), LimitRows::LIMIT))
     }
 }
 
@@ -54,8 +54,8 @@ impl InForce<'_> {
     #[must_use]
     pub fn into_owned(self) -> InForce<'static> {
         InForce(match self.0 {
-            Numbers::Row(rows, row) => Numbers::Row(Cow::Owned(rows.into_owned()), row),
-            Numbers::Program(_) | Numbers::Owned(_) => Numbers::Owned(self.shared_policy()),
+            Source::Row(rows, row) => Source::Row(Cow::Owned(rows.into_owned()), row),
+            Source::Program(_) | Source::Owned(_) => Source::Owned(self.shared_policy()),
         })
     }
 
@@ -63,9 +63,9 @@ impl InForce<'_> {
     #[doc(hidden)]
     pub fn shared_policy(&self) -> Arc<Policy> {
         match &self.0 {
-            Numbers::Program(policy) => Arc::new((*policy).clone()),
-            Numbers::Owned(policy) => Arc::clone(policy),
-            Numbers::Row(rows, row) => Arc::clone(&rows.row(*row).policy),
+            Source::Program(policy) => Arc::new((*policy).clone()),
+            Source::Owned(policy) => Arc::clone(policy),
+            Source::Row(rows, row) => Arc::clone(&rows.row(*row).policy),
         }
     }
 
@@ -80,9 +80,9 @@ impl InForce<'_> {
     #[must_use]
     pub fn of_request(self, plan: Option<&str>, partition: &[u8]) -> Self {
         match self.0 {
-            Numbers::Row(rows, _) => {
+            Source::Row(rows, _) => {
                 let row = rows.position(plan, partition);
-                Self(Numbers::Row(rows, row))
+                Self(Source::Row(rows, row))
             }
             _ => self,
         }
@@ -111,16 +111,16 @@ impl InForce<'_> {
     ///
     /// For a page of an operator. The texts name callers, so do not log them.
     pub fn rows(&self) -> impl Iterator<Item = (&str, InForce<'_>)> {
-        let rows = if let Numbers::Row(rows, _) = &self.0 { Some(rows) } else { None };
+        let rows = if let Source::Row(rows, _) = &self.0 { Some(rows) } else { None };
         rows.into_iter().flat_map(|rows| {
-            let row = |(position, name)| (name, InForce(Numbers::Row(Cow::Borrowed(rows), position)));
+            let row = |(position, name)| (name, InForce(Source::Row(Cow::Borrowed(rows), position)));
             rows.named().map(row)
         })
     }
 
     fn row(&self) -> Option<(&LimitRows, &Row)> {
         match &self.0 {
-            Numbers::Row(rows, row) => Some((rows, rows.row(*row))),
+            Source::Row(rows, row) => Some((rows, rows.row(*row))),
             _ => None,
         }
     }
@@ -131,9 +131,9 @@ impl InForce<'_> {
     /// [the origin](Self::origin_of) of [`Field::Max`] is an override.
     pub fn policy(&self) -> &Policy {
         match &self.0 {
-            Numbers::Program(policy) => policy,
-            Numbers::Owned(policy) => policy,
-            Numbers::Row(rows, row) => &rows.row(*row).policy,
+            Source::Program(policy) => policy,
+            Source::Owned(policy) => policy,
+            Source::Row(rows, row) => &rows.row(*row).policy,
         }
     }
 

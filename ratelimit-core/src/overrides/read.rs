@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::{OverridesError, Problems};
 use super::set::{LimitOverride, Overrides, file_name, read_file};
-use super::table::GivenRow;
+use super::table::{GivenRow, Origin};
 use crate::policy::suggest::{list, nearest};
 use crate::policy::value::Written;
 use crate::policy::{Field, Settings};
@@ -52,7 +52,7 @@ impl FromStr for Overrides {
 
 /// The limits of a text.
 fn limits(text: &str) -> Result<BTreeMap<String, LimitOverride>, Problems> {
-    let mut reader = Reader { lines: Lines::of(text), problems: Problems::default() };
+    let mut reader = FileReader { lines: Lines::of(text), problems: Problems::default() };
     let limits = match DeTable::parse(text) {
         Ok(root) => reader.root(root.get_ref()),
         Err(error) => {
@@ -69,15 +69,15 @@ fn one_line(text: &str) -> String {
     text.split('\n').map(str::trim).collect::<Vec<_>>().join(", ")
 }
 
-type Key<'i> = Spanned<std::borrow::Cow<'i, str>>;
-type Value<'i> = Spanned<DeValue<'i>>;
+type SpannedKey<'i> = Spanned<std::borrow::Cow<'i, str>>;
+type SpannedValue<'i> = Spanned<DeValue<'i>>;
 
-struct Reader {
+struct FileReader {
     lines: Lines,
     problems: Problems,
 }
 
-impl Reader {
+impl FileReader {
     fn problem<T>(&mut self, place: &Spanned<T>, text: impl Into<String>) {
         let line = self.lines.at(place.span().start);
         self.problems.push(Some(line), text);
@@ -87,7 +87,7 @@ impl Reader {
     fn each<'v, 'i>(
         &mut self,
         table: &'v DeTable<'i>,
-        mut read: impl FnMut(&mut Self, &'v Key<'i>, &'v Value<'i>),
+        mut read: impl FnMut(&mut Self, &'v SpannedKey<'i>, &'v SpannedValue<'i>),
     ) {
         let mut entries: Vec<_> = table.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
@@ -118,20 +118,20 @@ impl Reader {
         limits
     }
 
-    fn limit(&mut self, name: &Key<'_>, table: &DeTable<'_>) -> LimitOverride {
+    fn limit(&mut self, name: &SpannedKey<'_>, table: &DeTable<'_>) -> LimitOverride {
         let limit = format!("limit `{}`", name.get_ref());
         let mut read = LimitOverride::new();
         read.row.line = Some(self.lines.at(name.span().start));
         self.each(table, |reader, key, value| match key.get_ref().as_ref() {
-            "plans" => read.plans = reader.rows(value, &format!("a plan of {limit}"), Place::Plan),
-            "callers" => read.callers = reader.rows(value, &format!("a caller of {limit}"), Place::Caller),
-            _ => reader.field(&mut read.row.settings, key, value, &limit, Place::Limit),
+            "plans" => read.plans = reader.rows(value, &format!("a plan of {limit}"), Origin::Plan),
+            "callers" => read.callers = reader.rows(value, &format!("a caller of {limit}"), Origin::Caller),
+            _ => reader.field(&mut read.row.settings, key, value, &limit, Origin::Limit),
         });
         read
     }
 
     /// The rows of plans or callers.
-    fn rows(&mut self, value: &Value<'_>, of: &str, place: Place) -> BTreeMap<String, GivenRow> {
+    fn rows(&mut self, value: &SpannedValue<'_>, of: &str, place: Origin) -> BTreeMap<String, GivenRow> {
         let mut rows = BTreeMap::new();
         let expected = format!("a table for {of}, such as `{{ max = 500 }}`");
         let Some(table) = self.table(value, &expected) else { return rows };
@@ -145,7 +145,7 @@ impl Reader {
         rows
     }
 
-    fn table<'v, 'i>(&mut self, value: &'v Value<'i>, expected: &str) -> Option<&'v DeTable<'i>> {
+    fn table<'v, 'i>(&mut self, value: &'v SpannedValue<'i>, expected: &str) -> Option<&'v DeTable<'i>> {
         if let DeValue::Table(table) = value.get_ref() {
             return Some(table);
         }
@@ -154,15 +154,22 @@ impl Reader {
     }
 
     /// Reads one field into a row.
-    fn field(&mut self, row: &mut Settings, key: &Key<'_>, value: &Value<'_>, of: &str, place: Place) {
+    fn field(
+        &mut self,
+        row: &mut Settings,
+        key: &SpannedKey<'_>,
+        value: &SpannedValue<'_>,
+        of: &str,
+        place: Origin,
+    ) {
         let fields = Field::ALL.iter().copied().filter(|field| field.is_overridable());
         let Some(field) = fields.clone().find(|field| field.as_str() == key.get_ref()) else {
-            let tables = if place == Place::Limit { &TABLES[..] } else { &[] };
+            let tables = if place == Origin::Limit { &TABLES[..] } else { &[] };
             let names = fields.map(Field::as_str).chain(tables.iter().copied());
             let meant = nearest(key.get_ref(), names.clone());
             let hint = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
             // A key without a near match may be the name of a caller, or a part of it.
-            let shown = meant.filter(|_| place != Place::Caller);
+            let shown = meant.filter(|_| place != Origin::Caller);
             let expected = format!(" of {of}, expected one of {}{hint}", list(names, '`'));
             return self.problem(key, unknown("field", key, shown, &expected));
         };
@@ -187,16 +194,8 @@ impl Reader {
     }
 }
 
-/// What a table of fields belongs to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Limit,
-    Plan,
-    Caller,
-}
-
 /// An unknown key, which is shown if it is near a known one. Another one may be the name of a caller, which no message has.
-fn unknown(kind: &str, key: &Key<'_>, near: Option<&str>, expected: &str) -> String {
+fn unknown(kind: &str, key: &SpannedKey<'_>, near: Option<&str>, expected: &str) -> String {
     match near {
         Some(_) => format!("unknown {kind} `{}`{expected}", key.get_ref()),
         None => format!("unknown {kind}{expected}"),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::numbers::Numbers;
+use super::numbers::PolicyNumbers;
 use super::settings::{PolicyBuilder, Settings};
 use super::state_kind::is_name;
 use super::{Algorithm, Policy, PolicyError};
@@ -108,7 +108,7 @@ impl PolicyBuilder {
         }
     }
 
-    const fn policy(self, numbers: Numbers) -> Policy {
+    const fn policy(self, numbers: PolicyNumbers) -> Policy {
         let name = match self.name {
             Some(name) => Some(Cow::Borrowed(name)),
             None => None,
@@ -116,7 +116,7 @@ impl PolicyBuilder {
         Policy { key: Cow::Borrowed(self.key), name, numbers, state_id: 0 }.identified()
     }
 
-    const fn judged(&self) -> Result<Numbers, PolicyError> {
+    const fn judged(&self) -> Result<PolicyNumbers, PolicyError> {
         if !is_name(self.key) {
             return Err(PolicyError::Key);
         }

@@ -32,7 +32,7 @@ pub(super) const NO_LEASE: u32 = u32::MAX;
 
 /// Numbers that every algorithm can compute with exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Numbers {
+pub(super) struct PolicyNumbers {
     pub(super) algorithm: Algorithm,
     pub(super) max: u64,
     /// For a calendar window the longest one.
@@ -50,7 +50,7 @@ pub(super) struct Numbers {
 
 impl Settings {
     /// Checks all bounds, and which numbers go together. Defaults stand for what is not given.
-    pub(super) const fn judged(&self) -> Result<Numbers, PolicyError> {
+    pub(super) const fn judged(&self) -> Result<PolicyNumbers, PolicyError> {
         let Self { max, window, algorithm, sub_windows, burst, block, mode, on_error, lease } = *self;
         let max = if let Some(max) = max { max } else { DEFAULT_MAX };
         let algorithm =
@@ -116,7 +116,7 @@ impl Settings {
         // Which limits are off is known to overrides.
         let mode = if let Some(Switch::On(mode)) = mode { mode } else { Mode::Enforce };
         let on_error = if let Some(on_error) = on_error { on_error } else { OnError::Local };
-        let numbers = Numbers {
+        let numbers = PolicyNumbers {
             algorithm,
             max,
             window_us,
@@ -132,7 +132,7 @@ impl Settings {
     }
 }
 
-impl Numbers {
+impl PolicyNumbers {
     /// The settings that make these numbers, with all that apply.
     pub(super) const fn settings(&self) -> Settings {
         let Self {

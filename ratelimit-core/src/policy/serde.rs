@@ -48,7 +48,7 @@ impl<'de> Visitor<'de> for PolicyVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Policy, A::Error> {
         let (mut key, mut name, mut found) = (None, None::<String>, 0_u32);
-        let mut reader = Reader {
+        let mut reader = SettingsReader {
             settings: Settings::new(),
             field: Field::Max,
             #[cfg(feature = "calendar")]
@@ -112,14 +112,14 @@ impl FromStr for Position {
 }
 
 /// The settings that were read, and the field of the next value.
-struct Reader {
+struct SettingsReader {
     settings: Settings,
     field: Field,
     #[cfg(feature = "calendar")]
     calendar: CalendarFields,
 }
 
-impl<'de> DeserializeSeed<'de> for &mut Reader {
+impl<'de> DeserializeSeed<'de> for &mut SettingsReader {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -131,7 +131,7 @@ impl<'de> DeserializeSeed<'de> for &mut Reader {
     }
 }
 
-impl Visitor<'_> for &mut Reader {
+impl Visitor<'_> for &mut SettingsReader {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -169,7 +169,7 @@ impl Visitor<'_> for &mut Reader {
     }
 }
 
-impl Reader {
+impl SettingsReader {
     fn read<E: serde::de::Error>(&mut self, written: Written<'_>, found: Unexpected<'_>) -> Result<(), E> {
         match self.settings.read(self.field, written) {
             Ok(()) => Ok(()),
@@ -182,7 +182,7 @@ impl Reader {
 /// A field as it is written.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Entry<'p> {
+enum FieldValue<'p> {
     Number(u64),
     Text(&'p str),
     Time(Window),
@@ -193,24 +193,25 @@ enum Entry<'p> {
 impl Serialize for Policy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = Vec::with_capacity(FIELDS.len());
-        fields.push(("key", Entry::Text(self.key())));
-        fields.extend(self.name.as_deref().map(|name| ("name", Entry::Text(name))));
+        fields.push(("key", FieldValue::Text(self.key())));
+        fields.extend(self.name.as_deref().map(|name| ("name", FieldValue::Text(name))));
         for (field, value) in self.settings().values() {
             let Some(value) = value else { continue };
             let entry = match value {
                 // Files that older versions read have no `mode`.
                 Value::Name(_) if field == Field::Mode && self.mode() == Mode::Enforce => continue,
-                Value::Number(number) => Entry::Number(number),
-                Value::Name(name) => Entry::Text(name),
+                Value::Number(number) => FieldValue::Number(number),
+                Value::Name(name) => FieldValue::Text(name),
                 Value::Time(time) => match Window::try_from(time) {
-                    Ok(time) => Entry::Time(time),
+                    Ok(time) => FieldValue::Time(time),
                     Err(error) => return Err(S::Error::custom(error.about(field.as_str()))),
                 },
                 #[cfg(feature = "calendar")]
                 Value::Calendar(calendar) => {
-                    fields.push(("window", Entry::Text(calendar.unit().as_str())));
-                    fields.extend(calendar.anchor_field().map(|anchor| ("anchor", Entry::Anchor(anchor))));
-                    fields.push(("zone", Entry::Text(calendar.zone())));
+                    fields.push(("window", FieldValue::Text(calendar.unit().as_str())));
+                    fields
+                        .extend(calendar.anchor_field().map(|anchor| ("anchor", FieldValue::Anchor(anchor))));
+                    fields.push(("zone", FieldValue::Text(calendar.zone())));
                     continue;
                 }
                 #[cfg(not(feature = "calendar"))]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 #[cfg(feature = "calendar")]
 use super::Calendar;
-use super::value::{Fault, LimitWindow, Setting, Switch, Value, Written};
+use super::value::{LimitWindow, ReadFault, Setting, Switch, Value, Written};
 use super::{Algorithm, Mode, OnError, PolicyError};
 
 /// Makes [`Field`] and [`Settings`] of the table: what a field is, its name in files and its type, what files may hold, whether
@@ -125,7 +125,7 @@ macro_rules! fields {
 
             /// Sets a field from its value in a file.
             #[inline]
-            pub(crate) fn read(&mut self, field: Field, written: Written<'_>) -> Result<(), Fault> {
+            pub(crate) fn read(&mut self, field: Field, written: Written<'_>) -> Result<(), ReadFault> {
                 match field {
                     $(Field::$variant => self.$field = Some(Setting::read(stringify!($field), written)?),)*
                 }

@@ -44,7 +44,7 @@ pub(crate) enum Written<'t> {
 }
 
 /// Why a value in a file cannot be read. `None` for another type than is expected.
-pub(crate) type Fault = Option<String>;
+pub(crate) type ReadFault = Option<String>;
 
 /// The type of a setting.
 pub(crate) trait Setting: Copy {
@@ -55,16 +55,16 @@ pub(crate) trait Setting: Copy {
     const IS_TIME: bool = false;
 
     /// Reads the value of a field.
-    fn read(field: &'static str, written: Written<'_>) -> Result<Self, Fault>;
+    fn read(field: &'static str, written: Written<'_>) -> Result<Self, ReadFault>;
 
     fn value(self) -> Value;
 }
 
-fn text(written: Written<'_>) -> Result<&str, Fault> {
+fn text(written: Written<'_>) -> Result<&str, ReadFault> {
     if let Written::Text(text) = written { Ok(text) } else { Err(None) }
 }
 
-fn time(field: &str, written: Written<'_>) -> Result<Duration, Fault> {
+fn time(field: &str, written: Written<'_>) -> Result<Duration, ReadFault> {
     let time = text(written)?.parse().map_err(|error: WindowError| Some(error.about(field).to_string()));
     time.map(Window::duration)
 }
@@ -72,7 +72,7 @@ fn time(field: &str, written: Written<'_>) -> Result<Duration, Fault> {
 impl Setting for u64 {
     const IS_NUMBER: bool = true;
 
-    fn read(_: &'static str, written: Written<'_>) -> Result<Self, Fault> {
+    fn read(_: &'static str, written: Written<'_>) -> Result<Self, ReadFault> {
         if let Written::Number(number) = written { Ok(number) } else { Err(None) }
     }
 
@@ -85,7 +85,7 @@ impl Setting for u64 {
 impl Setting for LimitWindow {
     const IS_TIME: bool = true;
 
-    fn read(field: &'static str, written: Written<'_>) -> Result<Self, Fault> {
+    fn read(field: &'static str, written: Written<'_>) -> Result<Self, ReadFault> {
         time(field, written).map(Self::Length)
     }
 
@@ -100,7 +100,7 @@ impl Setting for LimitWindow {
 impl Setting for Switch<Duration> {
     const IS_TIME: bool = true;
 
-    fn read(field: &'static str, written: Written<'_>) -> Result<Self, Fault> {
+    fn read(field: &'static str, written: Written<'_>) -> Result<Self, ReadFault> {
         if text(written)? == OFF { Ok(Self::Off) } else { time(field, written).map(Self::On) }
     }
 
@@ -110,7 +110,7 @@ impl Setting for Switch<Duration> {
 }
 
 impl Setting for Switch<Mode> {
-    fn read(field: &'static str, written: Written<'_>) -> Result<Self, Fault> {
+    fn read(field: &'static str, written: Written<'_>) -> Result<Self, ReadFault> {
         let text = text(written)?;
         if text == OFF {
             return Ok(Self::Off);
@@ -129,7 +129,7 @@ impl Setting for Switch<Mode> {
 macro_rules! named {
     ($($type:ty),*) => {$(
         impl Setting for $type {
-            fn read(_: &'static str, written: Written<'_>) -> Result<Self, Fault> {
+            fn read(_: &'static str, written: Written<'_>) -> Result<Self, ReadFault> {
                 Self::from_str(text(written)?).map_err(|error| Some(error.to_string()))
             }
 

@@ -217,7 +217,7 @@ impl MemoryStore {
 
     /// Locks the shards of all callers of a group, always in the same order, so that two groups never deadlock.
     /// Returns them with the place of each check.
-    fn lock_shards(&self, group: &[Check<'_>], now: Timestamp) -> (LockedShards<'_>, Places) {
+    fn lock_shards(&self, group: &[Check<'_>], now: Timestamp) -> (LockedGroup<'_>, Places) {
         let digests = group.iter().map(|check| self.digest(check));
         let wanted: SmallVec<[(usize, Digest); 2]> =
             digests.map(|digest| (self.shard_of(digest), digest)).collect();
@@ -241,7 +241,7 @@ impl MemoryStore {
             }
             places.push((order.len() - 1, overflow_digest(check.policy())));
         }
-        (LockedShards { shards, order }, places)
+        (LockedGroup { shards, order }, places)
     }
 }
 
@@ -294,13 +294,13 @@ impl Store for MemoryStore {
 type Places = SmallVec<[(usize, Digest); 2]>;
 
 /// The locked shards of one group.
-struct LockedShards<'s> {
+struct LockedGroup<'s> {
     shards: SmallVec<[MutexGuard<'s, Shard>; 2]>,
     /// Index of each in the store. The last is that of the overflow counts, if the group needs them.
     order: SmallVec<[usize; 2]>,
 }
 
-impl StatePlaces for LockedShards<'_> {
+impl StatePlaces for LockedGroup<'_> {
     type Place = (usize, Digest);
 
     fn load(&mut self, (shard, digest): Self::Place, policy: &Policy, operation: Operation) -> Option<State> {

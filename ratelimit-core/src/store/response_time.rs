@@ -24,8 +24,10 @@ pub async fn response_time<T>(
     is_answered: impl FnOnce(&T) -> bool,
 ) -> (T, Duration) {
     let mut call = pin!(call);
-    let wake_up =
-        Arc::new(WakeUp { state: Mutex::new((None, Waker::noop().clone())), stopwatch: Stopwatch::start() });
+    let wake_up = Arc::new(WakeUp {
+        state: Mutex::new((None, Waker::noop().clone())),
+        stopwatch: WaitStopwatch::start(),
+    });
     let waker = Waker::from(Arc::clone(&wake_up));
     let (mut took, mut waits_since) = (Duration::ZERO, None);
     let output = poll_fn(|context| {
@@ -52,7 +54,7 @@ pub async fn response_time<T>(
 /// When the task was first woken since its last poll, and what wakes it.
 struct WakeUp {
     state: Mutex<(Option<Duration>, Waker)>,
-    stopwatch: Stopwatch,
+    stopwatch: WaitStopwatch,
 }
 
 impl Wake for WakeUp {
@@ -71,13 +73,13 @@ impl Wake for WakeUp {
 
 /// Time since it was started, without that in which the runtime's only thread ran tasks, up to its last rest.
 /// Unit tests pause the clock, against which that time would mean nothing.
-struct Stopwatch {
+struct WaitStopwatch {
     start: Instant,
     #[cfg(all(feature = "redis", not(test)))]
     thread: Option<(RuntimeMetrics, Duration)>,
 }
 
-impl Stopwatch {
+impl WaitStopwatch {
     fn start() -> Self {
         Self {
             start: now(),

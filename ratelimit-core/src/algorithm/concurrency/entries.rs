@@ -39,14 +39,14 @@ const fn later(number: u64, kept: u64) -> u64 {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Entry {
+struct ProcessEntry {
     /// First instant at which it does not count.
     till: u64,
     /// As the server keeps it.
     told: OwnEntry,
 }
 
-impl Entry {
+impl ProcessEntry {
     const fn held(&self) -> u64 {
         self.told.granted.wrapping_sub(self.told.freed) & KEPT
     }
@@ -54,7 +54,7 @@ impl Entry {
 
 /// The entries of all processes, in the order in which the script writes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Entries(SmallVec<[Entry; 1]>);
+pub(crate) struct Entries(SmallVec<[ProcessEntry; 1]>);
 
 impl Entries {
     /// Length in bytes of the state that `bytes` begin with; `None` if they are too few to know.
@@ -85,7 +85,7 @@ impl Entries {
             let mut reader = Reader::new(entry);
             let (till, process) = (reader.micros()?, reader.next(6)?);
             let (granted, freed) = (reader.next(6)?, reader.next(6)?);
-            let entry = Entry { till, told: OwnEntry { process, granted, freed } };
+            let entry = ProcessEntry { till, told: OwnEntry { process, granted, freed } };
             (entry.held() <= KEPT / 2).then_some(entry)
         });
         entries.collect::<Option<_>>().map(Self)
@@ -104,14 +104,14 @@ impl Entries {
             entry.till > now
         });
         if own.granted > own.freed {
-            self.0.push(Entry { till: now + HOLD_US, told: own.kept() });
+            self.0.push(ProcessEntry { till: now + HOLD_US, told: own.kept() });
         }
         own
     }
 
     /// Slots that are held.
     pub(crate) fn held(&self) -> u64 {
-        self.0.iter().map(Entry::held).sum()
+        self.0.iter().map(ProcessEntry::held).sum()
     }
 }
 
@@ -140,6 +140,6 @@ impl Entries {
 
     /// Slots that a process holds, if it has an entry.
     pub(crate) fn held_by(&self, process: u64) -> Option<u64> {
-        self.0.iter().find(|entry| entry.told.process == process).map(Entry::held)
+        self.0.iter().find(|entry| entry.told.process == process).map(ProcessEntry::held)
     }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::iter::Sum;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -15,10 +14,8 @@ use crate::policy::Policy;
 /// Maximum number of policies with one name that are kept.
 const MAX_POLICIES: usize = 8;
 
-/// The counters of one limit, shared by the tables that name it.
-pub(super) type Limit = Arc<LimitCounts>;
-
-/// The counters of one limit. On a cache line of their own, so that two busy limits do not slow each other.
+/// The counters of one limit, shared by the tables that name it. On a cache line of their own, so that two busy limits do not slow
+/// each other.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct LimitCounts {

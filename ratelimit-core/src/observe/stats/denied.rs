@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::counts::Limit;
+use super::counts::LimitCounts;
 use crate::check::{keyed, random_key};
 
 /// Number of locks over which the callers are spread.
@@ -96,19 +96,19 @@ impl fmt::Debug for DeniedCaller {
 /// The callers that were denied most, of all limits.
 pub(super) struct DeniedCallers {
     key: [u8; 16],
-    shards: [Mutex<Shard>; SHARDS],
+    shards: [Mutex<DeniedShard>; SHARDS],
     missed: AtomicU64,
 }
 
 #[derive(Default)]
-struct Shard {
+struct DeniedShard {
     /// Apart from the entries, so that a search reads few cache lines.
     digests: Vec<u64>,
     entries: Vec<DenialCount>,
 }
 
 struct DenialCount {
-    limit: Limit,
+    limit: Arc<LimitCounts>,
     partition: Option<Box<[u8]>>,
     count: u64,
     error: u64,
@@ -124,13 +124,13 @@ impl DeniedCallers {
         CallerDigest(keyed(&self.key).hash(partition).as_u128() as u64)
     }
 
-    fn shard(&self, digest: CallerDigest) -> &Mutex<Shard> {
+    fn shard(&self, digest: CallerDigest) -> &Mutex<DeniedShard> {
         // The remainder is below 8.
         &self.shards[usize::try_from(digest.0 % SHARDS as u64).unwrap_or_default()]
     }
 
     /// Counts a denial. Never waits: if another thread holds the lock, the caller is not counted.
-    pub(super) fn record(&self, limit: &Limit, partition: &[u8]) {
+    pub(super) fn record(&self, limit: &Arc<LimitCounts>, partition: &[u8]) {
         let digest = self.digest_of(partition);
         match self.shard(digest).try_lock() {
             Some(mut shard) => shard.record(digest, limit, partition),
@@ -172,8 +172,8 @@ impl DeniedCallers {
     }
 }
 
-impl Shard {
-    fn record(&mut self, digest: CallerDigest, limit: &Limit, partition: &[u8]) {
+impl DeniedShard {
+    fn record(&mut self, digest: CallerDigest, limit: &Arc<LimitCounts>, partition: &[u8]) {
         let known = self.digests.iter().zip(&mut self.entries);
         let mut known =
             known.filter(|(other, entry)| **other == digest.0 && Arc::ptr_eq(&entry.limit, limit));

@@ -9,7 +9,6 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 
-use super::counts::Limit;
 use super::counts::LimitCounts;
 use crate::policy::Policy;
 
@@ -29,13 +28,13 @@ const OTHERS: &str = "all others";
 #[derive(Debug)]
 pub(super) struct LimitTable {
     places: Box<[OnceLock<KnownState>]>,
-    by_name: RwLock<HashMap<String, Limit>>,
+    by_name: RwLock<HashMap<String, Arc<LimitCounts>>>,
 }
 
 #[derive(Debug)]
 struct KnownState {
     state_id: u64,
-    limit: Limit,
+    limit: Arc<LimitCounts>,
 }
 
 impl LimitTable {
@@ -45,7 +44,7 @@ impl LimitTable {
 
     /// Runs `use_limit` with the counters of this policy's name.
     #[inline]
-    pub(super) fn with<T>(&self, policy: &Policy, use_limit: impl FnOnce(&Limit) -> T) -> T {
+    pub(super) fn with<T>(&self, policy: &Policy, use_limit: impl FnOnce(&Arc<LimitCounts>) -> T) -> T {
         for place in self.probe(policy) {
             match place.get() {
                 Some(entry) if entry.state_id == policy.state_id() && entry.limit.name() == policy.name() => {
@@ -61,7 +60,7 @@ impl LimitTable {
 
     /// The counters of a name for whose states there is no place.
     #[cold]
-    fn known(&self, policy: &Policy) -> Option<Limit> {
+    fn known(&self, policy: &Policy) -> Option<Arc<LimitCounts>> {
         let by_name = self.by_name.read();
         by_name.get(policy.name()).or_else(|| by_name.get(OTHERS)).map(Arc::clone)
     }
@@ -76,7 +75,7 @@ impl LimitTable {
 
     /// Finds the counters by name, and enters them for the next request.
     #[cold]
-    fn enter(&self, policy: &Policy) -> Limit {
+    fn enter(&self, policy: &Policy) -> Arc<LimitCounts> {
         let mut by_name = self.by_name.write();
         let name = if by_name.contains_key(policy.name()) || by_name.len() < MAX_LIMITS {
             policy.name()
@@ -102,7 +101,7 @@ impl LimitTable {
     }
 
     /// The counters of every name.
-    pub(super) fn all(&self) -> Vec<Limit> {
+    pub(super) fn all(&self) -> Vec<Arc<LimitCounts>> {
         self.by_name.read().values().map(Arc::clone).collect()
     }
 }

@@ -50,7 +50,7 @@ pub(super) struct DenialCache {
     ttl: Duration,
     /// Key of the digests.
     key: [u8; 16],
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<DenialShard>]>,
     /// Whether there ever was an entry; until then lookups end at once.
     any: AtomicBool,
     /// For each bucket of callers; finding a bucket takes no digest.
@@ -67,7 +67,7 @@ struct ChangeCounters {
 
 /// Entries under one lock.
 #[derive(Debug, Default)]
-struct Shard {
+struct DenialShard {
     table: HashTable<Denial>,
     /// No entry expires before this instant.
     next_sweep: Timestamp,
@@ -129,7 +129,7 @@ impl DenialCache {
         self.clock.now()
     }
 
-    fn lock_shard(&self, state: u128) -> MutexGuard<'_, Shard> {
+    fn lock_shard(&self, state: u128) -> MutexGuard<'_, DenialShard> {
         // The upper half; the table uses the lower.
         #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
         let bits = (state >> 96) as usize;
@@ -273,7 +273,7 @@ pub(super) fn change_bucket(check: &Check<'_>) -> usize {
     last.fold(check.partition().len(), |bucket, byte| bucket * 31 + usize::from(*byte)) % CHANGE_BUCKETS
 }
 
-impl Shard {
+impl DenialShard {
     /// Whether there is room for one more entry; makes room first if entries may have expired.
     fn has_room(&mut self, now: Timestamp) -> bool {
         if self.table.len() < MAX_PER_SHARD {

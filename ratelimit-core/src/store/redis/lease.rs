@@ -47,7 +47,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use self::count::{Answer, GiveBack, LeaseRequest};
-use self::lessors::{ConnectionId, Reading};
+use self::lessors::{LessorConnection, Reading};
 use self::size::LastAnswer;
 pub(super) use self::table::{LeaseTarget, Leases};
 use super::key::StateKey;
@@ -57,7 +57,7 @@ use super::protocol::{self, LimitArg, Replies};
 pub(super) struct CallLeases {
     leases: Arc<Leases>,
     /// `None` if it is not known which connection the call takes; then no leases are asked for.
-    connection: Option<ConnectionId>,
+    connection: Option<LessorConnection>,
     /// Before the call was written, by the local clock.
     asked_at: u64,
     counts: Vec<CallCount>,

@@ -89,15 +89,15 @@ impl Topology {
         // Checked first, since the client crate does not say which feature is missing.
         let tls = if is_tls(url) { Some(Tls::new(&settings.tls)?) } else { None };
         let (servers, hosts) = match Url::parse(url)?.servers {
-            url::Servers::Single(server) => {
+            url::NamedServers::Single(server) => {
                 let hosts = Hosts::of([&server]);
                 (Servers::Single(Box::new(server)), hosts)
             }
-            url::Servers::Sentinel { nodes, service } => {
+            url::NamedServers::Sentinel { nodes, service } => {
                 let hosts = Hosts::of(&nodes);
                 (Servers::Sentinel(Sentinels { nodes, service }), hosts)
             }
-            url::Servers::Cluster(nodes) => {
+            url::NamedServers::Cluster(nodes) => {
                 let hosts = Hosts::of(&nodes);
                 (Servers::Cluster(nodes), hosts)
             }

@@ -7,7 +7,7 @@
 
 use smallvec::SmallVec;
 
-use super::lessors::ConnectionId;
+use super::lessors::LessorConnection;
 use super::size::{Heat, LastAnswer};
 use super::units::{Lease, end_of_window};
 use crate::algorithm::State;
@@ -27,7 +27,7 @@ pub(super) struct Terms<'a> {
     /// Length of the lease interval, in microseconds.
     pub(super) interval: u64,
     /// The connection that serves the count now.
-    pub(super) connection: ConnectionId,
+    pub(super) connection: LessorConnection,
 }
 
 /// A request that was admitted by held units.
@@ -51,7 +51,7 @@ pub(super) struct LeaseRequest {
     pub(super) units: u64,
     /// The `max` under which the server judges it.
     max: u64,
-    connection: ConnectionId,
+    connection: LessorConnection,
 }
 
 /// What an answer of the server tells about a count.
@@ -66,7 +66,7 @@ pub(super) struct Answer {
     /// When the answer came, by the local clock.
     pub(super) now: u64,
     /// The connection that serves the count now.
-    pub(super) connection: ConnectionId,
+    pub(super) connection: LessorConnection,
     /// Whether the answer came over that connection, so that it tells what is left.
     pub(super) is_present: bool,
     /// Whether the call may have left a debt.
@@ -81,7 +81,7 @@ pub(super) struct GiveBack {
     pub(super) units: u64,
     pub(super) at: u64,
     pub(super) until: u64,
-    pub(super) connection: ConnectionId,
+    pub(super) connection: LessorConnection,
 }
 
 /// What an event does outside of the count.
@@ -94,10 +94,10 @@ pub(super) struct Effects {
 
 /// The leases of one count.
 #[derive(Debug)]
-pub(super) struct Count {
+pub(super) struct LeasedCount {
     policy: Policy,
     interval: u64,
-    connection: ConnectionId,
+    connection: LessorConnection,
     leases: SmallVec<[Lease; MAX_LEASES]>,
     last_answer: Option<LastAnswer>,
     /// The number of the last request for a lease.
@@ -109,7 +109,7 @@ pub(super) struct Count {
     resets: u32,
 }
 
-impl Count {
+impl LeasedCount {
     pub(super) fn new(terms: Terms<'_>) -> Self {
         Self {
             policy: terms.policy.clone(),
@@ -136,7 +136,7 @@ impl Count {
 
     /// Units that may be used at the local instant `now`.
     #[cfg(test)]
-    pub(super) fn usable(&self, connection: ConnectionId, now: u64) -> u64 {
+    pub(super) fn usable(&self, connection: LessorConnection, now: u64) -> u64 {
         if self.connection != connection || self.resets > 0 {
             return 0;
         }
@@ -146,7 +146,7 @@ impl Count {
     // ---- What voids and ends leases
 
     /// Voids everything that came from another connection.
-    fn renew(&mut self, connection: ConnectionId, effects: &mut Effects) {
+    fn renew(&mut self, connection: LessorConnection, effects: &mut Effects) {
         if self.connection != connection {
             self.forget(effects);
             self.connection = connection;
@@ -260,7 +260,7 @@ impl Count {
     // ---- Give back
 
     /// Gives back everything that is held: before a settlement, and at the end of the process.
-    pub(super) fn give_back_all(&mut self, connection: ConnectionId, now: u64, effects: &mut Effects) {
+    pub(super) fn give_back_all(&mut self, connection: LessorConnection, now: u64, effects: &mut Effects) {
         self.renew(connection, effects);
         self.trim(now, effects);
         for mut lease in self.leases.drain(..) {
@@ -288,7 +288,7 @@ impl Count {
 
     /// Gives back what was not used for an interval, and ends what may no longer be used. Returns whether the count has
     /// neither leases nor a request for one, so that it can be dropped.
-    pub(super) fn sweep(&mut self, connection: ConnectionId, now: u64, effects: &mut Effects) -> bool {
+    pub(super) fn sweep(&mut self, connection: LessorConnection, now: u64, effects: &mut Effects) -> bool {
         self.renew(connection, effects);
         self.trim(now, effects);
         for lease in &mut self.leases {
@@ -416,7 +416,7 @@ impl Count {
 
 impl Effects {
     /// Takes the held units out of a lease, to be given back if they still count.
-    fn give_back(&mut self, lease: &mut Lease, now: u64, connection: ConnectionId) {
+    fn give_back(&mut self, lease: &mut Lease, now: u64, connection: LessorConnection) {
         if lease.held == 0 {
             return;
         }

@@ -44,7 +44,7 @@ impl Reading {
 /// A connection: whose answers share a clock and a server. Leases of another one are void, because the server
 /// may have lost what it charged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ConnectionId {
+pub(super) struct LessorConnection {
     /// The server, or the node of a cluster.
     pub(super) lessor: u16,
     /// Number of the connection to it.
@@ -73,9 +73,9 @@ impl Lessors {
 
     /// The present connection of a lessor. `None` for a master above the largest number.
     #[inline]
-    pub(super) fn present(&self, lessor: usize) -> Option<ConnectionId> {
+    pub(super) fn present(&self, lessor: usize) -> Option<LessorConnection> {
         let generation = self.lessors.get(lessor)?.generation.load(Ordering::Acquire);
-        Some(ConnectionId { lessor: u16::try_from(lessor).ok()?, generation })
+        Some(LessorConnection { lessor: u16::try_from(lessor).ok()?, generation })
     }
 
     /// Voids all leases of a lessor: there is a new connection, or the node has rejected a call because a
@@ -96,7 +96,7 @@ impl Lessors {
     /// Compares an answer on a connection with the last one. If the server's clock and the local one did not
     /// go on alike, all leases of the lessor are void. Returns false if the connection has been replaced, or
     /// is void by now.
-    pub(super) fn observe(&self, connection: ConnectionId, next: Reading) -> bool {
+    pub(super) fn observe(&self, connection: LessorConnection, next: Reading) -> bool {
         let Some(lessor) = self.lessors.get(usize::from(connection.lessor)) else { return false };
         let mut reading = lessor.reading.lock();
         if lessor.generation.load(Ordering::Acquire) != connection.generation {

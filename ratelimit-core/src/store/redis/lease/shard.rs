@@ -2,7 +2,7 @@
 
 use hashbrown::HashTable;
 
-use super::count::Count;
+use super::count::LeasedCount;
 use super::give_backs::CountId;
 use super::size::Heat;
 
@@ -11,15 +11,15 @@ const MAX_PER_SHARD: usize = 512;
 
 /// Counts under one lock.
 #[derive(Debug, Default)]
-pub(super) struct Shard {
-    pub(super) table: HashTable<Entry>,
+pub(super) struct LeaseShard {
+    pub(super) table: HashTable<LeaseEntry>,
     /// No entry gets cold before this instant.
     next_sweep: u64,
 }
 
 /// A caller of a limit: cold ones have their heat only.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct LeaseEntry {
     digest: u128,
     pub(super) heat: Heat,
     pub(super) interval: u64,
@@ -29,7 +29,7 @@ pub(super) struct Entry {
 /// A count that is warm, and what names it elsewhere.
 #[derive(Debug)]
 pub(super) struct Warm {
-    pub(super) count: Count,
+    pub(super) count: LeasedCount,
     pub(super) count_id: CountId,
 }
 
@@ -39,16 +39,16 @@ fn hash(digest: u128) -> u64 {
     digest as u64
 }
 
-impl Shard {
+impl LeaseShard {
     #[inline]
-    pub(super) fn find(&mut self, digest: u128) -> Option<&mut Entry> {
+    pub(super) fn find(&mut self, digest: u128) -> Option<&mut LeaseEntry> {
         self.table.find_mut(hash(digest), |entry| entry.digest == digest)
     }
 
     /// The count of this digest, if it is warm, and its heat.
     #[inline]
     pub(super) fn warm(&mut self, digest: u128) -> Option<(&mut Warm, &mut Heat)> {
-        let Entry { warm, heat, .. } = self.find(digest)?;
+        let LeaseEntry { warm, heat, .. } = self.find(digest)?;
         Some((warm.as_deref_mut()?, heat))
     }
 
@@ -61,7 +61,7 @@ impl Shard {
             let mut heat = Heat::default();
             heat.record(cost, now, interval);
             self.next_sweep = self.next_sweep.min(now + 2 * interval);
-            let entry = Entry { digest, heat, interval, warm: None };
+            let entry = LeaseEntry { digest, heat, interval, warm: None };
             self.table.insert_unique(hash(digest), entry, |entry| hash(entry.digest));
         }
     }
@@ -81,7 +81,7 @@ impl Shard {
     }
 }
 
-impl Entry {
+impl LeaseEntry {
     pub(super) fn is_cold(&self, now: u64) -> bool {
         self.heat.units(now, self.interval) == 0
     }

@@ -9,10 +9,10 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tokio::sync::Notify;
 
-use super::count::{Answer, Count, Effects, LeaseRequest, Taken, Terms};
+use super::count::{Answer, Effects, LeaseRequest, LeasedCount, Taken, Terms};
 use super::give_backs::{CountId, GiveBacks};
-use super::lessors::{ConnectionId, Lessors};
-use super::shard::{Shard, Warm};
+use super::lessors::{LessorConnection, Lessors};
+use super::shard::{LeaseShard, Warm};
 use super::size::{Heat, is_leasable};
 use crate::algorithm::Operation;
 use crate::check::Check;
@@ -47,7 +47,7 @@ pub(in crate::store::redis) struct Leases {
     default_us: u64,
     /// Number of processes that share the limits.
     instances: AtomicU64,
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<LeaseShard>]>,
     /// Number of counts of which something is held, or may be soon.
     counts: AtomicUsize,
     pub(in crate::store::redis) lessors: Lessors,
@@ -79,7 +79,7 @@ impl LeaseTarget {
         self.interval > 0
     }
 
-    pub(super) const fn terms(&self, connection: ConnectionId) -> Terms<'_> {
+    pub(super) const fn terms(&self, connection: LessorConnection) -> Terms<'_> {
         Terms { policy: &self.policy, interval: self.interval, connection }
     }
 
@@ -90,7 +90,7 @@ impl LeaseTarget {
 }
 
 /// A limit of a request, where its count is found.
-struct Member<'a> {
+struct LeaseMember<'a> {
     check: &'a Check<'a>,
     digest: u128,
     interval: u64,
@@ -98,11 +98,11 @@ struct Member<'a> {
 }
 
 /// Shards that a request needs at one time, each with its index.
-type LockedShards<'l> = SmallVec<[(usize, MutexGuard<'l, Shard>); 2]>;
+type LockedShards<'l> = SmallVec<[(usize, MutexGuard<'l, LeaseShard>); 2]>;
 
 fn warm_of<'s>(
     locked: &'s mut LockedShards<'_>,
-    member: &Member<'_>,
+    member: &LeaseMember<'_>,
 ) -> Option<(&'s mut Warm, &'s mut Heat)> {
     locked.iter_mut().find(|(index, _)| *index == member.shard)?.1.warm(member.digest)
 }
@@ -218,12 +218,12 @@ impl Leases {
         check.digest(&self.digest_key)
     }
 
-    fn lock_shard(&self, digest: u128) -> MutexGuard<'_, Shard> {
+    fn lock_shard(&self, digest: u128) -> MutexGuard<'_, LeaseShard> {
         self.shards[shard_of(digest)].lock()
     }
 
     /// The present connection of a lessor.
-    pub(super) fn connection(&self, lessor: u16) -> ConnectionId {
+    pub(super) fn connection(&self, lessor: u16) -> LessorConnection {
         // Lessors are not removed.
         self.lessors.present(usize::from(lessor)).unwrap_or_default()
     }
@@ -232,7 +232,7 @@ impl Leases {
     pub(super) fn change<R>(
         &self,
         digest: u128,
-        change: impl FnOnce(&mut Count, &Heat, ConnectionId, &mut Effects) -> R,
+        change: impl FnOnce(&mut LeasedCount, &Heat, LessorConnection, &mut Effects) -> R,
     ) -> Option<R> {
         self.change_and(digest, change, |_, _| {})
     }
@@ -241,7 +241,7 @@ impl Leases {
     fn change_and<R>(
         &self,
         digest: u128,
-        change: impl FnOnce(&mut Count, &Heat, ConnectionId, &mut Effects) -> R,
+        change: impl FnOnce(&mut LeasedCount, &Heat, LessorConnection, &mut Effects) -> R,
         take: impl FnOnce(&CountId, &mut Effects),
     ) -> Option<R> {
         let mut shard = self.lock_shard(digest);
@@ -293,13 +293,13 @@ impl Leases {
 
     /// A limit that may have a lease.
     #[inline]
-    fn member<'a>(&self, check: &'a Check<'a>) -> Option<Member<'a>> {
+    fn member<'a>(&self, check: &'a Check<'a>) -> Option<LeaseMember<'a>> {
         let interval = self.interval(check.policy());
         if interval == 0 {
             return None;
         }
         let digest = self.digest(check);
-        Some(Member { check, digest, interval, shard: shard_of(digest) })
+        Some(LeaseMember { check, digest, interval, shard: shard_of(digest) })
     }
 
     /// [`take`](Self::take) of several limits.
@@ -308,7 +308,7 @@ impl Leases {
         group: &[Check<'_>],
         is_peek: bool,
     ) -> Option<(GroupOutcome, SmallVec<[usize; 1]>)> {
-        let members: SmallVec<[Member<'_>; 2]> =
+        let members: SmallVec<[LeaseMember<'_>; 2]> =
             group.iter().map(|check| self.member(check)).collect::<Option<_>>()?;
         let now = self.now();
         // In one order everywhere, so that no two requests wait for each other.
@@ -339,7 +339,7 @@ impl Leases {
 
     /// Whether all units of a limit are held. A cost of nothing is decided by the state, which the server knows.
     #[inline]
-    fn holds(&self, warm: &mut Warm, member: &Member<'_>, is_peek: bool, now: u64) -> bool {
+    fn holds(&self, warm: &mut Warm, member: &LeaseMember<'_>, is_peek: bool, now: u64) -> bool {
         let Warm { count, count_id } = warm;
         let (policy, cost) = (member.check.policy(), member.check.cost());
         let terms = Terms { policy, interval: member.interval, connection: self.connection(count.lessor()) };
@@ -353,9 +353,9 @@ impl Leases {
     #[inline]
     fn use_held(
         &self,
-        count: &mut Count,
+        count: &mut LeasedCount,
         heat: &mut Heat,
-        member: &Member<'_>,
+        member: &LeaseMember<'_>,
         is_peek: bool,
         now: u64,
     ) -> (Outcome, bool) {
@@ -423,12 +423,12 @@ impl Leases {
                 continue;
             }
             if operation.overdraws() {
-                let change = |count: &mut Count, _: &Heat, connection, effects: &mut Effects| {
+                let change = |count: &mut LeasedCount, _: &Heat, connection, effects: &mut Effects| {
                     count.give_back_all(connection, now, effects);
                 };
                 self.change_and(self.digest(check), change, &mut take);
             } else if is_possible {
-                let change = |count: &mut Count, heat: &Heat, connection, effects: &mut Effects| {
+                let change = |count: &mut LeasedCount, heat: &Heat, connection, effects: &mut Effects| {
                     let terms = Terms { policy: check.policy(), interval, connection };
                     let asked = heat.units(now, interval).saturating_mul(instances);
                     count.make_way(terms, check.cost(), asked, now, effects);
@@ -554,7 +554,7 @@ impl Leases {
     pub(super) fn lease_request(
         &self,
         target: &LeaseTarget,
-        connection: ConnectionId,
+        connection: LessorConnection,
         now: u64,
     ) -> Option<LeaseRequest> {
         let (terms, instances) = (target.terms(connection), self.instances());
@@ -575,7 +575,7 @@ impl Leases {
         }
         let Warm { count, count_id } = &mut **entry.warm.get_or_insert_with(|| {
             self.counts.fetch_add(1, Ordering::Relaxed);
-            let count = Count::new(target.terms(answer.connection));
+            let count = LeasedCount::new(target.terms(answer.connection));
             Box::new(Warm { count, count_id: target.count_id(key) })
         });
         if !answer.is_present {

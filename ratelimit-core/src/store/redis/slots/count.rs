@@ -10,7 +10,7 @@ const UNTOLD: u64 = u64::MAX;
 
 /// The numbers of one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Count {
+pub(super) struct SlotCount {
     /// Slots that requests of this process hold.
     used: u64,
     /// Slots that this process knows to be granted to it.
@@ -23,7 +23,7 @@ pub(super) struct Count {
     told_at: u64,
 }
 
-impl Count {
+impl SlotCount {
     /// Numbers of a caller of which nothing runs. They start at the process's running number of grants, which is never below what
     /// was told of this caller before: otherwise a late message of then would free a slot of now.
     pub(super) fn start(running: u64) -> Self {

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tokio::sync::Notify;
 
-use super::count::Count;
+use super::count::SlotCount;
 use crate::algorithm::OwnEntry;
 use crate::check::{Check, random_key};
 use crate::clock::Clock;
@@ -38,22 +38,22 @@ pub(in crate::store::redis) struct SlotTable {
     process: u64,
     /// Slots granted to this process so far, of all callers. Never below the granted slots of any one.
     running: AtomicU64,
-    shards: Box<[Mutex<HashTable<Entry>>]>,
+    shards: Box<[Mutex<HashTable<RunningCaller>>]>,
     sender: OnceLock<Sender>,
     /// Wakes the sweeper when there is a caller.
     pub(in crate::store::redis) has_entry: Notify,
 }
 
 /// A caller.
-struct Entry {
+struct RunningCaller {
     key: StateKey,
     policy: PolicyArg,
-    count: Count,
+    count: SlotCount,
     /// When a message that only tells was queued, if one is.
     queued_at: Option<u64>,
 }
 
-impl Entry {
+impl RunningCaller {
     /// Whether a message is queued. One that no call has taken in time is lost: a call may panic with the application's recorder.
     fn is_queued(&self, now: u64) -> bool {
         self.queued_at.is_some_and(|at| now.saturating_sub(at) < LOST_AFTER_US)
@@ -98,14 +98,14 @@ impl SlotTable {
         self.clock.now().as_micros()
     }
 
-    fn lock_shard(&self, key: &StateKey) -> MutexGuard<'_, HashTable<Entry>> {
+    fn lock_shard(&self, key: &StateKey) -> MutexGuard<'_, HashTable<RunningCaller>> {
         // The upper bits; the table uses the lower.
         let shard = usize::try_from(key.hash() >> 60).unwrap_or_default();
         self.shards[shard % SHARDS].lock()
     }
 
     /// Changes the numbers of a caller, if there are any, and forgets a caller of which nothing is left to tell.
-    fn change<R>(&self, key: &StateKey, change: impl FnOnce(&mut Entry) -> R) -> Option<R> {
+    fn change<R>(&self, key: &StateKey, change: impl FnOnce(&mut RunningCaller) -> R) -> Option<R> {
         let mut shard = self.lock_shard(key);
         let mut known = shard.find_entry(key.hash(), |entry| entry.key == *key).ok()?;
         let entry = known.get_mut();
@@ -125,8 +125,8 @@ impl SlotTable {
         let now = self.now();
         let mut shard = self.lock_shard(key);
         if asked > 0 && shard.find(key.hash(), |entry| entry.key == *key).is_none() {
-            let count = Count::start(self.running.load(Ordering::Relaxed));
-            let entry = Entry { key: key.clone(), policy, count, queued_at: None };
+            let count = SlotCount::start(self.running.load(Ordering::Relaxed));
+            let entry = RunningCaller { key: key.clone(), policy, count, queued_at: None };
             shard.insert_unique(key.hash(), entry, |entry| entry.key.hash());
             self.has_entry.notify_one();
         }
@@ -177,7 +177,7 @@ impl SlotTable {
     }
 
     /// Changes the numbers of a caller, and queues a message if one is due.
-    fn change_and_tell(&self, key: &StateKey, change: impl FnOnce(&mut Count)) {
+    fn change_and_tell(&self, key: &StateKey, change: impl FnOnce(&mut SlotCount)) {
         let now = self.now();
         let message = self.change(key, |entry| {
             change(&mut entry.count);
@@ -237,9 +237,9 @@ impl SlotTable {
     /// Messages about all callers of which a freed slot was not told.
     pub(in crate::store::redis) fn untold(&self) -> Vec<LimitArg> {
         let shards = self.shards.iter().map(|shard| shard.lock());
-        let is_untold = |entry: &&Entry| entry.count.is_due(0);
+        let is_untold = |entry: &&RunningCaller| entry.count.is_due(0);
         shards
-            .flat_map(|shard| shard.iter().filter(is_untold).map(Entry::message).collect::<Vec<_>>())
+            .flat_map(|shard| shard.iter().filter(is_untold).map(RunningCaller::message).collect::<Vec<_>>())
             .collect()
     }
 
@@ -269,7 +269,7 @@ pub(in crate::store::redis) struct TellAgain {
 impl Drop for TellAgain {
     fn drop(&mut self) {
         for key in &self.keys {
-            self.table.change_and_tell(key, Count::forget_message);
+            self.table.change_and_tell(key, SlotCount::forget_message);
         }
     }
 }

@@ -61,9 +61,9 @@ pub(super) struct OwnedSlots {
 
 /// A connection that many calls share.
 #[derive(Clone)]
-pub(in crate::store::redis) struct ClusterConnection(Arc<Shared>);
+pub(in crate::store::redis) struct ClusterConnection(Arc<ClusterState>);
 
-struct Shared {
+struct ClusterState {
     connector: Connector,
     /// Settings of one node, from which those of any other node follow.
     pattern: ConnectionInfo,
@@ -96,7 +96,7 @@ impl ClusterConnection {
     /// Connects to the masters of the cluster to which these nodes belong. A master that is out does not matter.
     pub(super) async fn open(known: &[ConnectionInfo], connector: &Connector) -> RedisResult<Self> {
         let (address, connection, slots) = find(known, connector).await?;
-        let shared = Shared {
+        let shared = ClusterState {
             connector: connector.clone(),
             pattern: known.first().cloned().ok_or_else(|| no_node("the URL names no node"))?,
             owners: Mutex::default(),

@@ -24,7 +24,7 @@ impl Hosts {
     }
 
     /// Starts to look up all hosts in the background. Dropping the result gives up.
-    pub(super) fn lookup(&self) -> Lookup {
+    pub(super) fn lookup(&self) -> HostLookup {
         let mut lookups = JoinSet::new();
         for (index, (host, port)) in self.0.iter().cloned().enumerate() {
             lookups.spawn(async move {
@@ -35,14 +35,14 @@ impl Hosts {
                 (index, host, addresses)
             });
         }
-        Lookup(lookups)
+        HostLookup(lookups)
     }
 }
 
 /// Look-ups of all known hosts: index, host name and result.
-pub(super) struct Lookup(JoinSet<(usize, String, io::Result<()>)>);
+pub(super) struct HostLookup(JoinSet<(usize, String, io::Result<()>)>);
 
-impl Lookup {
+impl HostLookup {
     /// The error of the first host, if no host has an address. `None` if one has, or if none needs a look-up.
     pub(super) async fn unresolved(mut self) -> Option<RedisError> {
         let mut first: Option<(usize, RedisError)> = None;

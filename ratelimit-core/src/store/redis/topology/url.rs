@@ -8,11 +8,11 @@ use crate::store::redis::error::RedisConfigError;
 
 /// A URL, taken apart.
 pub(super) struct Url {
-    pub(super) servers: Servers,
+    pub(super) servers: NamedServers,
 }
 
 /// The servers that a URL names.
-pub(super) enum Servers {
+pub(super) enum NamedServers {
     Single(ConnectionInfo),
     Sentinel {
         nodes: Vec<ConnectionInfo>,
@@ -48,8 +48,8 @@ impl Url {
         check_options(options, if is_socket { &SOCKET_OPTIONS } else { &[] })?;
         let is_tls = is_tls(&scheme);
         let servers = match plain.as_str() {
-            _ if is_socket => Servers::Single(connection_info(&format!("{scheme}://{rest}"))?),
-            "redis" | "valkey" => Servers::Single(connection_info(&format!("{scheme}://{address}"))?),
+            _ if is_socket => NamedServers::Single(connection_info(&format!("{scheme}://{rest}"))?),
+            "redis" | "valkey" => NamedServers::Single(connection_info(&format!("{scheme}://{address}"))?),
             "redis-sentinel" => sentinel(address, is_tls)?,
             "redis-cluster" => cluster(address, is_tls)?,
             _ => return Err(invalid("unknown scheme")),
@@ -90,7 +90,7 @@ fn check_options(options: &str, known: &[&str]) -> Result<(), RedisConfigError> 
 }
 
 /// `[user:password@]host:port,host:port/service[/db]`.
-fn sentinel(address: &str, is_tls: bool) -> Result<Servers, RedisConfigError> {
+fn sentinel(address: &str, is_tls: bool) -> Result<NamedServers, RedisConfigError> {
     let no_service = || invalid("there is no service name behind the hosts");
     let (hosts, path) = address.split_once('/').ok_or_else(no_service)?;
     let (service, db) = path.split_once('/').unwrap_or((path, ""));
@@ -99,16 +99,16 @@ fn sentinel(address: &str, is_tls: bool) -> Result<Servers, RedisConfigError> {
     }
     let service =
         percent_decode_str(service).decode_utf8().map_err(|_| invalid("the service name is not UTF-8"))?;
-    Ok(Servers::Sentinel { nodes: nodes(hosts, db, is_tls)?, service: service.into_owned() })
+    Ok(NamedServers::Sentinel { nodes: nodes(hosts, db, is_tls)?, service: service.into_owned() })
 }
 
 /// `[user:password@]host:port,host:port`.
-fn cluster(address: &str, is_tls: bool) -> Result<Servers, RedisConfigError> {
+fn cluster(address: &str, is_tls: bool) -> Result<NamedServers, RedisConfigError> {
     let (hosts, db) = address.split_once('/').unwrap_or((address, ""));
     if !matches!(db, "" | "0") {
         return Err(invalid("a cluster has no other database than 0"));
     }
-    Ok(Servers::Cluster(nodes(hosts, "", is_tls)?))
+    Ok(NamedServers::Cluster(nodes(hosts, "", is_tls)?))
 }
 
 /// The settings of each node of `[user:password@]host:port,host:port`.
@@ -146,9 +146,9 @@ mod tests {
     /// Of each node: address, database, user and password; and the service.
     fn parts(url: &str) -> (Vec<String>, String) {
         let (nodes, service) = match Url::parse(url).unwrap().servers {
-            Servers::Single(info) => (vec![info], String::new()),
-            Servers::Sentinel { nodes, service } => (nodes, service),
-            Servers::Cluster(nodes) => (nodes, "cluster".to_owned()),
+            NamedServers::Single(info) => (vec![info], String::new()),
+            NamedServers::Sentinel { nodes, service } => (nodes, service),
+            NamedServers::Cluster(nodes) => (nodes, "cluster".to_owned()),
         };
         let node = |info: &ConnectionInfo| {
             let settings = info.redis_settings();

@@ -14,7 +14,7 @@ use crate::outcome::{Decision, GroupOutcome, Outcome};
 use crate::policy::{Algorithm, Policy, PolicyBuilder};
 use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::key::KeyFormat;
-use crate::store::redis::lease::shard::Shard;
+use crate::store::redis::lease::shard::LeaseShard;
 use crate::store::redis::lease::{CallLeases, LeaseTarget, Leases};
 use crate::store::redis::protocol::{Encoder, LimitArg, Request};
 
@@ -434,7 +434,7 @@ fn a_group_locks_each_shard_once_in_whatever_order_its_limits_are() {
 
 #[test]
 fn callers_beyond_the_bound_of_a_shard_are_not_kept_until_others_are_cold() {
-    let mut shard = Shard::default();
+    let mut shard = LeaseShard::default();
     for digest in 0..600 {
         shard.record(digest, 2, INTERVAL, START);
     }

@@ -14,8 +14,8 @@ use crate::algorithm::{Operation, State};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::policy::Policy;
-use crate::store::redis::lease::count::{Answer, Count, Effects, GiveBack, LeaseRequest, Terms};
-use crate::store::redis::lease::lessors::{ConnectionId, Reading};
+use crate::store::redis::lease::count::{Answer, Effects, GiveBack, LeaseRequest, LeasedCount, Terms};
+use crate::store::redis::lease::lessors::{LessorConnection, Reading};
 use crate::store::redis::lease::size::Heat;
 use crate::store::toolkit::{StateTable, decide_with};
 
@@ -160,8 +160,8 @@ struct Waiting {
 
 #[derive(Debug)]
 struct Process {
-    counts: BTreeMap<usize, (Heat, Count)>,
-    connection: ConnectionId,
+    counts: BTreeMap<usize, (Heat, LeasedCount)>,
+    connection: LessorConnection,
     reading: Option<Reading>,
     /// Parts per million by which its clock differs.
     rate: i64,
@@ -186,7 +186,7 @@ struct Call {
     batch: Vec<Waiting>,
     leases: Vec<(usize, LeaseRequest)>,
     give_backs: Vec<(usize, GiveBack)>,
-    connection: ConnectionId,
+    connection: LessorConnection,
     max: u64,
 }
 
@@ -282,7 +282,7 @@ impl Simulation {
             let drift = i64::try_from(s.drift).unwrap();
             Process {
                 counts: BTreeMap::new(),
-                connection: ConnectionId { lessor: 0, generation: 1 },
+                connection: LessorConnection { lessor: 0, generation: 1 },
                 reading: None,
                 rate: if number == 0 {
                     -drift
@@ -461,7 +461,7 @@ impl Simulation {
         let mut effects = Effects::default();
         let mut are_held = !self.s.plain;
         for (&key, policy) in keys.iter().zip(&policies) {
-            let new = || (Heat::default(), Count::new(terms(policy)));
+            let new = || (Heat::default(), LeasedCount::new(terms(policy)));
             let (heat, count) = process.counts.entry(key).or_insert_with(new);
             heat.record(cost, local, interval);
             are_held &= count.holds(terms(policy), cost, local, &mut effects);

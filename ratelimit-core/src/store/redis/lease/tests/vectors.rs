@@ -5,13 +5,13 @@ use std::time::Duration;
 use crate::algorithm::{Operation, State};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
-use crate::store::redis::lease::count::{Answer, Count, Effects, GiveBack, LeaseRequest, Terms};
-use crate::store::redis::lease::lessors::ConnectionId;
+use crate::store::redis::lease::count::{Answer, Effects, GiveBack, LeaseRequest, LeasedCount, Terms};
+use crate::store::redis::lease::lessors::LessorConnection;
 use crate::store::redis::lease::size::Heat;
 
 const MS: u64 = 1_000;
 const INTERVAL: u64 = 100 * MS;
-const CONNECTION: ConnectionId = ConnectionId { lessor: 0, generation: 1 };
+const CONNECTION: LessorConnection = LessorConnection { lessor: 0, generation: 1 };
 
 /// Where the server's clock stands when the local one stands at 0: the first instant of a second.
 const SERVER: u64 = 1_790_000_000_000_000;
@@ -20,10 +20,10 @@ const SERVER: u64 = 1_790_000_000_000_000;
 struct Pair {
     policy: Policy,
     server: State,
-    count: Count,
+    count: LeasedCount,
     heat: Heat,
     effects: Effects,
-    connection: ConnectionId,
+    connection: LessorConnection,
 }
 
 impl Pair {
@@ -31,7 +31,7 @@ impl Pair {
         let terms = Terms { policy: &policy, interval: INTERVAL, connection: CONNECTION };
         Self {
             server: State::new(&policy),
-            count: Count::new(terms),
+            count: LeasedCount::new(terms),
             heat: Heat::default(),
             effects: Effects::default(),
             connection: CONNECTION,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use smallvec::smallvec;
 
 use super::super::CallSlots;
-use super::super::count::Count;
+use super::super::count::SlotCount;
 use super::super::table::SlotTable;
 use crate::algorithm::Operation;
 use crate::algorithm::concurrency::{Entries, OwnEntry};
@@ -24,7 +24,7 @@ const HOLD: u64 = 10 * SECOND;
 
 #[test]
 fn grants_that_nobody_uses_are_freed_while_more_is_asked_for() {
-    let mut count = Count::start(0);
+    let mut count = SlotCount::start(0);
     // Three are asked for and granted; the first reply is lost.
     count.ask(3);
     count.lose(1);
@@ -39,7 +39,7 @@ fn grants_that_nobody_uses_are_freed_while_more_is_asked_for() {
 
 #[test]
 fn a_message_is_due_after_a_slot_was_freed_and_three_seconds_after_the_last_one() {
-    let mut count = Count::start(7);
+    let mut count = SlotCount::start(7);
     assert!(!count.is_due(u64::MAX), "nothing runs");
     count.ask(2);
     assert_eq!(count.tell(1_000), (7, 7));

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::super::count::Count;
+use super::super::count::SlotCount;
 use crate::algorithm::concurrency::{Entries, OwnEntry};
 
 /// The instant at which everything happens.
@@ -59,7 +59,7 @@ struct Answer {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Process {
-    count: Count,
+    count: SlotCount,
     starts: u8,
     renewals: u8,
     outbox: VecDeque<Message>,
@@ -102,7 +102,7 @@ struct World {
 impl World {
     fn new(case: Case) -> Self {
         let process = Process {
-            count: Count::start(START),
+            count: SlotCount::start(START),
             starts: case.starts,
             renewals: case.renewals,
             outbox: VecDeque::new(),
@@ -176,7 +176,7 @@ impl World {
             {
                 // Meanwhile the process was granted two slots of other callers.
                 let running = process.count.granted() + 2;
-                next.push((changed(&|process| process.count = Count::start(running)), None));
+                next.push((changed(&|process| process.count = SlotCount::start(running)), None));
             }
             let heard = if case.reorders { process.inbox.len() } else { process.inbox.len().min(1) };
             for n in 0..heard {
