@@ -3,9 +3,7 @@
 mod backend;
 mod builder;
 pub(crate) mod global;
-mod in_force;
-#[cfg(feature = "overrides")]
-mod overridden;
+mod overrides;
 mod refund;
 mod settle;
 #[cfg(test)]
