@@ -32,7 +32,7 @@ pub(crate) struct Fallback {
 
 impl Fallback {
     pub(crate) fn new(instances: NonZeroU32, max_callers: usize) -> Self {
-        Self { local: MemoryStore::with_max_callers(max_callers), instances, outage: Outage::new() }
+        Self { local: MemoryStore::with_max_callers(max_callers), instances, outage: Outage::default() }
     }
 
     /// Decides in place of the store, by the failure policy of each limit. Returns `error` if one of them fails closed. Only
@@ -183,7 +183,7 @@ impl Part {
 }
 
 /// Whether an outage is on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Outage {
     clock: SystemClock,
     is_out: AtomicBool,
@@ -200,16 +200,6 @@ pub(crate) struct Outage {
 const QUIET_US: u64 = 1_000_000;
 
 impl Outage {
-    pub(crate) fn new() -> Self {
-        Self {
-            clock: SystemClock::new(),
-            is_out: AtomicBool::new(false),
-            failed_at: AtomicU64::new(0),
-            corrupt_state: LogLimit::new(),
-            failed_refund: LogLimit::new(),
-        }
-    }
-
     fn now(&self) -> u64 {
         self.clock.now().as_micros()
     }

@@ -56,7 +56,7 @@ impl Noted {
 const INTERVAL_US: u64 = 1_000_000;
 
 /// Admits one log line per second.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LogLimit {
     clock: SystemClock,
     /// Instant of the last line, in microseconds; 0 if there was none.
@@ -64,10 +64,6 @@ pub(crate) struct LogLimit {
 }
 
 impl LogLimit {
-    pub(crate) fn new() -> Self {
-        Self { clock: SystemClock::new(), last: AtomicU64::new(0) }
-    }
-
     /// Whether a line may be logged now; if so, the next may be logged a second later.
     pub(crate) fn may_log(&self) -> bool {
         let (now, last) = (self.clock.now().as_micros(), self.last.load(Ordering::Relaxed));
@@ -83,7 +79,7 @@ const NAME_INTERVAL_US: u64 = 60_000_000;
 const MAX_NAMES: usize = 1_000;
 
 /// Admits one log line per minute and name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LogLimitByName {
     clock: SystemClock,
     /// Instant of the last line with each name.
@@ -91,10 +87,6 @@ pub(crate) struct LogLimitByName {
 }
 
 impl LogLimitByName {
-    pub(crate) fn new() -> Self {
-        Self { clock: SystemClock::new(), last_lines: Mutex::default() }
-    }
-
     /// Whether a line with this name may be logged now; if so, the next may be logged a minute later.
     pub(crate) fn may_log(&self, name: &str) -> bool {
         let now = self.clock.now();
@@ -124,7 +116,7 @@ mod tests {
 
     #[test]
     fn each_name_is_logged_once_a_minute() {
-        let limit = LogLimitByName::new();
+        let limit = LogLimitByName::default();
         assert_eq!(
             ["a", "a", "b", "a", "b"].map(|name| limit.may_log(name)),
             [true, false, true, false, false]
@@ -137,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_number_of_names_is_bounded() {
-        let limit = LogLimitByName::new();
+        let limit = LogLimitByName::default();
         let logged = (0..2 * MAX_NAMES).filter(|number| limit.may_log(&number.to_string())).count();
         assert_eq!((logged, limit.last_lines.lock().len()), (MAX_NAMES, MAX_NAMES));
         for last in limit.last_lines.lock().values_mut() {

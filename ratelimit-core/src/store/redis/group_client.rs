@@ -69,7 +69,7 @@ impl GroupClient {
         denials: Arc<DenialCache>,
         riders: Riders,
     ) -> Self {
-        Self { client, encoder, denials, riders, refund_log: LogLimit::new() }
+        Self { client, encoder, denials, riders, refund_log: LogLimit::default() }
     }
 
     fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {
