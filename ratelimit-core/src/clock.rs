@@ -1,15 +1,12 @@
 //! Time: the clock by which stores in this process decide.
 
-pub(crate) mod since_boot;
-
 use std::cell::Cell;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use self::since_boot::since_boot_us;
-use crate::timer::Delay;
+use crate::timer::{Delay, since_boot_us};
 
 /// An instant, in whole microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

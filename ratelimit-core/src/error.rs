@@ -263,6 +263,8 @@ pub enum WaitError {
 /// Error behind a [`StoreError`], of a type that depends on the store.
 ///
 /// Its text, causes and `Debug` output are those of the error inside.
+#[derive(thiserror::Error)]
+#[error(transparent)]
 pub struct Cause(Box<dyn Error + Send + Sync>);
 
 impl Cause {
@@ -272,21 +274,9 @@ impl Cause {
     }
 }
 
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 impl fmt::Debug for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl Error for Cause {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Fallback {
 
 impl Fallback {
     pub(crate) fn new(instances: NonZeroU32, max_callers: usize) -> Self {
-        Self { local: MemoryStore::with_max_callers(max_callers), instances, outage: Outage::new() }
+        Self { local: MemoryStore::with_max_callers(max_callers), instances, outage: Outage::default() }
     }
 
     /// Decides in place of the store, by the failure policy of each limit. Returns `error` if one of them fails closed. Only
@@ -68,54 +68,53 @@ impl Fallback {
         operation: Operation,
         error: StoreError,
     ) -> Result<GroupOutcome, StoreError> {
-        if matches!(error, StoreError::GroupTooLarge { .. }) {
+        let is_too_large = matches!(error, StoreError::GroupTooLarge { .. });
+        if is_too_large || group.iter().any(|check| check.on_error() == OnError::Deny) {
             return Err(error);
         }
-        if group.iter().any(|check| check.on_error() == OnError::Deny) {
-            return Err(error);
-        }
-        // A state that occurs twice is decided by the sum.
-        let cost = |check: &Check<'_>| {
-            let same = group.iter().filter(|other| other.shares_count_with(check));
-            // As many units as fit are a part of what this process admits.
-            let units = |other: &Check<'_>| if operation == Operation::UpTo { 1 } else { other.cost() };
-            same.fold(0, |sum: u64, other| sum.saturating_add(units(other)))
-        };
-        let local_policies: SmallVec<[Option<Policy>; 2]> =
-            group.iter().map(|check| self.local_policy(check, cost(check))).collect();
-        let mut local: SmallVec<[Check<'_>; 2]> = SmallVec::new();
-        // For each of them the units beyond a full bucket of this process; `None` for what its part admits, or never passes.
-        let mut beyond: SmallVec<[Option<u64>; 2]> = SmallVec::new();
-        for (index, (check, policy)) in group.iter().zip(&local_policies).enumerate() {
-            let Some(policy) = policy else { continue };
-            let (part, sum) = (policy.capacity(), cost(check));
-            let is_beyond = part < sum && sum <= check.policy().capacity() && operation != Operation::UpTo;
-            // A count that occurs twice is charged where it occurs first.
-            let is_first = !group[..index].iter().any(|other| other.shares_count_with(check));
-            let share = |units| if is_first { units } else { 0 };
-            let units = if is_beyond { share(part) } else { check.cost() };
-            local.push(Check::new(policy, check.partition()).with_cost(units));
-            beyond.push(is_beyond.then(|| share(sum - part)));
-        }
-        let decided = self.local.decide_group(&local, operation);
+        let parts: SmallVec<[Option<Part>; 2]> =
+            (0..group.len()).map(|index| self.part(group, index, operation)).collect();
+        let counted = group.iter().zip(&parts);
+        let counted: SmallVec<[Check<'_>; 2]> =
+            counted.filter_map(|(check, part)| Some(part.as_ref()?.check(check))).collect();
+        let decided = self.local.decide_group(&counted, operation);
         let charges = operation.charges() && decided.is_allowed();
-        let mut counted = decided.outcomes().iter().zip(local.iter().zip(&beyond));
-        let outcomes = local_policies.iter().zip(group).map(|(policy, check)| {
-            let counted = policy.as_ref().and_then(|_| counted.next());
-            let limit = check.policy().capacity();
-            // Reports the limit as configured, not the part of this process.
-            if let Some((counted, (local, beyond))) = counted {
-                let outcome = counted.clone().with_limit(limit);
-                let Some(beyond) = *beyond else { return outcome };
-                let outcome = outcome.with_cost(check.cost());
-                return if charges { self.charge_debt(outcome, &local.with_cost(beyond)) } else { outcome };
+        let mut outcomes = decided.outcomes().iter();
+        let outcomes = group.iter().zip(&parts).map(|(check, part)| {
+            if let Some((part, outcome)) = part.as_ref().and_then(|part| Some((part, outcomes.next()?))) {
+                return self.outcome(check, part, outcome, charges);
             }
             let units = decided.outcomes().first().filter(|_| operation == Operation::UpTo);
             let cost = units.map_or(check.cost(), Outcome::cost);
-            Outcome::unknown(check).with_cost(cost).with_remaining(limit)
+            Outcome::unknown(check).with_cost(cost).with_remaining(check.policy().capacity())
         });
         let outcomes = outcomes.collect();
         Ok(decided.with_outcomes(outcomes).degraded())
+    }
+
+    /// The part of this process in a limit of the group; `None` for a limit that fails open.
+    fn part(&self, group: &[Check<'_>], index: usize, operation: Operation) -> Option<Part> {
+        let check = &group[index];
+        // A state that occurs twice is decided by the sum, and charged beyond the part where it occurs first.
+        let same = |other: &&Check<'_>| other.shares_count_with(check);
+        // As many units as fit are a part of what this process admits.
+        let units = |other: &Check<'_>| if operation == Operation::UpTo { 1 } else { other.cost() };
+        let sum = group.iter().filter(same).fold(0, |sum: u64, other| sum.saturating_add(units(other)));
+        let is_first = !group[..index].iter().any(|other| same(&other));
+        let policy = self.local_policy(check, sum)?;
+        let part = policy.capacity();
+        let is_beyond = part < sum && sum <= check.policy().capacity() && operation != Operation::UpTo;
+        let share = |units| if is_first { units } else { 0 };
+        let units = if is_beyond { share(part) } else { check.cost() };
+        Some(Part { policy, units, beyond: is_beyond.then(|| share(sum - part)) })
+    }
+
+    /// The outcome of a limit that this process has counted. Reports the limit as configured, not the part of this process.
+    fn outcome(&self, check: &Check<'_>, part: &Part, counted: &Outcome, charges: bool) -> Outcome {
+        let outcome = counted.clone().with_limit(check.policy().capacity());
+        let Some(beyond) = part.beyond else { return outcome };
+        let outcome = outcome.with_cost(check.cost());
+        if charges { self.charge_debt(outcome, &part.check(check).with_cost(beyond)) } else { outcome }
     }
 
     /// Number of callers counted in this process.
@@ -167,8 +166,24 @@ impl Fallback {
     }
 }
 
+/// The part of one process in a limit.
+struct Part {
+    policy: Policy,
+    /// Units within a full bucket of this process.
+    units: u64,
+    /// Units beyond it; `None` for what the part admits, or never passes.
+    beyond: Option<u64>,
+}
+
+impl Part {
+    /// What a check takes of it.
+    fn check<'a>(&'a self, check: &Check<'a>) -> Check<'a> {
+        Check::new(&self.policy, check.partition()).with_cost(self.units)
+    }
+}
+
 /// Whether an outage is on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Outage {
     clock: SystemClock,
     is_out: AtomicBool,
@@ -185,16 +200,6 @@ pub(crate) struct Outage {
 const QUIET_US: u64 = 1_000_000;
 
 impl Outage {
-    pub(crate) fn new() -> Self {
-        Self {
-            clock: SystemClock::new(),
-            is_out: AtomicBool::new(false),
-            failed_at: AtomicU64::new(0),
-            corrupt_state: LogLimit::new(),
-            failed_refund: LogLimit::new(),
-        }
-    }
-
     fn now(&self) -> u64 {
         self.clock.now().as_micros()
     }

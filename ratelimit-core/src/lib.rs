@@ -52,7 +52,6 @@
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private_0_1;
-mod absent;
 mod algorithm;
 mod check;
 pub mod clock;
@@ -61,7 +60,6 @@ pub mod conformance;
 mod error;
 mod fallback;
 mod limiter;
-mod noted;
 mod observe;
 mod outcome;
 pub mod overrides;

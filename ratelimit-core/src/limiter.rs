@@ -4,9 +4,7 @@ mod backend;
 mod builder;
 mod decide;
 pub(crate) mod global;
-mod in_force;
-#[cfg(feature = "overrides")]
-mod overridden;
+mod overrides;
 mod refund;
 mod settle;
 #[cfg(test)]

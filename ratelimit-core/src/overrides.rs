@@ -4,8 +4,8 @@
 
 #[cfg(feature = "overrides")]
 pub(crate) mod check;
-#[cfg_attr(not(feature = "overrides"), path = "overrides/absent.rs")]
-pub(crate) mod current;
+#[cfg(feature = "overrides")]
+mod current;
 #[cfg(feature = "overrides")]
 mod error;
 mod in_force;
@@ -25,6 +25,8 @@ mod tests;
 mod watch;
 
 pub(crate) use self::current::Current;
+#[doc(hidden)]
+pub use self::current::OverridesGuard;
 #[cfg(feature = "overrides")]
 pub use self::error::{OverridesError, Problem};
 pub use self::in_force::InForce;
@@ -34,3 +36,40 @@ pub use self::in_force::OverridesStatus;
 pub use self::set::{LimitOverride, MAX_FILE_LEN, Overrides};
 pub use self::table::Origin;
 pub use crate::policy::Field;
+
+/// What requests see of overrides without the feature: none, and the compiler knows it.
+#[cfg(not(feature = "overrides"))]
+mod current {
+    use super::{InForce, OverridesStatus};
+    use crate::policy::Policy;
+
+    #[derive(Debug, Default)]
+    pub(crate) struct Current;
+
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    impl Current {
+        pub(crate) const fn guard(&self) -> OverridesGuard {
+            OverridesGuard
+        }
+
+        pub(crate) const fn status(&self) -> Option<OverridesStatus> {
+            None
+        }
+
+        pub(crate) const fn given_policies(&self) -> Vec<Policy> {
+            Vec::new()
+        }
+    }
+
+    /// As with the feature.
+    #[derive(Debug)]
+    pub struct OverridesGuard;
+
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    impl OverridesGuard {
+        /// `None`.
+        pub const fn limit(&self, _: &Policy) -> Option<InForce<'_>> {
+            None
+        }
+    }
+}

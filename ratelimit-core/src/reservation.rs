@@ -115,6 +115,7 @@ pub struct Charge<'a> {
     check: Charged<'a>,
     at: Timestamp,
     until: Timestamp,
+    /// Whether an overflow count was charged, which is neither refunded nor settled.
     overflowed: bool,
 }
 
@@ -133,12 +134,6 @@ impl<'a> Charge<'a> {
     /// The charge of a turn that is given up before it is due.
     pub(crate) fn turn(check: Check<'a>, outcome: &Outcome) -> Self {
         Self::new(check, outcome.at(), outcome.counts_until())
-    }
-
-    /// Marks the charge as that of an overflow count, which is neither refunded nor settled.
-    const fn overflowed_if(mut self, overflowed: bool) -> Self {
-        self.overflowed = overflowed;
-        self
     }
 
     /// Whether an overflow count was charged.
@@ -188,20 +183,18 @@ impl GroupOutcome {
             if any_denies && self.was_spared(check, checks) {
                 continue;
             }
-            let until = outcome.counts_until();
             // A state that occurs twice was charged the sum, and is refunded the sum.
             // An overflow count is not refunded: its units may be those of other callers by then.
             let units = if outcome.is_overflowed() { 0 } else { check.cost() };
-            match charges.iter_mut().find(|other| other.check().shares_count_with(check)) {
-                Some(other) => {
-                    let sum = other.check().cost().saturating_add(units);
-                    *other = Charge::new(check.with_cost(sum), outcome.at(), until)
-                        .overflowed_if(outcome.is_overflowed());
-                }
-                None => charges.push(
-                    Charge::new(check.with_cost(units), outcome.at(), until)
-                        .overflowed_if(outcome.is_overflowed()),
-                ),
+            let known = charges.iter_mut().find(|other| other.check().shares_count_with(check));
+            let sum = known.as_ref().map_or(units, |known| known.check().cost().saturating_add(units));
+            let charge = Charge {
+                overflowed: outcome.is_overflowed(),
+                ..Charge::new(check.with_cost(sum), outcome.at(), outcome.counts_until())
+            };
+            match known {
+                Some(known) => *known = charge,
+                None => charges.push(charge),
             }
         }
         let was_charged = !any_denies || !charges.is_empty();

@@ -1,4 +1,5 @@
-//! Sleeps that need no runtime: one thread of the process wakes each sleeper when its time has come.
+//! The clock that goes on while the machine is suspended and follows no setting, and sleeps by it that need no runtime: one thread of
+//! the process wakes each sleeper when its time has come.
 //!
 //! Crates for this keep their thread in a static. In a child of a fork, which has no such thread, a sleep would never end.
 
@@ -16,8 +17,30 @@ use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 
-use crate::clock::since_boot::since_boot_us;
 use crate::process::{PerProcess, Process};
+
+/// Microseconds since some instant before the process began, also while the machine is suspended. The standard library's clock
+/// stands still meanwhile on Linux and macOS.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+#[inline]
+pub(crate) fn since_boot_us() -> u64 {
+    #[cfg(target_vendor = "apple")]
+    let clock = rustix::time::ClockId::Monotonic;
+    #[cfg(not(target_vendor = "apple"))]
+    let clock = rustix::time::ClockId::Boottime;
+    let time = rustix::time::clock_gettime(clock);
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+    seconds.unwrap_or_default() * 1_000_000 + nanos.unwrap_or_default() / 1_000
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+#[allow(clippy::disallowed_methods, reason = "this is the place")]
+#[inline]
+pub(crate) fn since_boot_us() -> u64 {
+    static STARTED: std::sync::LazyLock<std::time::Instant> =
+        std::sync::LazyLock::new(std::time::Instant::now);
+    u64::try_from(STARTED.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
 
 /// When a sleep ends, in microseconds since boot, and its number.
 type Key = (u64, u64);

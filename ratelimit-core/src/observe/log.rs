@@ -1,14 +1,13 @@
 //! Lines of the log: the address that explains one, and which are told once in a process, at most once a second, or once a minute.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::clock::{Clock, SystemClock, Timestamp};
-use crate::noted::Noted;
 
 /// The page of all messages. The crates have one version.
 const MESSAGES: &str = concat!(
@@ -31,11 +30,33 @@ pub fn is_first(section: &'static str, subject: impl Hash) -> bool {
     LOGGED.note(hasher.finish())
 }
 
+/// Largest number of ids that are told apart. With more, every id counts as one of the set, so new lines of the log are left out.
+const MAX_IDS: usize = 4_096;
+
+/// A bounded set of ids, such as those of policies' states: what has been logged once.
+#[derive(Debug, Default)]
+pub(crate) struct Noted {
+    ids: RwLock<HashSet<u64>>,
+}
+
+impl Noted {
+    /// Adds an id. Whether the set did not have it.
+    pub(crate) fn note(&self, id: u64) -> bool {
+        !self.may_have(id) && self.ids.write().insert(id)
+    }
+
+    /// Whether the set has an id, or so many that it may.
+    fn may_have(&self, id: u64) -> bool {
+        let ids = self.ids.read();
+        ids.len() > MAX_IDS || ids.contains(&id)
+    }
+}
+
 /// Minimum time between two log lines of one kind, in microseconds.
 const INTERVAL_US: u64 = 1_000_000;
 
 /// Admits one log line per second.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LogLimit {
     clock: SystemClock,
     /// Instant of the last line, in microseconds; 0 if there was none.
@@ -43,10 +64,6 @@ pub(crate) struct LogLimit {
 }
 
 impl LogLimit {
-    pub(crate) fn new() -> Self {
-        Self { clock: SystemClock::new(), last: AtomicU64::new(0) }
-    }
-
     /// Whether a line may be logged now; if so, the next may be logged a second later.
     pub(crate) fn may_log(&self) -> bool {
         let (now, last) = (self.clock.now().as_micros(), self.last.load(Ordering::Relaxed));
@@ -62,7 +79,7 @@ const NAME_INTERVAL_US: u64 = 60_000_000;
 const MAX_NAMES: usize = 1_000;
 
 /// Admits one log line per minute and name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LogLimitByName {
     clock: SystemClock,
     /// Instant of the last line with each name.
@@ -70,10 +87,6 @@ pub(crate) struct LogLimitByName {
 }
 
 impl LogLimitByName {
-    pub(crate) fn new() -> Self {
-        Self { clock: SystemClock::new(), last_lines: Mutex::default() }
-    }
-
     /// Whether a line with this name may be logged now; if so, the next may be logged a minute later.
     pub(crate) fn may_log(&self, name: &str) -> bool {
         let now = self.clock.now();
@@ -103,7 +116,7 @@ mod tests {
 
     #[test]
     fn each_name_is_logged_once_a_minute() {
-        let limit = LogLimitByName::new();
+        let limit = LogLimitByName::default();
         assert_eq!(
             ["a", "a", "b", "a", "b"].map(|name| limit.may_log(name)),
             [true, false, true, false, false]
@@ -116,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_number_of_names_is_bounded() {
-        let limit = LogLimitByName::new();
+        let limit = LogLimitByName::default();
         let logged = (0..2 * MAX_NAMES).filter(|number| limit.may_log(&number.to_string())).count();
         assert_eq!((logged, limit.last_lines.lock().len()), (MAX_NAMES, MAX_NAMES));
         for last in limit.last_lines.lock().values_mut() {
@@ -137,5 +150,20 @@ mod tests {
         let rest = address.strip_prefix("https://docs.rs/ratelimit-actix/").unwrap();
         let rest = rest.strip_prefix(env!("CARGO_PKG_VERSION")).unwrap();
         assert_eq!(rest, "/ratelimit_actix/guide/messages/index.html#store-out");
+    }
+
+    #[test]
+    fn above_4096_ids_every_id_counts_as_one_of_them_and_no_more_are_kept() {
+        let set = Noted::default();
+        for id in 1..=4_096 {
+            assert!(set.note(id) && !set.note(id), "the first time only");
+        }
+        assert!(set.may_have(1) && set.may_have(4_096));
+        assert!(!set.may_have(0) && !set.may_have(4_097), "told apart up to the bound");
+        for id in 4_097..20_000 {
+            assert_eq!(set.note(id), id == 4_097);
+        }
+        assert!(set.may_have(0) && set.may_have(u64::MAX), "beyond it");
+        assert_eq!(set.ids.read().len(), MAX_IDS + 1);
     }
 }

@@ -42,9 +42,9 @@ impl Observer {
     pub(crate) fn new(near_limit_ratio: f64) -> Self {
         Self {
             near_limit_ratio,
-            shadow_denials: LogLimitByName::new(),
+            shadow_denials: LogLimitByName::default(),
             #[cfg(feature = "metrics")]
-            fallback_callers: LogLimit::new(),
+            fallback_callers: LogLimit::default(),
             #[cfg(feature = "stats")]
             stats: Stats::new(),
         }
@@ -178,6 +178,7 @@ pub(crate) struct Stopwatch {
 
 impl Stopwatch {
     #[allow(clippy::disallowed_methods, reason = "measures, and decides nothing")]
+    #[inline]
     pub(crate) fn start() -> Self {
         Self {
             #[cfg(feature = "metrics")]
@@ -187,6 +188,7 @@ impl Stopwatch {
 
     /// The store has decided.
     #[allow(clippy::disallowed_methods, reason = "measures, and decides nothing")]
+    #[inline]
     pub(crate) fn decided(&self) {
         #[cfg(feature = "metrics")]
         histogram!(metrics::STORE_SECONDS).record(self.start.elapsed());

@@ -63,36 +63,36 @@ impl Checker {
             let text = format!("limit `{name}` has no `plan` in its attribute, so no request has a plan");
             self.problem(plans.values().next().unwrap_or(for_all), text);
         }
-        let plans = plans.iter().map(|(plan, row)| (Origin::Plan, plan, row));
-        let callers = callers.iter().map(|(caller, row)| (Origin::Caller, caller, row));
-        let named = plans.chain(callers);
         for limit in limits {
             if self.problems.is_enough() {
                 return;
             }
-            let mut rows = match LimitRows::new(&limit.policy, *for_all, given.callers.len()) {
-                Ok(rows) => rows,
-                Err(error) => {
-                    self.problem(for_all, format!("limit `{name}`: {error}"));
-                    continue;
-                }
-            };
-            if let Err(fault) = fits(limit, &rows, rows.limit()) {
-                self.problem(for_all, format!("limit `{name}`: {fault}"));
+            match LimitRows::new(&limit.policy, *for_all, callers.len()) {
+                Ok(rows) => self.rows(name, given, limit, rows),
+                Err(error) => self.problem(for_all, format!("limit `{name}`: {error}")),
             }
-            let mut policies = SharedPolicies::new(&limit.policy);
-            for (origin, text, row) in named.clone() {
-                if self.problems.is_enough() {
-                    return;
-                }
-                if let Err(fault) = add(&mut rows, limit, (origin, text, row), &mut policies) {
-                    let of =
-                        if origin == Origin::Plan { format!("plan `{text}`") } else { "a caller".to_owned() };
-                    self.problem(row, format!("{of} of limit `{name}`: {fault}"));
-                }
-            }
-            self.table.insert(rows);
         }
+    }
+
+    /// Checks the rows of a limit, and adds them to the table.
+    fn rows(&mut self, name: &str, given: &LimitOverride, limit: &KnownLimit, mut rows: LimitRows) {
+        if let Err(fault) = fits(limit, &rows, rows.limit()) {
+            self.problem(&given.row, format!("limit `{name}`: {fault}"));
+        }
+        let plans = given.plans.iter().map(|(plan, row)| (Origin::Plan, plan, row));
+        let callers = given.callers.iter().map(|(caller, row)| (Origin::Caller, caller, row));
+        let mut policies = SharedPolicies::new();
+        for (origin, text, row) in plans.chain(callers) {
+            if self.problems.is_enough() {
+                return;
+            }
+            if let Err(fault) = add(&mut rows, limit, (origin, text, row), &mut policies) {
+                let of =
+                    if origin == Origin::Plan { format!("plan `{text}`") } else { "a caller".to_owned() };
+                self.problem(row, format!("{of} of limit `{name}`: {fault}"));
+            }
+        }
+        self.table.insert(rows);
     }
 }
 
@@ -101,7 +101,7 @@ fn add(
     rows: &mut LimitRows,
     limit: &KnownLimit,
     (origin, text, row): (Origin, &str, &GivenRow),
-    policies: &mut SharedPolicies<'_>,
+    policies: &mut SharedPolicies,
 ) -> Result<(), String> {
     let partition = if origin == Origin::Caller { Some(partition(text, limit)?) } else { None };
     if let Some(other) = partition.as_deref().and_then(|partition| rows.row_of_caller(partition)) {

@@ -59,12 +59,11 @@ pub(super) struct Row {
     pub(super) policy: Arc<Policy>,
 }
 
-/// The policies of the rows of one limit while its table is made.
-pub(super) struct SharedPolicies<'p> {
-    base: &'p Policy,
-    /// By the settings of the row and the limit together.
-    made: HashMap<Settings, Arc<Policy>>,
-}
+/// The policies of the rows of one limit while its table is made, by the settings of the row and the limit together.
+pub(super) type SharedPolicies = HashMap<Settings, Arc<Policy>>;
+
+/// Most policies of a limit that are kept to be shared.
+const MAX_SHARED: usize = 1_000;
 
 impl LimitRows {
     /// The position of the row for all callers.
@@ -85,9 +84,16 @@ impl LimitRows {
         name: &str,
         partition: Option<Vec<u8>>,
         given: GivenRow,
-        policies: &mut SharedPolicies<'_>,
+        policies: &mut SharedPolicies,
     ) -> Result<usize, PolicyError> {
-        let policy = policies.with(given.settings.over(self.limit().given.settings))?;
+        let settings = given.settings.over(self.limit().given.settings);
+        let policy = match policies.get(&settings) {
+            Some(policy) => Arc::clone(policy),
+            None => overridden(&self.base, settings)?,
+        };
+        if policies.len() < MAX_SHARED {
+            policies.insert(settings, Arc::clone(&policy));
+        }
         let (name, position) = (Box::from(name), self.rows.len());
         let origin = if partition.is_some() { Origin::Caller } else { Origin::Plan };
         match partition {
@@ -140,27 +146,6 @@ impl LimitRows {
     /// The number of rows of plans, and of callers.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.plans.len(), self.callers.len())
-    }
-}
-
-impl<'p> SharedPolicies<'p> {
-    /// Most policies that are kept to be shared.
-    const MAX: usize = 1_000;
-
-    pub(super) fn new(base: &'p Policy) -> Self {
-        Self { base, made: HashMap::new() }
-    }
-
-    /// The policy with these settings.
-    fn with(&mut self, settings: Settings) -> Result<Arc<Policy>, PolicyError> {
-        if let Some(policy) = self.made.get(&settings) {
-            return Ok(Arc::clone(policy));
-        }
-        let policy = overridden(self.base, settings)?;
-        if self.made.len() < Self::MAX {
-            self.made.insert(settings, Arc::clone(&policy));
-        }
-        Ok(policy)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::observe::stats::Histogram;
 use crate::observe::status::{ConnectionStatus, LeaseStatus};
 
 /// What the connection of one store tells, and the calls over it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct StoreObserver {
     #[cfg(feature = "stats")]
     round_trips: Histogram,
@@ -27,17 +27,6 @@ pub(crate) struct StoreObserver {
 }
 
 impl StoreObserver {
-    pub(crate) fn new() -> Self {
-        Self {
-            #[cfg(feature = "stats")]
-            round_trips: Histogram::new(),
-            #[cfg(feature = "stats")]
-            batches: Histogram::new(),
-            #[cfg(feature = "stats")]
-            denial_cache_hits: AtomicU64::new(0),
-        }
-    }
-
     /// A connection serves.
     pub(crate) fn connected(&self) {
         #[cfg(feature = "metrics")]
@@ -95,7 +84,7 @@ impl StoreObserver {
 }
 
 /// What the leases of one store tell.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LeaseObserver {
     odd_answers: LogLimit,
     #[cfg(feature = "stats")]
@@ -106,16 +95,6 @@ pub(crate) struct LeaseObserver {
 }
 
 impl LeaseObserver {
-    pub(crate) fn new() -> Self {
-        Self {
-            odd_answers: LogLimit::new(),
-            #[cfg(feature = "stats")]
-            leased: AtomicU64::new(0),
-            #[cfg(feature = "stats")]
-            ended: Default::default(),
-        }
-    }
-
     /// A lease was granted.
     pub(crate) fn granted(&self, units: u64) {
         #[cfg(feature = "metrics")]

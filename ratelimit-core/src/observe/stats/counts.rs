@@ -153,31 +153,28 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// What was counted since these were.
-    const fn since(self, earlier: Self) -> Self {
+    /// Joins each count with its like.
+    fn join(self, other: Self, join: impl Fn(u64, u64) -> u64) -> Self {
         Self {
-            admitted: self.admitted - earlier.admitted,
-            denied: self.denied - earlier.denied,
-            passed: self.passed - earlier.passed,
-            would_deny: self.would_deny - earlier.would_deny,
-            near_limit: self.near_limit - earlier.near_limit,
-            degraded: self.degraded - earlier.degraded,
-            unavailable: self.unavailable - earlier.unavailable,
+            admitted: join(self.admitted, other.admitted),
+            denied: join(self.denied, other.denied),
+            passed: join(self.passed, other.passed),
+            would_deny: join(self.would_deny, other.would_deny),
+            near_limit: join(self.near_limit, other.near_limit),
+            degraded: join(self.degraded, other.degraded),
+            unavailable: join(self.unavailable, other.unavailable),
         }
+    }
+
+    /// What was counted since these were.
+    fn since(self, earlier: Self) -> Self {
+        self.join(earlier, |now, then| now - then)
     }
 }
 
 impl Sum for Totals {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self {
-            admitted: sum.admitted + one.admitted,
-            denied: sum.denied + one.denied,
-            passed: sum.passed + one.passed,
-            would_deny: sum.would_deny + one.would_deny,
-            near_limit: sum.near_limit + one.near_limit,
-            degraded: sum.degraded + one.degraded,
-            unavailable: sum.unavailable + one.unavailable,
-        })
+        all.fold(Self::default(), |sum, one| sum.join(one, |sum, one| sum + one))
     }
 }
 

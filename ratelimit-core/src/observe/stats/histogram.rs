@@ -9,7 +9,7 @@ use crate::observe::status::Percentiles;
 const BUCKETS: usize = 4 * 32;
 
 /// How often which size occurred in the last one to two minutes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Histogram {
     clock: SystemClock,
     /// One for even minutes, and one for odd ones.
@@ -27,10 +27,6 @@ struct Minute {
 }
 
 impl Histogram {
-    pub(crate) fn new() -> Self {
-        Self { clock: SystemClock::new(), minutes: [const { Minute::new() }; 2] }
-    }
-
     fn present_minute(&self) -> u64 {
         self.clock.now().as_micros() / 60_000_000
     }
@@ -86,16 +82,14 @@ impl Histogram {
     }
 }
 
-impl Minute {
-    const fn new() -> Self {
-        Self {
-            number: AtomicU64::new(0),
-            buckets: [const { AtomicU64::new(0) }; BUCKETS],
-            sum: AtomicU64::new(0),
-            max: AtomicU64::new(0),
-        }
+impl Default for Minute {
+    fn default() -> Self {
+        let [number, sum, max] = Default::default();
+        Self { number, buckets: [const { AtomicU64::new(0) }; BUCKETS], sum, max }
     }
+}
 
+impl Minute {
     fn clear(&self) {
         for number in self.buckets.iter().chain([&self.sum, &self.max]) {
             number.store(0, Ordering::Relaxed);
@@ -134,7 +128,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_the_numbers() {
-        let histogram = Histogram::new();
+        let histogram = Histogram::default();
         assert_eq!(histogram.percentiles_in(0), Percentiles::default());
         for number in 1..=100 {
             histogram.record_in(0, number);
@@ -146,7 +140,7 @@ mod tests {
 
     #[test]
     fn one_of_a_hundred_is_not_in_the_99th_percentile() {
-        let histogram = Histogram::new();
+        let histogram = Histogram::default();
         (0..99).for_each(|_| histogram.record_in(0, 3));
         histogram.record_in(0, 1_000);
         let found = histogram.percentiles_in(0);
@@ -155,7 +149,7 @@ mod tests {
 
     #[test]
     fn numbers_are_forgotten_after_two_minutes() {
-        let histogram = Histogram::new();
+        let histogram = Histogram::default();
         histogram.record_in(5, 10);
         histogram.record_in(6, 20);
         let found = |minute| histogram.percentiles_in(minute);

@@ -3,26 +3,50 @@
 use std::fmt;
 
 use super::window::WindowSpan;
-use crate::absent::absent;
 
 #[cfg(feature = "redis")]
 pub(crate) type KnownCalendar = Calendar;
 
-absent! {
-    /// There is none without the feature `calendar`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub enum Calendar {
-        pub(crate) fn has_anchor(&self) -> bool;
-        pub(crate) fn letter(&self) -> u8;
-        pub(crate) fn longest_us(&self) -> u64;
-        #[cfg(feature = "redis")]
-        pub(crate) fn id(&self) -> u64;
-        #[cfg(feature = "redis")]
-        pub(crate) fn known(&self) -> &'static KnownCalendar;
-        #[cfg(feature = "redis")]
-        pub(crate) fn around(&self, _window: WindowSpan) -> WindowSpan;
-        pub(crate) fn with_earliest_window(&self, _now: u64) -> Self;
-        pub(crate) fn window_at(&self, _now: u64) -> WindowSpan;
+/// There is none without the feature `calendar`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Calendar {}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as with the feature")]
+impl Calendar {
+    pub(crate) const fn has_anchor(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) const fn letter(&self) -> u8 {
+        match *self {}
+    }
+
+    pub(crate) const fn longest_us(&self) -> u64 {
+        match *self {}
+    }
+
+    pub(crate) const fn with_earliest_window(&self, _: u64) -> Self {
+        match *self {}
+    }
+
+    pub(crate) const fn window_at(&self, _: u64) -> WindowSpan {
+        match *self {}
+    }
+}
+
+#[cfg(feature = "redis")]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as with the feature")]
+impl Calendar {
+    pub(crate) const fn id(&self) -> u64 {
+        match *self {}
+    }
+
+    pub(crate) const fn known(&self) -> &'static KnownCalendar {
+        match *self {}
+    }
+
+    pub(crate) const fn around(&self, _: WindowSpan) -> WindowSpan {
+        match *self {}
     }
 }
 

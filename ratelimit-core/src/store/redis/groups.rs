@@ -49,7 +49,7 @@ impl Groups {
         denials: Arc<DenialCache>,
         riders: Riders,
     ) -> Self {
-        Self { client, encoder, denials, riders, refund_log: LogLimit::new() }
+        Self { client, encoder, denials, riders, refund_log: LogLimit::default() }
     }
 
     /// Decides without the server: by held units, if there are enough for all limits, or by a cached denial.

@@ -91,7 +91,7 @@ impl Link {
             generation: AtomicU64::new(0),
             probe_keys,
             nodes,
-            observer: StoreObserver::new(),
+            observer: StoreObserver::default(),
             durability: Durability::default(),
         }
     }

@@ -46,7 +46,7 @@ impl GiveBacks {
             waiting: Mutex::default(),
             any: AtomicBool::new(false),
             denials,
-            observer: LeaseObserver::new(),
+            observer: LeaseObserver::default(),
         }
     }
 
