@@ -5,11 +5,11 @@ use std::ops::Deref;
 use std::panic::Location;
 use std::sync::Arc;
 
+use actix_web::http::StatusCode;
 use ratelimit_core::{Check, Policy};
 use smallvec::SmallVec;
 
 use crate::caller::{OnMissing, Partition};
-use crate::count::Condition;
 
 /// A limit as it is written, in an attribute or for middleware: what is the same for all requests.
 #[derive(Clone, Debug)]
@@ -59,6 +59,46 @@ impl WrittenLimit {
     pub(crate) fn is_named(&self, name: &str) -> bool {
         self.public_name() == name || self.policy().name() == name
     }
+}
+
+/// Which responses count: what `count` of the attribute says, for a [`Limit`](crate::Limit) of middleware.
+///
+/// Each request is charged before its response is known. If the response does not count, the charge is refunded.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub enum Count {
+    /// Every response.
+    #[default]
+    All,
+    /// Responses with a status of 400 or more.
+    Failures,
+    /// Responses with a status below 400.
+    Successes,
+    /// Responses for whose status the function returns true; a closure that captures nothing is one.
+    When(fn(StatusCode) -> bool),
+}
+
+impl Count {
+    /// The condition on the status. `None` if every response counts.
+    pub(crate) const fn condition(self) -> Option<Condition> {
+        match self {
+            Self::All => None,
+            Self::Failures => Some(is_failure),
+            Self::Successes => Some(is_success),
+            Self::When(condition) => Some(condition),
+        }
+    }
+}
+
+/// Whether a response with this status counts.
+pub(crate) type Condition = fn(StatusCode) -> bool;
+
+fn is_failure(status: StatusCode) -> bool {
+    status.as_u16() >= 400
+}
+
+fn is_success(status: StatusCode) -> bool {
+    !is_failure(status)
 }
 
 /// Where a written limit is kept.

@@ -11,10 +11,10 @@
 //! }
 //! ```
 
-mod composite;
 #[cfg(any(feature = "admin", feature = "overrides"))]
 pub(crate) mod notation;
 pub(crate) mod of_request;
+pub(crate) mod plan;
 pub(crate) mod reset;
 pub(crate) mod value;
 

@@ -2,28 +2,28 @@
 //! response shows of it.
 
 pub(crate) mod limit_source;
+mod reject;
 
 use std::future::Future;
 use std::iter;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use actix_web::dev::Payload;
-use actix_web::http::header::{HeaderMap, RETRY_AFTER};
-use actix_web::{HttpMessage, HttpRequest, HttpResponse};
+use actix_web::http::header::HeaderMap;
+use actix_web::{HttpMessage, HttpRequest};
 use ratelimit_core::__private_0_1::wall_clock;
 use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter};
 use smallvec::SmallVec;
 
 use self::limit_source::{LimitSource, applied_limits};
+pub(crate) use self::reject::reject;
 use crate::applied_limit::{AppliedLimit, AppliedLimits};
 use crate::caller;
 use crate::config::RateLimitConfig;
 use crate::quotas::{LeftOut, Quotas, all_quotas, with_quotas};
 use crate::request::{RequestDeadline, nearest_limiter};
 use crate::response::{
-    self, HeaderStyle, Held, MissingCaller, RateLimited, Rejection, RequestStyle, Unavailable, drain,
-    forbid_storing, keep,
+    self, HeaderStyle, Held, MissingCaller, RateLimited, Rejection, RequestStyle, Unavailable,
 };
 
 /// The slots of an admitted request, to be held until its response has been sent; or why it is rejected.
@@ -154,33 +154,6 @@ fn deny_all(req: &HttpRequest, limit: AppliedLimit) -> Box<Rejection> {
 #[cold]
 fn denied(req: &HttpRequest, outcome: GroupOutcome) -> Box<Rejection> {
     Box::new(Rejection::RateLimited(RateLimited::new(outcome, all_quotas(req), style(req))))
-}
-
-/// Drains a small body and renders the rejection. The future is large: box it, so that admitted requests do not carry it around.
-pub(crate) async fn reject(req: &HttpRequest, payload: Payload, rejection: Box<Rejection>) -> HttpResponse {
-    let unread = drain(req, payload).await;
-    let response = render(req, *rejection);
-    match unread {
-        Some(unread) => response.map_body(|_, body| keep(body, unread)),
-        None => response,
-    }
-}
-
-/// The response to a rejected request: that of the error handler, if there is one.
-fn render(req: &HttpRequest, rejection: Rejection) -> HttpResponse {
-    let Some(handler) = RateLimitConfig::nearest(req).error_handler() else {
-        return HttpResponse::from_error(rejection);
-    };
-    let retry_after = rejection.retry_after_seconds();
-    let mut response = HttpResponse::from_error(handler(rejection, req));
-    write_quotas_of(req, response.headers_mut());
-    forbid_storing(response.headers_mut());
-    if let Some(seconds) = retry_after
-        && !response.headers().contains_key(RETRY_AFTER)
-    {
-        response.headers_mut().insert(RETRY_AFTER, response::number(seconds));
-    }
-    response
 }
 
 /// Sets the header fields with the quotas of a request, if any limit was checked. Fields that the handler set under the same

@@ -1,9 +1,145 @@
-//! The run-time half of the attribute: what its expansion calls around a limited handler.
+//! The run-time half of the attribute: admits a request before its handler, and adds header fields to the response.
 
 pub(crate) mod bounds;
 pub(crate) mod default_key;
 pub(crate) mod dynamic;
 pub(crate) mod limit;
-pub(crate) mod registry;
-pub(crate) mod request;
 pub(crate) mod sole_limiter;
+
+use std::cell::Cell;
+
+use actix_web::dev::Payload;
+use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, web};
+use ratelimit_core::RateLimiter;
+
+use self::bounds::Answer;
+use self::limit::HandlerLimit;
+use crate::applied_limit::LimitRef;
+use crate::caller::Caller;
+use crate::config::RateLimitConfig;
+use crate::decision::limit_source::LimitSource;
+use crate::decision::{
+    Admission, Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
+};
+use crate::quotas::{Quotas, has_uncounted};
+use crate::response::{Held, hold};
+
+/// A request that all limits of its handler admit.
+#[allow(
+    missing_debug_implementations,
+    reason = "a payload has none, and a request's shows what the client sent"
+)]
+pub struct AdmittedRequest {
+    req: HttpRequest,
+    payload: Payload,
+    /// Held until the response has been sent, or until this is dropped without one.
+    held: Cell<Held>,
+}
+
+/// The admitted request, or the response to a rejected one.
+type HandlerAdmission = Admission<'static, Result<AdmittedRequest, HttpResponse>>;
+
+/// Checks all limits of a handler at once, before anything reads the body. The future returns the response to a rejected
+/// request as its error.
+#[inline]
+pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> HandlerAdmission {
+    let config = RateLimitConfig::nearest(&req);
+    let attempt = if is_counted(&req, config) {
+        try_decide(&req, config, limits)
+    } else {
+        Attempt::Decided(Ok(Held::default()))
+    };
+    admission(req, payload.into_inner(), attempt)
+}
+
+/// The rest of the way of a request, on which only what has to wait is boxed.
+#[inline]
+pub(crate) fn admission(req: HttpRequest, payload: Payload, attempt: Attempt) -> HandlerAdmission {
+    let admitted = |req, payload, held| AdmittedRequest { req, payload, held: Cell::new(held) };
+    match attempt {
+        Attempt::Decided(Ok(held)) => Admission::Ready(Some(Ok(admitted(req, payload, held)))),
+        Attempt::Decided(Err(rejection)) => {
+            Admission::Pending(Box::pin(async move { Err(reject(&req, payload, rejection).await) }))
+        }
+        Attempt::NeedsStore(mut limits) => Admission::Pending(Box::pin(async move {
+            match decide_by_store(&req, &mut limits).await {
+                Ok(held) => Ok(admitted(req, payload, held)),
+                // Boxed, because it is rare and its future is large.
+                Err(rejection) => Err(Box::pin(reject(&req, payload, rejection)).await),
+            }
+        })),
+    }
+}
+
+impl LimitSource for &'static HandlerLimit {
+    #[inline]
+    fn limit(&self) -> LimitRef {
+        LimitRef::Attribute(&self.written)
+    }
+
+    #[inline]
+    fn note_limiter(&self, limiter: &RateLimiter) {
+        self.limiter.note(limiter, self.policy());
+    }
+
+    #[inline]
+    fn caller(&mut self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
+        self.by.caller(req, config)
+    }
+}
+
+impl HandlerAdmission {
+    /// Awaits the decision, and runs the extractors of the handler together, as Actix does. One function does both, because each
+    /// `await` in an expansion is code of its own in every handler.
+    ///
+    /// # Errors
+    ///
+    /// The response to a rejected request; or that of the extractor that failed, with the quotas: the request was charged, which is
+    /// refunded if the response does not count.
+    pub async fn extract<T: FromRequest>(self) -> Result<(AdmittedRequest, T), HttpResponse> {
+        let mut admitted = self.await?;
+        match T::from_request(&admitted.req, &mut admitted.payload).await {
+            Ok(arguments) => Ok((admitted, arguments)),
+            // Boxed, because it is rare and its future is large.
+            Err(error) => Err(Box::pin(admitted.fail(error.into())).await),
+        }
+    }
+}
+
+impl AdmittedRequest {
+    /// Turns the value that the handler returned, also an error, into its response, and adds the quotas.
+    pub fn respond<R: Answer>(&self, returned: R) -> HttpResponse {
+        self.hold(self.with_quotas(returned.respond_to(&self.req)).map_into_boxed_body())
+    }
+
+    /// The response holds it from now on.
+    fn hold(&self, response: HttpResponse) -> HttpResponse {
+        hold(response, self.held.take())
+    }
+
+    fn with_quotas<B>(&self, mut response: HttpResponse<B>) -> HttpResponse<B> {
+        write_quotas_of(&self.req, response.headers_mut());
+        response
+    }
+
+    /// The response to a request that was charged and whose extractor failed.
+    pub(crate) async fn fail(self, error: Error) -> HttpResponse {
+        let response = self.hold(self.with_quotas(HttpResponse::from_error(error)));
+        self.finish(response).await
+    }
+
+    /// Refunds the limits that do not count a response with this status, and updates the quotas in it.
+    ///
+    /// Expansions of handlers with `count` call it with the response of [`respond`](Self::respond).
+    pub async fn finish(self, mut response: HttpResponse) -> HttpResponse {
+        if has_uncounted(&self.req, response.status())
+            && let Some(quotas) = Quotas::of(&self.req)
+            && let Some(last) = quotas.last_group()
+            && quotas.refund(last, response.status()).await
+        {
+            let styles = RateLimitConfig::nearest(&self.req).header_styles();
+            write_quotas(&quotas, true, styles, response.headers_mut());
+        }
+        response
+    }
+}

@@ -97,24 +97,20 @@
 #![cfg_attr(docsrs, doc = "[guide]: crate::guide")]
 #![cfg_attr(not(docsrs), doc = "[guide]: https://docs.rs/ratelimit-actix/latest/ratelimit_actix/guide/")]
 
-#[doc(hidden)]
-#[path = "private.rs"]
-pub mod __private_0_1;
 mod address;
 #[cfg(feature = "admin")]
 mod admin;
 mod applied_limit;
 pub mod caller;
 mod config;
-mod count;
 mod decision;
+mod declared;
 #[cfg(docsrs)]
 pub mod guide;
 mod handler;
 mod middleware;
 #[cfg(feature = "utoipa")]
 mod openapi;
-mod overrides;
 mod quotas;
 mod request;
 mod response;
@@ -140,20 +136,46 @@ pub use ratelimit_macros::rate_limit;
 pub use crate::address::ForwardedHeader;
 #[cfg(feature = "admin")]
 pub use crate::admin::{Admin, admin};
+pub use crate::applied_limit::Count;
 pub use crate::caller::of_request::{Principal, client_ip};
+pub use crate::caller::plan::IntoPlan;
 pub use crate::caller::reset::reset_caller;
 pub use crate::caller::value::{Caller, IntoCaller, OnMissing};
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
-pub use crate::count::Count;
-pub use crate::handler::registry::{
+pub use crate::declared::{
     DeclaredLimit, DeclaredLimitsError, SharedCount, check_declared_limits, declared_limits,
 };
 pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareService};
 #[cfg(feature = "utoipa")]
 pub use crate::openapi::{RateLimitResponses, UnclearOperationsError};
-pub use crate::overrides::IntoPlan;
 pub use crate::quotas::{LimitCharge, Quota, Quotas, SettleError, SettleOnDrop, UsageCounter};
 pub use crate::response::{
     BodyStyle, HeaderStyle, MissingCaller, RateLimited, Rejection, RejectionInfo, Unavailable,
 };
 pub use crate::unlimited::Unlimited;
+
+/// What expansions of the attributes name. Not public: it changes without notice.
+#[doc(hidden)]
+pub mod __private_0_1 {
+    pub use actix_web::web::Payload;
+    pub use actix_web::{HttpRequest, HttpResponse};
+    pub use inventory;
+    #[cfg(feature = "calendar")]
+    pub use ratelimit_core::policy::{Calendar, Weekday};
+    pub use ratelimit_core::{Algorithm, Mode, OnError, Policy};
+
+    pub use crate::applied_limit::Count;
+    pub use crate::caller::of_request::{By, principal, principal_or_ip};
+    pub use crate::caller::plan::{IntoPlan, Plan};
+    pub use crate::caller::value::{Caller, IntoCaller, OnMissing};
+    pub use crate::decision::Admission;
+    pub use crate::declared::{Declaration, Declared};
+    pub use crate::handler::bounds::{
+        Answer, BodylessExtractor, ConstantPolicy, Extractor, RequestFn, assert_bodyless_extractor,
+        assert_extractor, assert_policy,
+    };
+    pub use crate::handler::default_key::DefaultKey;
+    pub use crate::handler::dynamic::{DynamicLimits, join};
+    pub use crate::handler::limit::{Computed, HandlerLimit, SourceText};
+    pub use crate::handler::{AdmittedRequest, admit};
+}

@@ -14,7 +14,7 @@ use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
 
 use crate::config::RateLimitConfig;
-use crate::handler::registry::{DeclaredLimit, declared_limits};
+use crate::declared::{DeclaredLimit, declared_limits};
 
 /// Adds to an OpenAPI document what the limits of its operations do.
 ///

@@ -1,10 +1,8 @@
 //! What was decided about one request: by the limits of its handler and by those of the middleware around it.
 
-mod left_out;
 mod limit_charge;
 mod quota;
 mod request_extension;
-mod second_charge;
 mod settlement;
 
 use std::cell::RefCell;
@@ -13,11 +11,10 @@ use std::rc::Rc;
 use ratelimit_core::{Check, GroupOutcome, Outcome, RateLimiter, StoreError};
 use smallvec::SmallVec;
 
-pub(crate) use self::left_out::LeftOut;
 pub use self::limit_charge::{LimitCharge, SettleError};
 pub use self::quota::Quota;
 pub(crate) use self::quota::{tightest, told};
-pub(crate) use self::request_extension::{all_quotas, has_uncounted, number_of_groups, with_quotas};
+pub(crate) use self::request_extension::{LeftOut, all_quotas, has_uncounted, number_of_groups, with_quotas};
 pub use self::settlement::{SettleOnDrop, UsageCounter};
 use crate::request::RequestDeadline;
 

@@ -2,13 +2,50 @@
 
 mod body;
 mod headers;
-mod kept_body;
 mod rejection;
+mod style;
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use actix_web::HttpResponse;
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::web::Bytes;
+pub(crate) use ratelimit_core::Slots as Held;
 
 pub(crate) use self::body::CustomBody;
 pub use self::body::{BodyStyle, RejectionInfo};
 pub use self::headers::HeaderStyle;
 pub(crate) use self::headers::{field_names, number, write};
-pub(crate) use self::kept_body::{Held, drain, hold, keep};
 pub use self::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
-pub(crate) use self::rejection::{RequestStyle, StyleSettings, forbid_storing};
+pub(crate) use self::style::{RequestStyle, StyleSettings, forbid_storing};
+
+/// The body of a response, and what is dropped after it.
+struct KeptBody<T> {
+    body: BoxBody,
+    _kept: T,
+}
+
+/// Keeps `kept` until the body has been sent or dropped.
+pub(crate) fn keep<T: Unpin + 'static>(body: BoxBody, kept: T) -> BoxBody {
+    BoxBody::new(KeptBody { body, _kept: kept })
+}
+
+/// Holds what a request holds until its response has been sent or dropped. A response for which nothing is held stays as it is.
+#[inline]
+pub(crate) fn hold(response: HttpResponse, held: Held) -> HttpResponse {
+    if held.is_empty() { response } else { response.map_body(|_, body| keep(body, held)) }
+}
+
+/// `try_into_bytes` stays the default, by which nothing takes the bytes out and drops what is kept before they are sent.
+impl<T: Unpin> MessageBody for KeptBody<T> {
+    type Error = <BoxBody as MessageBody>::Error;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Pin::new(&mut self.body).poll_next(cx)
+    }
+}

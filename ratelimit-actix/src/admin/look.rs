@@ -1,23 +1,24 @@
 //! One caller under one limit: what is left, and forgetting it.
 
+mod answer;
+mod peek;
+
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
 use ratelimit_core::__private_0_1::help;
-use ratelimit_core::overrides::Origin;
-use ratelimit_core::{Check, GroupOutcome, MAX_GROUP, Outcome, Policy, RateLimiter, StoreError, Timestamp};
-use serde::{Deserialize, Serialize};
+use ratelimit_core::{MAX_GROUP, Outcome, RateLimiter, StoreError};
+use serde::Deserialize;
 
-use super::view::{Numbers, micros};
+pub(super) use self::answer::LookView;
+use self::answer::{CountView, CountedView, MAX_COUNTS, NumbersFrom, is_counted};
+use self::peek::{Asked, checks, is_whole, peek};
+use super::view::NumbersView;
 use crate::address::Ipv6Prefix;
 use crate::caller::Caller;
 use crate::caller::notation::{NotationError, notation};
 use crate::caller::reset::{CallerCount, counts_of_name, distinct};
 use crate::config::RateLimitConfig;
-use crate::handler::registry::declared_limits;
-use crate::overrides::has_max;
-
-/// Largest number of rows that are shown for one caller.
-const MAX_COUNTS: usize = 20;
+use crate::declared::declared_limits;
 
 /// Longest text of a caller that is read, in bytes.
 const MAX_CALLER: usize = 4096;
@@ -32,66 +33,6 @@ pub(super) struct Fields {
     caller: String,
     /// The digest of a caller in the table of denied callers, instead of `caller`.
     digest: String,
-}
-
-/// One caller under one limit.
-#[derive(Debug, Serialize)]
-pub(super) struct LookView {
-    pub(super) limit: String,
-    pub(super) digest: String,
-    /// `None` unless the application shows callers.
-    pub(super) caller: Option<String>,
-    /// Whether the counts were forgotten just now.
-    pub(super) is_reset: bool,
-    /// Whether anything is counted for the caller, or was before the reset. Also `true` if a reset forgot what could not be read.
-    pub(super) was_counted: bool,
-    /// One for each row that may decide about the caller, at most [`MAX_COUNTS`].
-    pub(super) counts: Vec<CountView>,
-}
-
-/// The count of a caller by one row. Times are in microseconds.
-#[derive(Debug, Serialize)]
-pub(super) struct CountView {
-    pub(super) origin: NumbersFrom,
-    /// The plan for whose requests they are.
-    pub(super) plan: Option<String>,
-    /// By how many bits the address of the caller is counted here, if the process has several prefixes for it. Of prefixes that
-    /// give one network, the first.
-    pub(super) ipv6_prefix: Option<u32>,
-    #[serde(flatten)]
-    pub(super) numbers: Numbers,
-    /// `None` for a limit that is off.
-    pub(super) counted: Option<CountedView>,
-}
-
-/// Where numbers come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum NumbersFrom {
-    /// An earlier decision, by numbers that nothing declares: they were made at run time, or overrides had them.
-    Decision,
-    #[serde(untagged)]
-    Now(Origin),
-}
-
-/// What is counted, and what is left. Times are in microseconds.
-#[derive(Debug, Serialize)]
-pub(super) struct CountedView {
-    /// Units that are counted. `None` if `max` is computed for each request and the caller is blocked.
-    pub(super) units: Option<u64>,
-    /// Units that can pass at one instant. `None` if `max` is computed for each request.
-    pub(super) limit: Option<u64>,
-    /// How many requests of one unit pass now.
-    pub(super) remaining: Option<u64>,
-    /// Whether a request of one unit passes now. `None` if it depends on the `max` of the request.
-    pub(super) passes: Option<bool>,
-    /// Time until a request of one unit passes; `None` if it passes now, depends on the `max` or the `anchor` of the request, or needs
-    /// a slot.
-    pub(super) retry_after_us: Option<u64>,
-    /// Time until the full quota is back. `None` if it depends on the `anchor` of the request.
-    pub(super) reset_after_us: Option<u64>,
-    /// Whether this process answered, during an outage of the store.
-    pub(super) is_degraded: bool,
 }
 
 /// The caller and the limit that the fields name.
@@ -294,99 +235,16 @@ impl Candidate {
     fn asked(&self, count: &CallerCount) -> Option<Asked<'_>> {
         let policy = count.in_force.policy();
         // Without a `max` the largest one, so that a peek counts exactly.
-        let policy = if has_max(count.computed, &count.in_force) { policy.clone() } else { policy.largest() };
+        let policy = if count.computed.has_max(&count.in_force) { policy.clone() } else { policy.largest() };
         let asked = Asked { policy, partition: &self.partition, has_own_anchor: count.computed.anchor };
         (!count.in_force.is_off()).then_some(asked)
     }
 
     fn view(&self, count: CallerCount, outcome: Option<Outcome>, limiter: &RateLimiter) -> CountView {
-        let numbers = Numbers::of(&count.in_force, count.computed, limiter);
+        let numbers = NumbersView::of(&count.in_force, count.computed, limiter);
         let counted = outcome.map(|outcome| CountedView::new(&outcome, &count));
         let now = NumbersFrom::Now(count.in_force.origin());
         let origin = if count.is_undeclared { NumbersFrom::Decision } else { now };
         CountView { origin, plan: count.plan, ipv6_prefix: self.ipv6_prefix, numbers, counted }
-    }
-}
-
-/// A count that the store is asked about.
-struct Asked<'a> {
-    policy: Policy,
-    partition: &'a [u8],
-    /// Whether each request tells the day from which it is counted.
-    has_own_anchor: bool,
-}
-
-impl Asked<'_> {
-    /// The window that began first finds the count of every other one.
-    fn with_earliest_window(&self, at: Timestamp) -> Self {
-        let policy =
-            if self.has_own_anchor { self.policy.with_earliest_window(at) } else { self.policy.clone() };
-        Self { policy, ..*self }
-    }
-}
-
-/// Asks the store about counts, in one call for each group. Where the store does not answer about one of them, each is asked alone.
-async fn peek(limiter: &RateLimiter, asked: &[Asked<'_>]) -> Result<Vec<Outcome>, StoreError> {
-    let mut outcomes = Vec::with_capacity(asked.len());
-    // In a group one calendar decides about the windows of a count.
-    let calendar = |asked: &Asked<'_>| asked.policy.calendar().copied();
-    let groups = asked.chunk_by(|one, next| calendar(next).is_none() || calendar(one) == calendar(next));
-    for group in groups.flat_map(|group| group.chunks(MAX_GROUP)) {
-        let answer = peek_group(limiter, group).await;
-        if group.len() == 1 || answer.as_ref().is_ok_and(|answer| !answer.is_degraded()) {
-            outcomes.extend_from_slice(answer?.outcomes());
-            continue;
-        }
-        for one in group.chunks(1) {
-            outcomes.extend_from_slice(peek_group(limiter, one).await?.outcomes());
-        }
-    }
-    Ok(outcomes)
-}
-
-/// Takes two calls where each request tells a day, since only the clock of the store tells which window began first.
-async fn peek_group(limiter: &RateLimiter, group: &[Asked<'_>]) -> Result<GroupOutcome, StoreError> {
-    let answer = limiter.peek_all(&checks(group)).await?;
-    if !group.iter().any(|asked| asked.has_own_anchor) {
-        return Ok(answer);
-    }
-    let earliest: Vec<_> = group.iter().map(|asked| asked.with_earliest_window(answer.at())).collect();
-    limiter.peek_all(&checks(&earliest)).await
-}
-
-/// Checks of a cost of 0, so that those that share a count are not judged by their sum.
-fn checks<'a>(asked: &'a [Asked<'_>]) -> Vec<Check<'a>> {
-    asked.iter().map(|asked| Check::new(&asked.policy, asked.partition).with_cost(0)).collect()
-}
-
-/// Whether anything is counted. Slots are counted without a time at which they end.
-fn is_counted(counts: &[CountView]) -> bool {
-    let is_counted = |counted: &CountedView| counted.reset_after_us > Some(0) || counted.units > Some(0);
-    counts.iter().filter_map(|count| count.counted.as_ref()).any(is_counted)
-}
-
-/// Whether an answer of the store tells that nothing is counted.
-fn is_whole(outcome: &Outcome) -> bool {
-    !outcome.is_degraded() && outcome.reset_after().is_zero() && outcome.remaining() >= outcome.limit()
-}
-
-impl CountedView {
-    fn new(outcome: &Outcome, count: &CallerCount) -> Self {
-        let CallerCount { in_force, computed, .. } = count;
-        let has_max = has_max(*computed, in_force);
-        let is_rate = !in_force.policy().is_concurrency();
-        // Under the largest `max`, which a peek takes where none is known, only a block denies a cost of 0.
-        let is_blocked = !outcome.fits();
-        let passes = (has_max || is_blocked).then_some(!is_blocked && outcome.remaining() > 0);
-        Self {
-            units: (has_max || !is_blocked).then(|| outcome.limit().saturating_sub(outcome.remaining())),
-            limit: has_max.then(|| outcome.limit()),
-            remaining: has_max.then(|| outcome.remaining()),
-            passes,
-            retry_after_us: (passes == Some(false) && is_rate && !computed.anchor)
-                .then(|| micros(outcome.available_after())),
-            reset_after_us: (!computed.anchor).then(|| micros(outcome.reset_after())),
-            is_degraded: outcome.is_degraded(),
-        }
     }
 }

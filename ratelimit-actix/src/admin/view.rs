@@ -12,9 +12,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::caller::notation::notation;
+use crate::declared::{DeclaredLimit, declared_limits};
 use crate::handler::limit::Computed;
-use crate::handler::registry::{DeclaredLimit, declared_limits};
-use crate::overrides::has_max;
 
 /// Largest number of rows of plans and callers that JSON has of one limit.
 const MAX_ROWS: usize = 100;
@@ -47,21 +46,21 @@ pub(super) struct LimitNumbers {
     source: &'static str,
     /// For callers without a row of their own.
     #[serde(flatten)]
-    in_force: Numbers,
+    in_force: NumbersView,
     /// What the program has, if overrides replace any of it.
-    program: Option<Numbers>,
+    program: Option<NumbersView>,
     /// Rows of plans, and those of callers if the application shows callers.
     rows: Vec<RowView>,
-    /// Numbers of all rows of plans, and of callers.
+    /// NumbersView of all rows of plans, and of callers.
     plan_rows: usize,
     caller_rows: usize,
     /// `None` for a limit without an attribute.
-    place: Option<Place>,
+    place: Option<AttributeView>,
 }
 
 /// The numbers of one row.
 #[derive(Debug, Serialize)]
-pub(super) struct Numbers {
+pub(super) struct NumbersView {
     /// Each setting by its name, or null. Times are in microseconds, with names such as `window_us`. `max` is null if it is computed for
     /// each request, `window_us` for a limit of requests at a time, `burst` if it equals `max`. `mode` may be `off`. `calendar` is a phrase
     /// such as "calendar month in Europe/Berlin from the 1st", and `window_us` then the longest of its windows.
@@ -78,12 +77,12 @@ pub(super) struct RowView {
     origin: Origin,
     name: String,
     #[serde(flatten)]
-    numbers: Numbers,
+    numbers: NumbersView,
 }
 
 /// The attribute in the source.
 #[derive(Debug, Serialize)]
-pub(super) struct Place {
+pub(super) struct AttributeView {
     handler: &'static str,
     module: &'static str,
     file: &'static str,
@@ -133,7 +132,8 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
     let mut views: BTreeMap<String, LimitView> = BTreeMap::new();
     for declared in declared_limits() {
         let numbers = LimitNumbers::new(declared.policy(), declared.computed(), limiter, show_callers);
-        let numbers = LimitNumbers { source: "attribute", place: Some(Place::of(&declared)), ..numbers };
+        let numbers =
+            LimitNumbers { source: "attribute", place: Some(AttributeView::of(&declared)), ..numbers };
         view_of(&mut views, declared.policy().name()).numbers.push(numbers);
     }
     for policy in limiter.given_policies() {
@@ -166,7 +166,7 @@ fn view_of<'v>(views: &'v mut BTreeMap<String, LimitView>, name: &str) -> &'v mu
 impl LimitNumbers {
     /// The numbers of a limit without an attribute.
     fn new(policy: &Policy, computed: Computed, limiter: &RateLimiter, show_callers: bool) -> Self {
-        let numbers = |row: &InForce<'_>| Numbers::of(row, computed, limiter);
+        let numbers = |row: &InForce<'_>| NumbersView::of(row, computed, limiter);
         let limit = limiter.in_force(policy);
         let in_force = numbers(&limit);
         let program = (!in_force.overridden.is_empty()).then(|| numbers(&policy.into()));
@@ -182,7 +182,7 @@ impl LimitNumbers {
     }
 }
 
-impl Place {
+impl AttributeView {
     fn of(limit: &DeclaredLimit) -> Self {
         Self {
             handler: limit.handler(),
@@ -196,11 +196,11 @@ impl Place {
     }
 }
 
-impl Numbers {
+impl NumbersView {
     /// The numbers of a row. A limiter in shadow mode enforces none.
     pub(super) fn of(in_force: &InForce<'_>, computed: Computed, limiter: &RateLimiter) -> Self {
         let policy = in_force.policy();
-        let max = has_max(computed, in_force).then(|| policy.max());
+        let max = computed.has_max(in_force).then(|| policy.max());
         let mut values = BTreeMap::new();
         for (field, value) in policy.settings().values() {
             let value: Value = match (field, value) {

@@ -9,11 +9,10 @@ use ratelimit_core::stats::LimitStats;
 use ratelimit_core::{Check, MAX_GROUP, Policy, RateLimiter, StoreError};
 
 use super::IntoCaller;
-use crate::handler::limit::Computed;
-use crate::handler::registry::DeclaredLimit;
+use crate::declared::DeclaredLimit;
 #[cfg(feature = "admin")]
-use crate::handler::registry::declared_limits;
-use crate::overrides::has_max;
+use crate::declared::declared_limits;
+use crate::handler::limit::Computed;
 
 impl DeclaredLimit {
     /// Forgets what is counted for one caller of this limit, and ends its block: for a page of support, or after a payment.
@@ -116,7 +115,7 @@ impl CallerCount {
     /// Whether both have the same numbers, wherever they come from.
     #[cfg(feature = "admin")]
     pub(crate) fn has_numbers_of(&self, other: &Self) -> bool {
-        let numbers = |count: &Self| (has_max(count.computed, &count.in_force), count.in_force.is_off());
+        let numbers = |count: &Self| (count.computed.has_max(&count.in_force), count.in_force.is_off());
         self.in_force.policy() == other.in_force.policy() && numbers(self) == numbers(other)
     }
 }
@@ -169,7 +168,7 @@ impl Counts<'_> {
     fn add(&mut self, count: CallerCount) {
         // Where counts depend on `max`, only earlier decisions tell it.
         let depends_on_max = count.in_force.policy().algorithm().has_burst();
-        if !depends_on_max || has_max(count.computed, &count.in_force) {
+        if !depends_on_max || count.computed.has_max(&count.in_force) {
             self.found.push(count);
         }
     }

@@ -102,12 +102,39 @@ impl Caller {
         self.0.as_deref()
     }
 
+    /// All of `parts` together. No caller if one part is missing.
+    ///
+    /// Each part follows its length, so that different lists of parts are different bytes.
+    pub(crate) fn join(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut joined = Self::encode(Kind::Parts, &[]);
+        for part in parts {
+            let (Some(Partition(bytes)), Some(part)) = (&mut joined.0, &part.0) else {
+                return Self::missing();
+            };
+            let mut rest = part.len();
+            // Seven bits per byte, the lowest first. The last byte has no top bit.
+            while rest >= 0x80 {
+                bytes.push(0x80 | low_bits(rest));
+                rest >>= 7;
+            }
+            bytes.push(low_bits(rest));
+            bytes.extend_from_slice(part);
+        }
+        joined
+    }
+
     pub(super) fn encode(kind: Kind, value: &[u8]) -> Self {
         let mut bytes = SmallVec::with_capacity(1 + value.len());
         bytes.push(kind as u8);
         bytes.extend_from_slice(value);
         Self(Some(Partition(bytes)))
     }
+}
+
+/// The lowest seven bits.
+#[allow(clippy::cast_possible_truncation, reason = "seven bits fit into a byte")]
+const fn low_bits(number: usize) -> u8 {
+    (number & 0x7f) as u8
 }
 
 impl fmt::Debug for Caller {
@@ -252,63 +279,31 @@ mod integers {
     signed!(i8, i16, i32, i64, i128, isize);
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-    use std::net::{Ipv4Addr, Ipv6Addr};
+macro_rules! tuple {
+    ($($name:ident)+) => {
+        impl<$($name: IntoCaller),+> IntoCaller for ($($name,)+) {
+            fn into_caller(self) -> Caller {
+                #[allow(non_snake_case, reason = "the values are named after their types")]
+                let ($($name,)+) = self;
+                Caller::join([$($name.into_caller()),+])
+            }
+        }
+    };
+}
 
-    use super::*;
+tuple!(A);
+tuple!(A B);
+tuple!(A B C);
+tuple!(A B C D);
+tuple!(A B C D E);
+tuple!(A B C D E F);
 
-    #[test]
-    fn values_of_different_kinds_are_different_callers() {
-        let callers = [
-            Caller::global(),
-            "".into_caller(),
-            "7".into_caller(),
-            7_u8.into_caller(),
-            (-7_i8).into_caller(),
-            0_u8.into_caller(),
-            IpAddr::from([0, 0, 0, 7]).into_caller(),
-            IpAddr::from(Ipv6Addr::from(7_u128 << 64)).into_caller(),
-            "\u{1}\0\0\0\u{7}".into_caller(),
-            "0.0.0.7".into_caller(),
-        ];
-        let partitions: HashSet<_> = callers.iter().map(|caller| caller.partition().unwrap()).collect();
-        assert_eq!(partitions.len(), callers.len());
-    }
-
-    #[test]
-    fn a_number_is_one_caller_in_every_type() {
-        assert_eq!(7_u8.into_caller(), 7_i64.into_caller());
-        assert_eq!(usize::MAX.into_caller(), (usize::MAX as u128).into_caller());
-        assert_eq!((-1_i8).into_caller(), (-1_i128).into_caller());
-        assert_ne!((-1_i8).into_caller(), u128::MAX.into_caller());
-    }
-
-    #[test]
-    fn text_is_one_caller_in_every_type() {
-        let long = "x".repeat(400);
-        assert_eq!(long.as_str().into_caller(), long.clone().into_caller());
-        assert_eq!(Cow::Borrowed("a").into_caller(), "a".into_caller());
-        assert_ne!("A".into_caller(), "a".into_caller());
-    }
-
-    #[test]
-    fn none_is_no_caller() {
-        assert_eq!(None::<&str>.into_caller().partition(), None);
-        assert_eq!(Some(None::<u8>).into_caller().partition(), None);
-        assert_eq!(Some("a").into_caller(), "a".into_caller());
-    }
-
-    #[test]
-    fn debug_does_not_show_the_caller() {
-        assert_eq!(format!("{:?}", "secret".into_caller()), "Caller(..)");
-        assert_eq!(format!("{:?}", None::<u8>.into_caller()), "Caller(missing)");
-    }
-
-    #[test]
-    fn an_address_is_one_caller_in_every_spelling() {
-        let mapped: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
-        assert_eq!(mapped.into_caller(), IpAddr::from(Ipv4Addr::new(192, 0, 2, 1)).into_caller());
+#[cfg(feature = "uuid")]
+impl IntoCaller for uuid::Uuid {
+    fn into_caller(self) -> Caller {
+        Caller::encode(Kind::Uuid, self.as_bytes())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,9 +5,9 @@ use ratelimit_core::{InForce, Policy, RateLimiter};
 
 use super::{deny_all, missing_caller};
 use crate::applied_limit::{AppliedLimit, AppliedLimits, LimitRef};
+use crate::caller::plan::Plan;
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
-use crate::overrides::Plan;
 use crate::quotas::LeftOut;
 use crate::response::Rejection;
 

@@ -13,14 +13,15 @@ use ratelimit_core::{InForce, Policy, RateLimiter, Settings};
 use smallvec::SmallVec;
 
 use super::bounds::{self, RequestFn};
-use super::limit::{By, HandlerLimit};
-use super::request::{AdmittedRequest, admission};
+use super::limit::HandlerLimit;
+use super::{AdmittedRequest, admission};
 use crate::applied_limit::{AppliedLimit, LimitRef};
 use crate::caller::Caller;
+use crate::caller::of_request::By;
+use crate::caller::plan::Plan;
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, rejects_without_value};
 use crate::decision::{Admission, is_counted, try_decide};
-use crate::overrides::Plan;
 use crate::request::nearest_limiter;
 
 /// A cost that no limit admits.

@@ -2,28 +2,27 @@
 
 use std::borrow::Cow;
 
-use actix_web::HttpRequest;
 use ratelimit_core::__private_0_1::{help, is_first};
+use ratelimit_core::overrides::{Field, Origin};
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{Policy, PolicyBuilder};
+use ratelimit_core::{InForce, Policy, PolicyBuilder};
 
 use super::sole_limiter::SoleLimiter;
-use crate::applied_limit::WrittenLimit;
-use crate::caller::{self, Caller, OnMissing};
-use crate::config::RateLimitConfig;
-use crate::count::Count;
+use crate::applied_limit::{Count, WrittenLimit};
+use crate::caller::OnMissing;
+use crate::caller::of_request::By;
 
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
 #[derive(Debug)]
 pub struct HandlerLimit {
-    pub(super) written: WrittenLimit,
+    pub(crate) written: WrittenLimit,
     /// What is computed for each request.
-    pub(super) computed: Computed,
-    pub(super) by: By,
+    pub(crate) computed: Computed,
+    pub(crate) by: By,
     /// What operators see beyond the policy.
-    pub(super) text: SourceText,
+    pub(crate) text: SourceText,
     /// Which limiters decided about the limit.
-    pub(super) limiter: SoleLimiter,
+    pub(crate) limiter: SoleLimiter,
 }
 
 impl HandlerLimit {
@@ -198,6 +197,11 @@ impl Computed {
     /// Nothing.
     pub(crate) const NONE: Self = Self { max: false, anchor: false };
 
+    /// Whether `max` of the numbers in force means something: overrides may replace a computed one.
+    pub(crate) fn has_max(self, in_force: &InForce<'_>) -> bool {
+        !self.max || in_force.origin_of(Field::Max) != Origin::Program
+    }
+
     /// The calendar of the policy as a phrase, such as `calendar month in Europe/Berlin from the 15th`.
     #[cfg_attr(
         not(feature = "calendar"),
@@ -211,50 +215,6 @@ impl Computed {
             return Some(format!("calendar {unit} in {zone} from a day that each request tells"));
         }
         Some(calendar.to_string())
-    }
-}
-
-/// What tells the callers of a limit apart.
-#[derive(Clone, Copy, Debug)]
-pub enum By {
-    /// The client's address.
-    Ip,
-    /// Nothing: all requests share one count.
-    Global,
-    /// A path parameter, decoded as by extractors.
-    Path(&'static str),
-    /// A header field. Clients can send any value. Of several lines the first counts, as `headers().get` returns it.
-    Header(&'static str),
-    /// The caller that a function finds.
-    Function(fn(&HttpRequest) -> Caller),
-    /// All of these together.
-    Parts(&'static [Self]),
-}
-
-impl By {
-    /// Whether a request may have no such caller. The compiler checks a path parameter against the route.
-    #[cfg(feature = "utoipa")]
-    pub(crate) fn may_be_missing(&self) -> bool {
-        match self {
-            Self::Ip | Self::Global | Self::Path(_) => false,
-            Self::Header(_) | Self::Function(_) => true,
-            Self::Parts(parts) => parts.iter().any(Self::may_be_missing),
-        }
-    }
-
-    /// The caller of a request under `config`, the nearest configuration.
-    pub(crate) fn caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
-        match self {
-            Self::Ip => caller::by_address(req, config),
-            Self::Global => Caller::global(),
-            Self::Path(name) => caller::path_param(req, name),
-            Self::Header(name) => match req.headers().get(*name) {
-                Some(value) if !value.is_empty() => Caller::text(value.as_bytes()),
-                _ => Caller::missing(),
-            },
-            Self::Function(caller) => caller(req),
-            Self::Parts(parts) => Caller::join(parts.iter().map(|part| part.caller(req, config))),
-        }
     }
 }
 

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use actix_web::HttpRequest;
 use ratelimit_core::{InForce, Policy};
 
-use crate::applied_limit::{AppliedLimit, LimitRef, Place, WrittenLimit};
+use crate::applied_limit::{AppliedLimit, Count, LimitRef, Place, WrittenLimit};
+use crate::caller::plan::{IntoPlan, Plan};
 use crate::caller::{self, Caller, IntoCaller, OnMissing};
 use crate::config::RateLimitConfig;
-use crate::count::Count;
 use crate::decision::limit_source::LimitSource;
-use crate::overrides::{IntoPlan, Plan};
 use ratelimit_core::__private_0_1::{help, is_first};
 
 type CallerFn = dyn Fn(&HttpRequest) -> Caller + Send + Sync;

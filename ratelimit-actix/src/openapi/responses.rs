@@ -14,7 +14,7 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, SchemaType};
 use utoipa::openapi::{RefOr, Response, ResponseBuilder, Type};
 
 use crate::config::RateLimitConfig;
-use crate::handler::registry::DeclaredLimit;
+use crate::declared::DeclaredLimit;
 use crate::response::{BodyStyle, HeaderStyle, StyleSettings, field_names};
 
 /// The extension with the numbers of the limits. An operation that has it is complete.

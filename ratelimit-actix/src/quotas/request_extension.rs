@@ -1,5 +1,4 @@
-//! The extension of a request that holds its quotas, from the decision to the refund after the response. They are shared only when
-//! something besides the handler reads them.
+//! What the extensions of a request hold of its limits, from the decision to the refund after the response.
 
 use std::future::{Ready, ready};
 use std::mem;
@@ -7,16 +6,14 @@ use std::mem;
 use actix_web::dev::{Extensions, Payload};
 use actix_web::http::StatusCode;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
-use ratelimit_core::__private_0_1::decided_apart;
+use ratelimit_core::__private_0_1::{decided_apart, help, is_first, limiter_id};
 use ratelimit_core::{Check, GroupOutcome, Outcome, Reservation};
 use smallvec::SmallVec;
 
-use super::left_out::LeftOut;
 use super::quota::{Closed, Quota, told};
-use super::{DecidedGroup, QuotaGroup, Quotas, second_charge};
-use crate::applied_limit::AppliedLimits;
-use crate::request::RequestDeadline;
-use crate::request::nearest_limiter;
+use super::{DecidedGroup, QuotaGroup, Quotas};
+use crate::applied_limit::{AppliedLimits, LimitRef};
+use crate::request::{RequestDeadline, nearest_limiter};
 
 #[allow(clippy::large_enum_variant, reason = "extensions are boxed, and the large variant is the usual one")]
 enum StoredQuotas {
@@ -45,11 +42,33 @@ impl Quotas {
             Some(shared) => {
                 let decided = decided(req, quotas);
                 if outcome.is_allowed() {
-                    second_charge::note(&shared.decided.borrow(), &decided);
+                    warn_about_second_charge(&shared.decided.borrow(), &decided);
                 }
                 shared.push(decided);
             }
             None => drop(extensions.insert(StoredQuotas::Unshared(quotas))),
+        }
+    }
+}
+
+/// Logs a limit of `group` whose count an `earlier` group has charged, once for each pair of places in the source.
+///
+/// Not called for a request with one layer of limits.
+fn warn_about_second_charge(earlier: &[DecidedGroup], group: &DecidedGroup) {
+    let of_limiter = limiter_id(&group.limiter);
+    let charged = earlier.iter().filter(|earlier| limiter_id(&earlier.limiter) == of_limiter);
+    for outer in charged.flat_map(|earlier| &earlier.quotas) {
+        for inner in group.quotas.iter().filter(|inner| inner.shares_count_with(outer)) {
+            let places = (outer.place(), inner.place());
+            if is_first("charged-twice", places) {
+                tracing::warn!(
+                    policy = inner.policy().name(),
+                    outer = %places.0,
+                    inner = %places.1,
+                    help = help("charged-twice"),
+                    "one request is charged twice in one count, by two layers of limits; remove one of the limits, or give it another key"
+                );
+            }
         }
     }
 }
@@ -122,6 +141,43 @@ fn group(limits: &mut AppliedLimits, outcome: &GroupOutcome) -> QuotaGroup {
             let parts = limits.drain(..).zip(outcomes);
             parts.map(|(limit, outcome)| Quota::new(limit, outcome.clone())).collect()
         }
+    }
+}
+
+/// What was left out of one request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeftOut {
+    /// Whether no limit is checked: the method is not counted, or the client is exempt.
+    all: bool,
+    /// Limits that are off, or that `skip` or a missing caller has left out.
+    limits: SmallVec<[LimitRef; 1]>,
+}
+
+impl LeftOut {
+    /// Notes that no limit is checked.
+    #[cold]
+    pub(crate) fn note_all(req: &HttpRequest) {
+        req.extensions_mut().get_or_insert_with(Self::default).all = true;
+    }
+
+    /// Notes that one limit is not checked.
+    #[cold]
+    pub(crate) fn note(req: &HttpRequest, limit: LimitRef) {
+        req.extensions_mut().get_or_insert_with(Self::default).limits.push(limit);
+    }
+
+    pub(super) fn of(extensions: &Extensions) -> Self {
+        extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Whether a limit of this name may have been left out.
+    pub(super) fn includes(&self, name: &str) -> bool {
+        self.all || self.limits.iter().any(|limit| limit.is_named(name))
+    }
+
+    /// The names of the limits, as far as they are known.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.limits.iter().map(|limit| limit.public_name())
     }
 }
 

@@ -1,15 +1,13 @@
-//! The registry of all attributes in the program: to log at start, to serve as a table, or to assert in a test; and what is wrong
-//! with them together.
-//!
-//! Limits of one handler that share a count are found when the program runs, because each handler compiles by itself, and because
-//! the compiler sees no policies by path.
+//! The limits of all attributes in the program: to log at start, to serve as a table, or to assert in a test.
 
-use std::{fmt, ptr};
+mod check;
 
-use ratelimit_core::__private_0_1::state_id;
+use std::fmt;
+
 use ratelimit_core::{Mode, Policy};
 
-use super::limit::{Computed, HandlerLimit, SourceText};
+pub use self::check::{DeclaredLimitsError, SharedCount, check_declared_limits};
+use crate::handler::limit::{Computed, HandlerLimit, SourceText};
 
 /// The limits of one handler, as the attribute writes them into a `static`: `L` is an array there, and a slice in the list.
 #[derive(Debug)]
@@ -120,6 +118,11 @@ impl DeclaredLimit {
         format!("{}::{}", self.module(), self.handler())
     }
 
+    /// The handler with its place in the source, for errors.
+    fn place(&self) -> String {
+        format!("`{}` ({}:{})", self.path(), self.file(), self.line())
+    }
+
     /// What is computed for each request.
     pub(crate) const fn computed(&self) -> Computed {
         self.limit.computed
@@ -198,133 +201,59 @@ pub fn declared_limits() -> Vec<DeclaredLimit> {
     limits
 }
 
-/// Limits of one handler that share a count, and would charge each request twice: the error of [`check_declared_limits`].
-///
-/// `Display` has a line for each pair, with the places of both.
-#[derive(Clone, thiserror::Error)]
-#[error("{}", lines(.pairs))]
-pub struct DeclaredLimitsError {
-    pairs: Vec<SharedCount>,
-}
-
-/// Two limits of one handler that share a count. `Display` tells what to change.
-#[derive(Clone, Copy, Debug)]
-pub struct SharedCount {
-    first: DeclaredLimit,
-    second: DeclaredLimit,
-}
-
-impl DeclaredLimitsError {
-    /// The pairs, each in the order of the program's limits.
-    pub fn pairs(&self) -> &[SharedCount] {
-        &self.pairs
-    }
-}
-
-impl SharedCount {
-    /// The limit that may keep its count.
-    pub const fn first(&self) -> &DeclaredLimit {
-        &self.first
-    }
-
-    /// The limit that needs another count.
-    pub const fn second(&self) -> &DeclaredLimit {
-        &self.second
-    }
-}
-
-impl fmt::Debug for DeclaredLimitsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl fmt::Display for SharedCount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (second, key) = (place(&self.second), self.second.policy().key());
-        if self.second.policy().is_concurrency() {
-            return write!(
-                f,
-                "two limits of {second} both count in `{key}`, so a request holds two slots; remove one, or give it another key"
-            );
-        }
-        write!(
-            f,
-            "two limits of {second} both count in `{key}`, so a request is charged twice; remove one, or give it another key or \
-             window"
-        )
-    }
-}
-
-fn place(limit: &DeclaredLimit) -> String {
-    format!("`{}` ({}:{})", limit.path(), limit.file(), limit.line())
-}
-
-fn lines(pairs: &[SharedCount]) -> String {
-    pairs.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
-
-/// Checks what the compiler cannot see: two limits of one handler need different counts, because they would charge a request twice.
-///
-/// The compiler compares limits that are written in the attribute; this function also compares policies by path and constants. It
-/// takes limits with another `by` for different counts, and leaves out limits with `skip`, which may apply to different requests.
-///
-/// Call it at the start of the program or in a test.
-///
-/// # Errors
-///
-/// [`DeclaredLimitsError`] with all such limits, and their places in the source.
-///
-/// # Examples
-///
-/// ```
-/// fn main() -> Result<(), Box<dyn std::error::Error>> {
-///     ratelimit_actix::check_declared_limits()?;
-///     Ok(())
-/// }
-/// ```
-pub fn check_declared_limits() -> Result<(), DeclaredLimitsError> {
-    let limits = declared_limits();
-    let mut pairs = Vec::new();
-    for (index, second) in limits.iter().enumerate() {
-        // The limits of a handler have an order.
-        let first = limits[..index].iter().find(|first| is_charged_by_both(first, second));
-        pairs.extend(first.map(|first| SharedCount { first: *first, second: *second }));
-    }
-    if pairs.is_empty() { Ok(()) } else { Err(DeclaredLimitsError { pairs }) }
-}
-
-/// With `skip`, two limits may apply to different requests.
-fn is_charged_by_both(first: &DeclaredLimit, second: &DeclaredLimit) -> bool {
-    // The compiler has compared the code of a computed `max`.
-    ptr::eq(first.declaration, second.declaration)
-        && first.by() == second.by()
-        && ![first, second].into_iter().any(|limit| limit.skips() || is_unknown_bucket(limit))
-        // Only the count of a token bucket depends on `max`, so a computed one matters to unknown buckets only.
-        && state_id(first.policy()) == state_id(second.policy())
-}
-
-/// Whether the count depends on a `max` that is computed for each request.
-fn is_unknown_bucket(limit: &DeclaredLimit) -> bool {
-    limit.max().is_none() && limit.policy().algorithm().has_burst()
-}
-
-/// The time zones of all attributes, which are looked up when a limiter is built.
+/// The time zones of all attributes, which are looked up when a limiter is built. The core asks for them through the linker, because it
+/// does not know this crate.
 #[cfg(feature = "calendar")]
 mod zones {
     use ratelimit_core::__private_0_1::DeclaredZones;
     use ratelimit_core::policy::Calendar;
 
-    use super::{declared_limits, place};
+    use super::declared_limits;
 
     inventory::submit! { DeclaredZones { check } }
 
     fn check() -> Result<(), String> {
         for limit in declared_limits() {
             if let Some(Err(error)) = limit.policy().calendar().map(Calendar::check) {
-                return Err(format!("limit of {}: {error}", place(&limit)));
+                return Err(format!("limit of {}: {error}", limit.place()));
             }
         }
         Ok(())
+    }
+}
+
+/// The limits that overrides may name, which the core asks for in the same way.
+#[cfg(feature = "overrides")]
+mod known {
+    use ratelimit_core::__private_0_1::{DeclaredLimits, KnownLimit};
+
+    use super::{DeclaredLimit, declared_limits};
+    use crate::address::Ipv6Prefix;
+    use crate::caller::Caller;
+    use crate::caller::notation::NotationError;
+
+    inventory::submit! { DeclaredLimits { limits, caller: partition } }
+
+    fn limits() -> Vec<KnownLimit> {
+        declared_limits().iter().map(known).collect()
+    }
+
+    /// The partition of the caller that a row names. An IPv6 address without a prefix is that of its /64.
+    fn partition(row: &str) -> Result<Vec<u8>, String> {
+        let caller = Caller::from_notation(row, |address| Ipv6Prefix::DEFAULT.group(address));
+        let partition =
+            caller.and_then(|caller| Ok(caller.partition().ok_or(NotationError::Empty)?.to_vec()));
+        partition.map_err(|error| error.to_string())
+    }
+
+    fn known(limit: &DeclaredLimit) -> KnownLimit {
+        KnownLimit {
+            policy: limit.policy().clone(),
+            place: Some(format!("{} ({}:{})", limit.path(), limit.file(), limit.line())),
+            cost: limit.cost(),
+            computes_max: limit.max().is_none(),
+            has_plan: limit.has_plan(),
+            encodes_callers: true,
+        }
     }
 }

@@ -1,47 +1,43 @@
-//! A body that keeps something until it has been sent or dropped: slots, or the payload of a rejected request, whose small body is
-//! drained so that its connection stays usable.
+//! The response to a rejected request, whose small body is read first, so that its connection stays usable.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use actix_web::body::{self, BodySize, BodyStream, BoxBody, MessageBody};
+use actix_web::body::{self, BodyStream};
 use actix_web::dev::Payload;
 use actix_web::http::Version;
-use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use actix_web::http::header::{CONTENT_LENGTH, RETRY_AFTER, TRANSFER_ENCODING};
 use actix_web::rt::time::timeout;
-use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse};
-pub(crate) use ratelimit_core::Slots as Held;
 
-/// The body of a response, and what is dropped after it.
-struct KeptBody<T> {
-    body: BoxBody,
-    _kept: T,
-}
+use super::write_quotas_of;
+use crate::config::RateLimitConfig;
+use crate::response::{Rejection, forbid_storing, keep, number};
 
-/// Keeps `kept` until the body has been sent or dropped.
-pub(crate) fn keep<T: Unpin + 'static>(body: BoxBody, kept: T) -> BoxBody {
-    BoxBody::new(KeptBody { body, _kept: kept })
-}
-
-/// Holds what a request holds until its response has been sent or dropped. A response for which nothing is held stays as it is.
-#[inline]
-pub(crate) fn hold(response: HttpResponse, held: Held) -> HttpResponse {
-    if held.is_empty() { response } else { response.map_body(|_, body| keep(body, held)) }
-}
-
-/// `try_into_bytes` stays the default, by which nothing takes the bytes out and drops what is kept before they are sent.
-impl<T: Unpin> MessageBody for KeptBody<T> {
-    type Error = <BoxBody as MessageBody>::Error;
-
-    fn size(&self) -> BodySize {
-        self.body.size()
+/// Drains a small body and renders the rejection. The future is large: box it, so that admitted requests do not carry it around.
+pub(crate) async fn reject(req: &HttpRequest, payload: Payload, rejection: Box<Rejection>) -> HttpResponse {
+    let unread = drain(req, payload).await;
+    let response = render(req, *rejection);
+    match unread {
+        Some(unread) => response.map_body(|_, body| keep(body, unread)),
+        None => response,
     }
+}
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        Pin::new(&mut self.body).poll_next(cx)
+/// The response to a rejected request: that of the error handler, if there is one.
+fn render(req: &HttpRequest, rejection: Rejection) -> HttpResponse {
+    let Some(handler) = RateLimitConfig::nearest(req).error_handler() else {
+        return HttpResponse::from_error(rejection);
+    };
+    let retry_after = rejection.retry_after_seconds();
+    let mut response = HttpResponse::from_error(handler(rejection, req));
+    write_quotas_of(req, response.headers_mut());
+    forbid_storing(response.headers_mut());
+    if let Some(seconds) = retry_after
+        && !response.headers().contains_key(RETRY_AFTER)
+    {
+        response.headers_mut().insert(RETRY_AFTER, number(seconds));
     }
+    response
 }
 
 /// Largest body, in bytes, that is read and dropped.
@@ -58,7 +54,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 ///
 /// Returns the payload of a chunked body that was not read to its end. If it is dropped, Actix reads and drops chunks as long as the
 /// client sends them. [Kept](keep) until the response is written, it closes the connection after the response.
-pub(crate) async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<Payload> {
+async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<Payload> {
     let is_chunked = req.headers().contains_key(TRANSFER_ENCODING);
     let length = req.headers().get(CONTENT_LENGTH);
     let is_undeclared = is_chunked || length.is_none() && req.version() == Version::HTTP_2;
