@@ -45,9 +45,9 @@ type ErrorHandler = dyn Fn(Rejection, &HttpRequest) -> actix_web::Error + Send +
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct RateLimitConfig(Arc<Settings>);
+pub struct RateLimitConfig(Arc<ConfigFields>);
 
-struct Settings {
+struct ConfigFields {
     proxies: Networks,
     exempt: Networks,
     forwarded: ForwardedHeader,
@@ -61,7 +61,7 @@ struct Settings {
 /// look for one.
 static ANY_EXEMPT: AtomicBool = AtomicBool::new(false);
 
-static DEFAULT: LazyLock<RateLimitConfig> = LazyLock::new(RateLimitConfig::default);
+static DEFAULTS: LazyLock<RateLimitConfig> = LazyLock::new(RateLimitConfig::default);
 
 impl RateLimitConfig {
     /// Returns a builder with the defaults.
@@ -91,12 +91,12 @@ impl RateLimitConfig {
     pub(crate) fn nearest(req: &HttpRequest) -> &Self {
         req.app_data::<Self>()
             .or_else(|| req.app_data::<web::Data<Self>>().map(|shared| &***shared))
-            .unwrap_or_else(|| &DEFAULT)
+            .unwrap_or_else(|| &DEFAULTS)
     }
 
     /// Whether it is one of the application, and not the defaults of a request without a configuration.
     pub(crate) fn is_registered(&self) -> bool {
-        !Arc::ptr_eq(&self.0, &DEFAULT.0)
+        !Arc::ptr_eq(&self.0, &DEFAULTS.0)
     }
 
     /// Whether requests with this method are counted.
@@ -370,7 +370,7 @@ impl RateLimitConfigBuilder {
             ANY_EXEMPT.store(true, Ordering::Relaxed);
         }
         ipv6_prefix.note_use();
-        RateLimitConfig(Arc::new(Settings {
+        RateLimitConfig(Arc::new(ConfigFields {
             proxies,
             exempt,
             forwarded: self.forwarded,

@@ -66,10 +66,10 @@ use crate::response::{HeaderStyle, Held, hold, keep};
 /// exclusion matches the path as it is, and does not match where merged slashes lead to a route that is not excluded.
 #[derive(Clone)]
 #[must_use = "middleware does nothing until it is given to `wrap`"]
-pub struct RateLimitMiddleware(Arc<Settings>);
+pub struct RateLimitMiddleware(Arc<Layer>);
 
 #[derive(Clone)]
-struct Settings {
+struct Layer {
     limits: SmallVec<[Limit; 2]>,
     filter: Filter,
 }
@@ -79,7 +79,7 @@ impl RateLimitMiddleware {
     #[track_caller]
     pub fn new(limit: impl Into<Limit>) -> Self {
         let limits = SmallVec::from_iter([limit.into().at(Location::caller())]);
-        Self(Arc::new(Settings { limits, filter: Filter::default() }))
+        Self(Arc::new(Layer { limits, filter: Filter::default() }))
     }
 
     /// Adds a limit to the group.
@@ -90,9 +90,9 @@ impl RateLimitMiddleware {
     #[track_caller]
     pub fn and(self, limit: impl Into<Limit>) -> Self {
         let limit = limit.into().at(Location::caller());
-        self.with(|settings| {
-            settings.limits.push(limit);
-            assert!(settings.limits.len() <= MAX_GROUP, "a group can have at most {MAX_GROUP} limits");
+        self.with(|layer| {
+            layer.limits.push(limit);
+            assert!(layer.limits.len() <= MAX_GROUP, "a group can have at most {MAX_GROUP} limits");
         })
     }
 
@@ -103,34 +103,34 @@ impl RateLimitMiddleware {
     /// patterns of several resources that only guards tell apart, the first of them decides. Exclude such a route by wrapping
     /// the others.
     pub fn exclude_pattern(self, pattern: impl Into<String>) -> Self {
-        self.with(|settings| settings.filter.exclude.patterns.push(pattern.into()))
+        self.with(|layer| layer.filter.exclude.patterns.push(pattern.into()))
     }
 
     /// Does not limit requests for this path and the paths below it: `/health` stands for `/health` and `/health/live`, but
     /// not for `/healthy`. The path is compared as the router reads it, without percent-encoding.
     pub fn exclude_prefix(self, prefix: impl Into<String>) -> Self {
-        self.with(|settings| settings.filter.exclude.prefixes.push(prefix.into()))
+        self.with(|layer| layer.filter.exclude.prefixes.push(prefix.into()))
     }
 
     /// Limits requests for the route with this pattern, and none that are not included. A path that leads to the route with
     /// its slashes merged, or with or without a slash at its end, is included as well.
     pub fn include_pattern(self, pattern: impl Into<String>) -> Self {
-        self.with(|settings| settings.filter.include.patterns.push(pattern.into()))
+        self.with(|layer| layer.filter.include.patterns.push(pattern.into()))
     }
 
     /// Limits requests for this path and the paths below it, and none that are not included. Consecutive slashes count as one.
     pub fn include_prefix(self, prefix: impl Into<String>) -> Self {
-        self.with(|settings| settings.filter.include.prefixes.push(prefix.into()))
+        self.with(|layer| layer.filter.include.prefixes.push(prefix.into()))
     }
 
     /// Limits requests with these methods only. `HEAD` is limited where `GET` is.
     ///
     /// A handler that is mounted for every method (`web::to(..)`) can be called without limit by any other method.
     pub fn methods(self, methods: impl IntoIterator<Item = Method>) -> Self {
-        self.with(|settings| settings.filter.methods(methods.into_iter().collect()))
+        self.with(|layer| layer.filter.methods(methods.into_iter().collect()))
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut Layer)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
@@ -145,7 +145,7 @@ impl fmt::Debug for RateLimitMiddleware {
     }
 }
 
-impl Settings {
+impl Layer {
     /// A copy for one worker, so that its threads do not meet on reference counts.
     fn clone_for_worker(&self) -> Self {
         Self {
@@ -182,15 +182,15 @@ where
     type Future = Ready<Result<Self::Transform, ()>>;
 
     fn new_transform(&self, service: S) -> Self::Future {
-        let settings = Rc::new(self.0.clone_for_worker());
-        ready(Ok(RateLimitMiddlewareService { settings, service: Rc::new(service) }))
+        let layer = Rc::new(self.0.clone_for_worker());
+        ready(Ok(RateLimitMiddlewareService { layer, service: Rc::new(service) }))
     }
 }
 
 /// The service that [`RateLimitMiddleware`] makes of the one that it wraps.
 #[allow(missing_debug_implementations, reason = "the wrapped service has none")]
 pub struct RateLimitMiddlewareService<S> {
-    settings: Rc<Settings>,
+    layer: Rc<Layer>,
     service: Rc<S>,
 }
 
@@ -206,13 +206,13 @@ where
     forward_ready!(service);
 
     fn call(&self, req: ServiceRequest) -> Self::Future {
-        let (settings, service) = (Rc::clone(&self.settings), Rc::clone(&self.service));
+        let (layer, service) = (Rc::clone(&self.layer), Rc::clone(&self.service));
         Box::pin(async move {
             // Kept beyond the request, for an error of the service.
             let styles = RateLimitConfig::nearest(req.request()).header_styles();
             let styles: SmallVec<[HeaderStyle; 2]> = SmallVec::from_slice(styles);
-            let outer_groups = settings.has_conditions().then(|| number_of_groups(req.request()));
-            let decided = match settings.try_decide(req.request()) {
+            let outer_groups = layer.has_conditions().then(|| number_of_groups(req.request()));
+            let decided = match layer.try_decide(req.request()) {
                 Attempt::Decided(decided) => decided,
                 Attempt::NeedsStore(mut limits) => {
                     let req = req.request();

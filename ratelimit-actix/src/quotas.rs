@@ -66,7 +66,7 @@ impl Quotas {
         self.decided.borrow_mut().push(decided);
     }
 
-    /// The place of the last group that was decided.
+    /// The position of the last group that was decided.
     pub(crate) fn last_group(&self) -> Option<usize> {
         self.decided.borrow().len().checked_sub(1)
     }

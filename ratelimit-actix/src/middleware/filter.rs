@@ -9,14 +9,14 @@ use actix_web::http::Method;
 /// Requests that are included and not excluded. Without an inclusion, all requests are included.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
-    pub(super) include: Places,
-    pub(super) exclude: Places,
+    pub(super) include: PathSet,
+    pub(super) exclude: PathSet,
     methods: Option<Vec<Method>>,
 }
 
-/// Routes and paths.
+/// A set of paths, by the patterns of their routes and by prefixes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places {
+pub(super) struct PathSet {
     pub(super) patterns: Vec<String>,
     pub(super) prefixes: Vec<String>,
 }
@@ -82,7 +82,7 @@ impl<'a> Path<'a> {
     }
 }
 
-impl Places {
+impl PathSet {
     fn is_empty(&self) -> bool {
         self.patterns.is_empty() && self.prefixes.is_empty()
     }

@@ -30,8 +30,8 @@ pub struct LimitCharge {
     quotas: Quotas,
     /// For errors.
     name: String,
-    /// Its group and its place there. `None` if the limit does not apply to the request.
-    place: Option<(usize, usize)>,
+    /// Its group and its position there. `None` if the limit does not apply to the request.
+    position: Option<(usize, usize)>,
 }
 
 impl Quotas {
@@ -67,21 +67,21 @@ impl Quotas {
     /// ```
     #[track_caller]
     pub fn limit(&self, name: &str) -> Result<LimitCharge, SettleError> {
-        let place = self.place_of(name);
-        if place.is_none() && !self.left_out.includes(name) {
+        let position = self.position_of(name);
+        if position.is_none() && !self.left_out.includes(name) {
             let decided = self.decided.borrow();
             let names = decided.iter().flat_map(|group| &group.quotas).map(Quota::name);
             let names = names.chain(self.left_out.names()).map(str::to_owned).collect();
             return Err(SettleError::unknown_limit(name, names, Location::caller()));
         }
-        Ok(LimitCharge { quotas: self.clone(), name: name.to_owned(), place })
+        Ok(LimitCharge { quotas: self.clone(), name: name.to_owned(), position })
     }
 
-    fn place_of(&self, name: &str) -> Option<(usize, usize)> {
+    fn position_of(&self, name: &str) -> Option<(usize, usize)> {
         let decided = self.decided.borrow();
         decided.iter().enumerate().rev().find_map(|(group, decided)| {
-            let place = decided.quotas.iter().position(|quota| quota.is_named(name))?;
-            Some((group, place))
+            let position = decided.quotas.iter().position(|quota| quota.is_named(name))?;
+            Some((group, position))
         })
     }
 }
@@ -89,8 +89,8 @@ impl Quotas {
 impl LimitCharge {
     /// The quota of the limit. `None` if the limit does not apply to this request.
     pub fn quota(&self) -> Option<Quota> {
-        let (group, place) = self.place?;
-        self.quotas.decided.borrow().get(group)?.quotas.get(place).cloned()
+        let (group, position) = self.position?;
+        self.quotas.decided.borrow().get(group)?.quotas.get(position).cloned()
     }
 
     /// Corrects what the limit was charged to `actual` units. The header fields of the response then report what is left.
@@ -173,7 +173,7 @@ impl LimitCharge {
 
     /// Takes the charges, so that no other call settles or refunds them. `None` if the limit does not apply.
     fn claim(&self) -> Result<Option<Settlement>, SettleError> {
-        let Some((group, place)) = self.place else { return Ok(None) };
+        let Some((group, position)) = self.position else { return Ok(None) };
         let mut decided = self.quotas.decided.borrow_mut();
         let limit = || self.name.clone();
         // A refund that leaves the rest unknown has removed the quotas.
@@ -181,7 +181,7 @@ impl LimitCharge {
             return Err(SettleError::Refunded { limit: limit() });
         };
         let DecidedGroup { limiter, quotas } = decided;
-        let Some(quota) = quotas.get_mut(place) else {
+        let Some(quota) = quotas.get_mut(position) else {
             return Err(SettleError::Refunded { limit: limit() });
         };
         if !quota.is_rate() {
@@ -195,9 +195,9 @@ impl LimitCharge {
     }
 
     fn with_quota(&self, change: impl FnOnce(&mut Quota)) {
-        let Some((group, place)) = self.place else { return };
+        let Some((group, position)) = self.position else { return };
         let mut decided = self.quotas.decided.borrow_mut();
-        if let Some(quota) = decided.get_mut(group).and_then(|group| group.quotas.get_mut(place)) {
+        if let Some(quota) = decided.get_mut(group).and_then(|group| group.quotas.get_mut(position)) {
             change(quota);
         }
     }

@@ -198,8 +198,8 @@ impl Quotas {
     ///
     /// Makes one attempt, within the deadline of the request. A refund that misses the deadline goes on without the request,
     /// and the client sees its quota as charged.
-    pub(crate) async fn refund(&self, place: usize, status: StatusCode) -> bool {
-        let Some((refunded, group)) = self.close_uncounted(place, status) else { return false };
+    pub(crate) async fn refund(&self, position: usize, status: StatusCode) -> bool {
+        let Some((refunded, group)) = self.close_uncounted(position, status) else { return false };
         let reservations = reservations(&group.quotas, &refunded);
         if reservations.is_empty() {
             return false;
@@ -219,18 +219,18 @@ impl Quotas {
         // What the local fallback counts says nothing about what the store holds.
         let was_degraded = group.quotas.iter().any(Quota::was_degraded);
         let is_same_store = |left: &GroupOutcome| left.is_degraded() == was_degraded;
-        self.replace(place, left.ok().filter(is_same_store).as_ref());
+        self.replace(position, left.ok().filter(is_same_store).as_ref());
         !told(&group.quotas).is_empty()
     }
 
-    /// The group at this place and which of its limits do not count a response with this status, if there is one.
+    /// The group at this position and which of its limits do not count a response with this status, if there is one.
     fn close_uncounted(
         &self,
-        place: usize,
+        position: usize,
         status: StatusCode,
     ) -> Option<(SmallVec<[bool; 2]>, DecidedGroup)> {
         let mut decided = self.decided.borrow_mut();
-        let group = decided.get_mut(place)?;
+        let group = decided.get_mut(position)?;
         let is_uncounted = group.quotas.iter().any(|quota| !quota.counts(status));
         is_uncounted.then(|| (group.close_uncounted(status), group.clone()))
     }
