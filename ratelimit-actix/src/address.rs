@@ -1,6 +1,4 @@
-//! Network addresses: lists of networks, and the IPv6 addresses that count as one.
-//!
-//! These are those of a network, and those that translate one IPv4 address.
+//! Network addresses, without a request or settings.
 
 mod forwarded;
 
@@ -25,7 +23,8 @@ pub(crate) enum NetworkError {
     CoversEveryAddress,
 }
 
-/// A network as text, or several in an array, a `Vec` or another iterator. `Form` keeps the two apart and is always inferred.
+/// A network as text, or several in an array, a `Vec` or another iterator. `Form` keeps the two apart and is
+/// always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` names no networks",
     label = "expected a network such as `\"10.0.0.0/8\"`, or several in an array"
@@ -127,7 +126,8 @@ impl Ipv6Prefix {
         IN_USE[self.bits() as usize - 32].store(true, Ordering::Relaxed);
     }
 
-    /// The prefixes by which addresses of this process may be counted: the default, and those of configurations.
+    /// The prefixes by which addresses of this process may be counted: the default, and those of
+    /// configurations.
     #[cfg(feature = "admin")]
     pub(crate) fn in_use() -> impl Iterator<Item = Self> {
         let is_used = |prefix: &Self| IN_USE[prefix.bits() as usize - 32].load(Ordering::Relaxed);
@@ -148,13 +148,13 @@ impl Ipv6Prefix {
 
 /// The IPv4 address in an IPv6 address of NAT64 or 6to4.
 ///
-/// In front of a service without IPv4, NAT64 maps all IPv4 addresses into one /64, which would be one caller by network. With
-/// 6to4, the holder of one IPv4 address has a /48, which would be 65,536 callers. A client can use neither without holding the
-/// IPv4 address: the replies to its connections go there.
+/// In front of a service without IPv4, NAT64 maps all IPv4 addresses into one /64, which would be one caller
+/// by network. With 6to4, the holder of one IPv4 address has a /48, which would be 65,536 callers. A client
+/// can use neither without holding the IPv4 address: the replies to its connections go there.
 ///
-/// This is for counting only. Proxies are trusted by the address as it is, because a translator must not be able to produce an
-/// address of the internal network. Other translations, also of `64:ff9b:1::/48`, place the address where only their operators
-/// know.
+/// This is for counting only. Proxies are trusted by the address as it is, because a translator must not be
+/// able to produce an address of the internal network. Other translations, also of `64:ff9b:1::/48`, place
+/// the address where only their operators know.
 fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {

@@ -14,7 +14,8 @@ use crate::caller::{OnMissing, Partition};
 /// A limit as it is written, in an attribute or for middleware: what is the same for all requests.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenLimit {
-    /// Of an attribute, it is written in the arguments, or in a `static` of the user, which several attributes may name.
+    /// Of an attribute, it is written in the arguments, or in a `static` of the user, which several
+    /// attributes may name.
     pub(crate) policy: Cow<'static, Policy>,
     /// The name in header fields and response bodies, if it is not the policy's.
     pub(crate) public_name: Option<&'static str>,
@@ -63,7 +64,8 @@ impl WrittenLimit {
 
 /// Which responses count: what `count` of the attribute says, for a [`Limit`](crate::Limit) of middleware.
 ///
-/// Each request is charged before its response is known. If the response does not count, the charge is refunded.
+/// Each request is charged before its response is known. If the response does not count, the charge is
+/// refunded.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub enum Count {
@@ -125,7 +127,8 @@ impl Deref for LimitRef {
 #[derive(Clone, Debug)]
 pub(crate) struct AppliedLimit {
     pub(crate) limit: LimitRef,
-    /// The policy with the numbers of this request, such as those of overrides. Without it, the policy as it is written.
+    /// The policy with the numbers of this request, such as those of overrides. Without it, the policy as it
+    /// is written.
     pub(crate) in_force: Option<Arc<Policy>>,
     pub(crate) caller: Partition,
     pub(crate) cost: u64,

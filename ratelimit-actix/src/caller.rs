@@ -1,5 +1,5 @@
-//! Functions that find the caller of a request: for `by = ..` in the attribute, for [`Limit::by`](crate::Limit::by), and for
-//! functions of your own.
+//! Functions that find the caller of a request: for `by = ..` in the attribute, for
+//! [`Limit::by`](crate::Limit::by), and for functions of your own.
 //!
 //! ```
 //! use ratelimit_actix::{caller, rate_limit};

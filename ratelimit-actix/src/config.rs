@@ -1,4 +1,4 @@
-//! The configuration of limits: the address of clients and the look of responses. Validated once, read for every request.
+//! The configuration of limits: validated once, read for every request.
 
 mod error;
 #[cfg(test)]
@@ -22,11 +22,12 @@ use crate::response::{
 
 type ErrorHandler = dyn Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync;
 
-/// Configuration for limits in an app, a scope or a resource: which proxies are trusted, which clients are exempt, which header
-/// fields are sent, and what the body of a rejection is.
+/// Configuration for limits in an app, a scope or a resource: which proxies are trusted, which clients are
+/// exempt, which header fields are sent, and what the body of a rejection is.
 ///
-/// Register it with `app_data`, like Actix's own `JsonConfig`. The nearest one applies, as a whole. The defaults are: no trusted
-/// proxies, no exempt clients, IPv6 by /64, the legacy fields, JSON bodies. Cloning is cheap.
+/// Register it with `app_data`, like Actix's own `JsonConfig`. The nearest one applies, as a whole. The
+/// defaults are: no trusted proxies, no exempt clients, IPv6 by /64, the legacy fields, JSON bodies. Cloning
+/// is cheap.
 ///
 /// # Examples
 ///
@@ -57,8 +58,8 @@ struct ConfigFields {
     error_handler: Option<Box<ErrorHandler>>,
 }
 
-/// Whether a configuration of this process exempts networks. While none does, code that has no configuration at hand need not
-/// look for one.
+/// Whether a configuration of this process exempts networks. While none does, code that has no configuration
+/// at hand need not look for one.
 static ANY_EXEMPT: AtomicBool = AtomicBool::new(false);
 
 static DEFAULTS: LazyLock<RateLimitConfig> = LazyLock::new(RateLimitConfig::default);
@@ -69,8 +70,8 @@ impl RateLimitConfig {
         RateLimitConfigBuilder::default()
     }
 
-    /// The names of all header fields that this configuration may send, for `Access-Control-Expose-Headers`. Scripts of other
-    /// origins can read only fields that are listed there.
+    /// The names of all header fields that this configuration may send, for `Access-Control-Expose-Headers`.
+    /// Scripts of other origins can read only fields that are listed there.
     ///
     /// # Examples
     ///
@@ -197,11 +198,12 @@ impl fmt::Debug for RateLimitConfigBuilder {
 }
 
 impl RateLimitConfigBuilder {
-    /// Takes the client's address from `header` if, and only if, the peer is in one of `networks`. Read from the right, the client
-    /// is the first address outside these networks.
+    /// Takes the client's address from `header` if, and only if, the peer is in one of `networks`. Read from
+    /// the right, the client is the first address outside these networks.
     ///
-    /// A network is CIDR (`10.0.0.0/8`) or a single address; several are an array or another iterator. List your own proxies and
-    /// nothing else: a listed host can choose an address with every request. The default is an empty list, which trusts no peer.
+    /// A network is CIDR (`10.0.0.0/8`) or a single address; several are an array or another iterator. List
+    /// your own proxies and nothing else: a listed host can choose an address with every request. The default
+    /// is an empty list, which trusts no peer.
     pub fn trusted_proxies<Form>(
         mut self,
         networks: impl NetworkList<Form>,
@@ -212,16 +214,16 @@ impl RateLimitConfigBuilder {
         self
     }
 
-    /// Applies no limit to clients in these networks: their requests are not counted, are never rejected, and get no quota
-    /// fields. For monitors, load tests and other services of your own.
+    /// Applies no limit to clients in these networks: their requests are not counted, are never rejected, and
+    /// get no quota fields. For monitors, load tests and other services of your own.
     ///
-    /// The address is that of [`client_ip`](crate::client_ip): the peer, or the client that a
-    /// [trusted proxy](Self::trusted_proxies) names. A header field of any other peer exempts nothing, and neither does an IPv4
-    /// address inside one of NAT64 or 6to4. A network is CIDR (`10.0.0.0/8`) or a single address; several are an array or another
-    /// iterator. The default is an empty list.
+    /// The address is that of [`client_ip`](crate::client_ip): the peer, or the client that a [trusted
+    /// proxy](Self::trusted_proxies) names. A header field of any other peer exempts nothing, and neither
+    /// does an IPv4 address inside one of NAT64 or 6to4. A network is CIDR (`10.0.0.0/8`) or a single
+    /// address; several are an array or another iterator. The default is an empty list.
     ///
-    /// **Warning:** a request that a trusted proxy passes on without naming its client has the address of the proxy. Do not
-    /// exempt the address of a proxy that may do so.
+    /// **Warning:** a request that a trusted proxy passes on without naming its client has the address of the
+    /// proxy. Do not exempt the address of a proxy that may do so.
     ///
     /// # Examples
     ///
@@ -241,8 +243,8 @@ impl RateLimitConfigBuilder {
         self
     }
 
-    /// Sets how many bits of an IPv6 address tell callers apart, from 32 to 128. The default is 64: a subscriber has at least a
-    /// /64, and can use any address in it.
+    /// Sets how many bits of an IPv6 address tell callers apart, from 32 to 128. The default is 64: a
+    /// subscriber has at least a /64, and can use any address in it.
     ///
     /// Addresses of NAT64 (`64:ff9b::/96`) and 6to4 always count as the IPv4 address in them.
     pub const fn ipv6_prefix(mut self, bits: u8) -> Self {
@@ -250,10 +252,11 @@ impl RateLimitConfigBuilder {
         self
     }
 
-    /// Sets the header fields that report quotas: `HeaderStyle::Draft11`, several styles in an array, or none with `[]`. The default
-    /// is [`HeaderStyle::LegacyUnix`].
+    /// Sets the header fields that report quotas: `HeaderStyle::Draft11`, several styles in an array, or none
+    /// with `[]`. The default is [`HeaderStyle::LegacyUnix`].
     ///
-    /// `Retry-After` is independent of this: a response with 429 or 503 has it, unless the request can never pass.
+    /// `Retry-After` is independent of this: a response with 429 or 503 has it, unless the request can never
+    /// pass.
     pub fn headers(mut self, styles: impl IntoIterator<Item = HeaderStyle>) -> Self {
         self.style.headers = styles.into_iter().collect();
         self
@@ -265,8 +268,8 @@ impl RateLimitConfigBuilder {
         self
     }
 
-    /// Selects the [`BodyStyle`] by the client's `Accept`. The style of [`body`](Self::body) is for clients that accept any of them,
-    /// or none.
+    /// Selects the [`BodyStyle`] by the client's `Accept`. The style of [`body`](Self::body) is for clients
+    /// that accept any of them, or none.
     pub const fn body_by_accept(mut self) -> Self {
         self.style.body_by_accept = true;
         self
@@ -303,22 +306,23 @@ impl RateLimitConfigBuilder {
         self
     }
 
-    /// Counts `OPTIONS` as well. By default it is not counted: browsers send preflights on their own, and the request that follows
-    /// is counted.
+    /// Counts `OPTIONS` as well. By default it is not counted: browsers send preflights on their own, and the
+    /// request that follows is counted.
     ///
-    /// Choose this if a limited handler is mounted for every method (`web::to(..)`, `web::resource(..).to(..)`): it would do its
-    /// work for `OPTIONS` uncounted. Alternatively, mount it for single methods (`web::get().to(..)`, `#[get(..)]`): `OPTIONS` then
-    /// gets its response without calling the handler.
+    /// Choose this if a limited handler is mounted for every method (`web::to(..)`,
+    /// `web::resource(..).to(..)`): it would do its work for `OPTIONS` uncounted. Alternatively, mount it for
+    /// single methods (`web::get().to(..)`, `#[get(..)]`): `OPTIONS` then gets its response without calling
+    /// the handler.
     pub const fn count_options(mut self) -> Self {
         self.count_options = true;
         self
     }
 
-    /// Sets a function that turns a rejection into an error of your own. Its response is sent instead, with the fields of the
-    /// quotas, and with `Retry-After` unless it has one.
+    /// Sets a function that turns a rejection into an error of your own. Its response is sent instead, with
+    /// the fields of the quotas, and with `Retry-After` unless it has one.
     ///
-    /// To only observe rejections, return `rejection.into()`. With the feature `test-util`, `RateLimited::for_test` and its
-    /// siblings make rejections to test the function with.
+    /// To only observe rejections, return `rejection.into()`. With the feature `test-util`,
+    /// `RateLimited::for_test` and its siblings make rejections to test the function with.
     pub fn error_handler(
         mut self,
         handler: impl Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync + 'static,
@@ -331,9 +335,10 @@ impl RateLimitConfigBuilder {
     ///
     /// # Errors
     ///
-    /// If a network does not parse, the trusted or the exempt networks cover every address, a list of addresses is given as
-    /// [`ForwardedHeader::Single`], the IPv6 prefix is not from 32 to 128 bits, two header styles have a field in common, the
-    /// content type is not a media type, or a custom body is combined with the choice by `Accept`.
+    /// If a network does not parse, the trusted or the exempt networks cover every address, a list of
+    /// addresses is given as [`ForwardedHeader::Single`], the IPv6 prefix is not from 32 to 128 bits, two
+    /// header styles have a field in common, the content type is not a media type, or a custom body is
+    /// combined with the choice by `Accept`.
     pub fn build(self) -> Result<RateLimitConfig, RateLimitConfigError> {
         if let ForwardedHeader::Single(name) = &self.forwarded
             && ([&X_FORWARDED_FOR, &FORWARDED].contains(&name))

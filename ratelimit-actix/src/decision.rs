@@ -1,5 +1,4 @@
-//! The decision about one request: made at once if the limiter counts in this process, otherwise by a boxed future; and what the
-//! response shows of it.
+//! The decision about one request: made at once if the limiter counts in this process, otherwise by a future.
 
 pub(crate) mod limit_source;
 mod reject;
@@ -31,8 +30,9 @@ pub(crate) type AdmissionResult = Result<Held, Box<Rejection>>;
 
 /// A decision that is made, or that needs a round trip.
 ///
-/// This is an enum and not an async function: a future that may wait for a server is large, and every request would copy it, also
-/// where none ever waits. The future of a decision that is made is no larger than the decision.
+/// This is an enum and not an async function: a future that may wait for a server is large, and every request
+/// would copy it, also where none ever waits. The future of a decision that is made is no larger than the
+/// decision.
 #[allow(
     missing_debug_implementations,
     reason = "a payload has none, and a request's shows what the client sent"
@@ -58,7 +58,8 @@ impl<T: Unpin> Future for Admission<'_, T> {
     }
 }
 
-/// Whether limits apply to a request: its method is counted, and its client is not exempt. Otherwise notes that none applies.
+/// Whether limits apply to a request: its method is counted, and its client is not exempt. Otherwise notes
+/// that none applies.
 #[inline]
 pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
     let is_counted = config.counts(req.method()) && !caller::is_exempt(req, config);
@@ -75,8 +76,8 @@ pub(crate) enum Attempt {
     NeedsStore(AppliedLimits),
 }
 
-/// Checks all limits of `sources` that apply to a request that is counted, and moves them with the outcome to the quotas of the
-/// request.
+/// Checks all limits of `sources` that apply to a request that is counted, and moves them with the outcome to
+/// the quotas of the request.
 #[inline]
 pub(crate) fn try_decide<S: LimitSource>(
     req: &HttpRequest,
@@ -156,8 +157,8 @@ fn denied(req: &HttpRequest, outcome: GroupOutcome) -> Box<Rejection> {
     Box::new(Rejection::RateLimited(RateLimited::new(outcome, all_quotas(req), style(req))))
 }
 
-/// Sets the header fields with the quotas of a request, if any limit was checked. Fields that the handler set under the same
-/// names are replaced: they would contradict what is counted.
+/// Sets the header fields with the quotas of a request, if any limit was checked. Fields that the handler set
+/// under the same names are replaced: they would contradict what is counted.
 pub(crate) fn write_quotas_of(req: &HttpRequest, headers: &mut HeaderMap) {
     let styles = RateLimitConfig::nearest(req).header_styles();
     if !styles.is_empty() {
@@ -165,8 +166,8 @@ pub(crate) fn write_quotas_of(req: &HttpRequest, headers: &mut HeaderMap) {
     }
 }
 
-/// [`write_quotas_of`] for quotas that middleware holds. After a refund the fields of before are removed, also if what
-/// is left is unknown.
+/// [`write_quotas_of`] for quotas that middleware holds. After a refund the fields of before are removed,
+/// also if what is left is unknown.
 pub(crate) fn write_quotas(
     quotas: &Quotas,
     is_refunded: bool,

@@ -9,7 +9,8 @@ use ratelimit_core::{Mode, Policy};
 pub use self::check::{DeclaredLimitsError, SharedCount, check_declared_limits};
 use crate::handler::limit::{Computed, HandlerLimit, SourceText};
 
-/// The limits of one handler, as the attribute writes them into a `static`: `L` is an array there, and a slice in the list.
+/// The limits of one handler, as the attribute writes them into a `static`: `L` is an array there, and a
+/// slice in the list.
 #[derive(Debug)]
 pub struct Declaration<L: ?Sized = [HandlerLimit]> {
     /// The name of the handler, with the type for an associated function.
@@ -24,7 +25,8 @@ pub struct Declaration<L: ?Sized = [HandlerLimit]> {
     pub limits: L,
 }
 
-/// An entry of the list that the linker makes. The entry is small, because the macro that submits it expands it several times.
+/// An entry of the list that the linker makes. The entry is small, because the macro that submits it expands
+/// it several times.
 #[derive(Debug)]
 pub struct Declared(pub &'static Declaration);
 
@@ -60,8 +62,9 @@ impl DeclaredLimit {
 
     /// The policy of the limit: its key, name and numbers.
     ///
-    /// A number that is computed for each request is not that of the policy: [`max`](Self::max) is `None` then, and
-    /// [`has_computed_anchor`](Self::has_computed_anchor) tells of the day on which windows of a calendar begin.
+    /// A number that is computed for each request is not that of the policy: [`max`](Self::max) is `None`
+    /// then, and [`has_computed_anchor`](Self::has_computed_anchor) tells of the day on which windows of a
+    /// calendar begin.
     pub const fn policy(&self) -> &'static Policy {
         self.limit.policy()
     }
@@ -81,7 +84,8 @@ impl DeclaredLimit {
         if self.limit.text.has_dynamic_cost { None } else { Some(self.limit.written.cost) }
     }
 
-    /// What tells callers apart, as in the source: `ip`, `path("id")`, the placeholders of a template, or the code of a closure.
+    /// What tells callers apart, as in the source: `ip`, `path("id")`, the placeholders of a template, or the
+    /// code of a closure.
     pub const fn by(&self) -> &'static str {
         self.limit.text.by
     }
@@ -167,9 +171,11 @@ impl fmt::Display for DeclaredLimit {
     }
 }
 
-/// Lists every `#[rate_limit]` and `#[concurrency_limit]` that is linked into the program, in the order of modules and lines.
+/// Lists every `#[rate_limit]` and `#[concurrency_limit]` that is linked into the program, in the order of
+/// modules and lines.
 ///
-/// Includes handlers that are never mounted, and a generic handler once. No registration is needed: the linker makes the list.
+/// Includes handlers that are never mounted, and a generic handler once. No registration is needed: the
+/// linker makes the list.
 ///
 /// # Examples
 ///
@@ -201,8 +207,8 @@ pub fn declared_limits() -> Vec<DeclaredLimit> {
     limits
 }
 
-/// The time zones of all attributes, which are looked up when a limiter is built. The core asks for them through the linker, because it
-/// does not know this crate.
+/// The time zones of all attributes, which are looked up when a limiter is built. The core asks for them
+/// through the linker, because it does not know this crate.
 #[cfg(feature = "calendar")]
 mod zones {
     use ratelimit_core::__private_0_1::DeclaredZones;

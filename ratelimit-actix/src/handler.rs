@@ -1,4 +1,4 @@
-//! The run-time half of the attribute: admits a request before its handler, and adds header fields to the response.
+//! The run-time half of the attribute: the way of a request around its handler.
 
 pub(crate) mod bounds;
 pub(crate) mod default_key;
@@ -39,8 +39,8 @@ pub struct AdmittedRequest {
 /// The admitted request, or the response to a rejected one.
 type HandlerAdmission = Admission<'static, Result<AdmittedRequest, HttpResponse>>;
 
-/// Checks all limits of a handler at once, before anything reads the body. The future returns the response to a rejected
-/// request as its error.
+/// Checks all limits of a handler at once, before anything reads the body. The future returns the response to
+/// a rejected request as its error.
 #[inline]
 pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> HandlerAdmission {
     let config = RateLimitConfig::nearest(&req);
@@ -89,13 +89,13 @@ impl LimitSource for &'static HandlerLimit {
 }
 
 impl HandlerAdmission {
-    /// Awaits the decision, and runs the extractors of the handler together, as Actix does. One function does both, because each
-    /// `await` in an expansion is code of its own in every handler.
+    /// Awaits the decision, and runs the extractors of the handler together, as Actix does. One function does
+    /// both, because each `await` in an expansion is code of its own in every handler.
     ///
     /// # Errors
     ///
-    /// The response to a rejected request; or that of the extractor that failed, with the quotas: the request was charged, which is
-    /// refunded if the response does not count.
+    /// The response to a rejected request; or that of the extractor that failed, with the quotas: the request
+    /// was charged, which is refunded if the response does not count.
     pub async fn extract<T: FromRequest>(self) -> Result<(AdmittedRequest, T), HttpResponse> {
         let mut admitted = self.await?;
         match T::from_request(&admitted.req, &mut admitted.payload).await {

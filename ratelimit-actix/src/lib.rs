@@ -1,7 +1,7 @@
 //! Rate limits for [Actix-web] handlers, exact by the rule of the chosen algorithm.
 //!
-//! Each `#[rate_limit]` declares one limit. The request is admitted or denied before its body is read. Counts are in this
-//! process by default; with Redis all processes share them.
+//! Each `#[rate_limit]` declares one limit. The request is admitted or denied before its body is read. Counts
+//! are in this process by default; with Redis all processes share them.
 //!
 //! ```no_run
 //! use actix_web::{App, HttpServer, Responder, get, web};
@@ -23,14 +23,14 @@
 //! }
 //! ```
 //!
-//! Send eleven requests within one clock minute: the eleventh gets 429. [`rate_limit`](macro@rate_limit) documents the arguments
-//! of the attribute, [`Algorithm`] the guarantees of the algorithms. The [guide] has recipes, and the meaning of every
-//! line of the log.
+//! Send eleven requests within one clock minute: the eleventh gets 429. [`rate_limit`](macro@rate_limit)
+//! documents the arguments of the attribute, [`Algorithm`] the guarantees of the algorithms. The [guide] has
+//! recipes, and the meaning of every line of the log.
 //!
 //! # Which limiter counts
 //!
-//! Make one [`RateLimiter`] and clone it: two limiters count apart. The closure of `HttpServer::new(|| ..)` runs once for each
-//! worker, so make the limiter outside. A handler uses
+//! Make one [`RateLimiter`] and clone it: two limiters count apart. The closure of `HttpServer::new(|| ..)`
+//! runs once for each worker, so make the limiter outside. A handler uses
 //!
 //! 1. the nearest limiter in the data of its resource, scope or app, as `app_data(limiter.clone())` or
 //!    `app_data(web::Data::new(limiter.clone()))`; `web::Data` wins if both forms are around a handler;
@@ -39,10 +39,11 @@
 //!
 //! # What is counted
 //!
-//! Every request that reaches the handler counts, whether it then succeeds or fails, and also if its arguments cannot be
-//! extracted. `count` and `skip` make exceptions. `OPTIONS` counts only if [configured](RateLimitConfigBuilder::count_options);
-//! `HEAD` shares the count of `GET`. A handler that is mounted twice, or for several methods, has one count for all. Handlers
-//! with the same `key` share a count; without `key` each has its own.
+//! Every request that reaches the handler counts, whether it then succeeds or fails, and also if its
+//! arguments cannot be extracted. `count` and `skip` make exceptions. `OPTIONS` counts only if
+//! [configured](RateLimitConfigBuilder::count_options); `HEAD` shares the count of `GET`. A handler that is
+//! mounted twice, or for several methods, has one count for all. Handlers with the same `key` share a count;
+//! without `key` each has its own.
 //!
 //! A request with several limits is charged to all of them or to none. A denied request is charged nothing.
 //!
@@ -57,25 +58,27 @@
 //! | the store does not answer, and the limit [fails closed](OnError::Deny) ([`Unavailable`]) | 503 | `Retry-After: 1` | JSON |
 //! | without a caller, unless `on_missing` says otherwise ([`MissingCaller`]) | 400 | | JSON |
 //!
-//! These are the defaults. A [`RateLimitConfig`] in app data selects other fields and bodies, and lists trusted proxies.
+//! These are the defaults. A [`RateLimitConfig`] in app data selects other fields and bodies, and lists
+//! trusted proxies.
 //!
 //! `X-RateLimit-Reset` is an instant in Unix seconds, rounded up:
 //!
-//! * on a denial, the request passes then; `Retry-After` is the same wait in seconds, rounded up, at least 1 s;
+//! * on a denial, the request passes then; `Retry-After` is the same wait in seconds, rounded up, at least 1
+//!   s;
 //! * with nothing left, one more unit passes then;
 //! * otherwise, the full quota is back then.
 //!
 //! With several limits, the fields report the tightest. A handler's own fields of these names are replaced.
 //!
-//! The body of a rejected request is not parsed. A body of up to 16 KiB is read and dropped, for at most one second, so that the
-//! connection stays open; after any other body the connection is closed, or the stream of HTTP/2 reset. A rejection has
-//! `Cache-Control: no-store`, unless an error handler sets that field. Actix answers `Expect: 100-continue` before any limit
-//! is checked.
+//! The body of a rejected request is not parsed. A body of up to 16 KiB is read and dropped, for at most one
+//! second, so that the connection stays open; after any other body the connection is closed, or the stream of
+//! HTTP/2 reset. A rejection has `Cache-Control: no-store`, unless an error handler sets that field. Actix
+//! answers `Expect: 100-continue` before any limit is checked.
 //!
 //! [`concurrency_limit`](macro@concurrency_limit) limits how many requests of a caller run at a time.
 //!
-//! The [`RateLimitMiddleware`] limits whole scopes. A handler that takes [`Quotas`] as an argument sees what is left,
-//! charges more, and [settles](Quotas::limit) a limit to its true cost.
+//! The [`RateLimitMiddleware`] limits whole scopes. A handler that takes [`Quotas`] as an argument sees what
+//! is left, charges more, and [settles](Quotas::limit) a limit to its true cost.
 //!
 //! # Features
 //!
@@ -116,7 +119,8 @@ mod request;
 mod response;
 mod unlimited;
 
-/// The limiter without HTTP: stores, clocks, algorithms. The items that most applications need are in the root as well.
+/// The limiter without HTTP: stores, clocks, algorithms. The items that most applications need are in the
+/// root as well.
 pub use ratelimit_core as core;
 pub use ratelimit_core::{
     Algorithm, Charge, Check, Decision, GroupOutcome, InstallError, MAX_GROUP, MemoryStore, OnError, Outcome,

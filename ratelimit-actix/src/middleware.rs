@@ -27,8 +27,9 @@ use crate::response::{HeaderStyle, Held, hold, keep};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
-/// It takes the same policies and callers as the attribute, and gives the same responses and header fields. Limits that are
-/// added with [`and`](Self::and) are one group: a request passes all of them and is charged to all, or to none.
+/// It takes the same policies and callers as the attribute, and gives the same responses and header fields.
+/// Limits that are added with [`and`](Self::and) are one group: a request passes all of them and is charged
+/// to all, or to none.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,22 +49,26 @@ use crate::response::{HeaderStyle, Held, hold, keep};
 ///
 /// # With limits of the handler
 ///
-/// A handler in the scope may have limits of its own. They are checked in a second round trip: the middleware's limits are
-/// charged first, and stay charged if the handler's then deny. The response reports all limits that were checked, and the
-/// legacy fields the tightest of them. A denial by the middleware reports none of the handler's.
+/// A handler in the scope may have limits of its own. They are checked in a second round trip: the
+/// middleware's limits are charged first, and stay charged if the handler's then deny. The response reports
+/// all limits that were checked, and the legacy fields the tightest of them. A denial by the middleware
+/// reports none of the handler's.
 ///
 /// # What it can see
 ///
-/// In an app and a scope, middleware runs before the handler is chosen. Functions that find the caller can read header
-/// fields, addresses, request extensions of other middleware, and parameters of the scope itself (`web::scope("/{tenant}")`),
-/// but not parameters of the routes in it. Around a resource they can read all parameters.
+/// In an app and a scope, middleware runs before the handler is chosen. Functions that find the caller can
+/// read header fields, addresses, request extensions of other middleware, and parameters of the scope itself
+/// (`web::scope("/{tenant}")`), but not parameters of the routes in it. Around a resource they can read all
+/// parameters.
 ///
 /// Middleware that is registered later runs earlier. For callers by [`Principal`](crate::Principal), write
-/// `.wrap(RateLimitMiddleware::new(..)).wrap(authentication)`. Register CORS last, so that browsers may read rejections.
+/// `.wrap(RateLimitMiddleware::new(..)).wrap(authentication)`. Register CORS last, so that browsers may read
+/// rejections.
 ///
-/// `NormalizePath` may stand on either side. If it is registered before `RateLimitMiddleware`, it rewrites the path only after the
-/// decision. Therefore an inclusion also matches the path with merged slashes, and with or without a slash at its end. An
-/// exclusion matches the path as it is, and does not match where merged slashes lead to a route that is not excluded.
+/// `NormalizePath` may stand on either side. If it is registered before `RateLimitMiddleware`, it rewrites
+/// the path only after the decision. Therefore an inclusion also matches the path with merged slashes, and
+/// with or without a slash at its end. An exclusion matches the path as it is, and does not match where
+/// merged slashes lead to a route that is not excluded.
 #[derive(Clone)]
 #[must_use = "middleware does nothing until it is given to `wrap`"]
 pub struct RateLimitMiddleware(Arc<Layer>);
@@ -96,36 +101,40 @@ impl RateLimitMiddleware {
         })
     }
 
-    /// Does not limit requests for the route with this pattern, in the form of [`HttpRequest::match_pattern`]: the prefixes of
-    /// all scopes and that of the resource, such as `/api/{tenant}/health`.
+    /// Does not limit requests for the route with this pattern, in the form of
+    /// [`HttpRequest::match_pattern`]: the prefixes of all scopes and that of the resource, such as
+    /// `/api/{tenant}/health`.
     ///
-    /// Around a scope or an app, the route is found by the path alone, because guards have not run yet. If one path fits the
-    /// patterns of several resources that only guards tell apart, the first of them decides. Exclude such a route by wrapping
-    /// the others.
+    /// Around a scope or an app, the route is found by the path alone, because guards have not run yet. If
+    /// one path fits the patterns of several resources that only guards tell apart, the first of them
+    /// decides. Exclude such a route by wrapping the others.
     pub fn exclude_pattern(self, pattern: impl Into<String>) -> Self {
         self.with(|layer| layer.filter.exclude.patterns.push(pattern.into()))
     }
 
-    /// Does not limit requests for this path and the paths below it: `/health` stands for `/health` and `/health/live`, but
-    /// not for `/healthy`. The path is compared as the router reads it, without percent-encoding.
+    /// Does not limit requests for this path and the paths below it: `/health` stands for `/health` and
+    /// `/health/live`, but not for `/healthy`. The path is compared as the router reads it, without
+    /// percent-encoding.
     pub fn exclude_prefix(self, prefix: impl Into<String>) -> Self {
         self.with(|layer| layer.filter.exclude.prefixes.push(prefix.into()))
     }
 
-    /// Limits requests for the route with this pattern, and none that are not included. A path that leads to the route with
-    /// its slashes merged, or with or without a slash at its end, is included as well.
+    /// Limits requests for the route with this pattern, and none that are not included. A path that leads to
+    /// the route with its slashes merged, or with or without a slash at its end, is included as well.
     pub fn include_pattern(self, pattern: impl Into<String>) -> Self {
         self.with(|layer| layer.filter.include.patterns.push(pattern.into()))
     }
 
-    /// Limits requests for this path and the paths below it, and none that are not included. Consecutive slashes count as one.
+    /// Limits requests for this path and the paths below it, and none that are not included. Consecutive
+    /// slashes count as one.
     pub fn include_prefix(self, prefix: impl Into<String>) -> Self {
         self.with(|layer| layer.filter.include.prefixes.push(prefix.into()))
     }
 
     /// Limits requests with these methods only. `HEAD` is limited where `GET` is.
     ///
-    /// A handler that is mounted for every method (`web::to(..)`) can be called without limit by any other method.
+    /// A handler that is mounted for every method (`web::to(..)`) can be called without limit by any other
+    /// method.
     pub fn methods(self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.with(|layer| layer.filter.methods(methods.into_iter().collect()))
     }
@@ -159,7 +168,8 @@ impl Layer {
         self.limits.iter().any(Limit::has_condition)
     }
 
-    /// Decides about a request, if it is counted here. Keeps no clone of the request: the router needs to be its only owner.
+    /// Decides about a request, if it is counted here. Keeps no clone of the request: the router needs to be
+    /// its only owner.
     fn try_decide(&self, req: &HttpRequest) -> Attempt {
         let config = RateLimitConfig::nearest(req);
         if is_counted(req, config) && self.filter.applies_to(req) {
@@ -240,7 +250,8 @@ where
                 Ok(response) => {
                     let (req, mut response) = response.into_parts();
                     let is_refunded = refund(response.status()).await;
-                    // The handler may be nearer to another configuration, by which it has reported its own limits.
+                    // The handler may be nearer to another configuration, by which it has reported its own
+                    // limits.
                     let nearest = RateLimitConfig::nearest(&req).header_styles();
                     write_quotas(&quotas, is_refunded, nearest, response.headers_mut());
                     let response = ServiceResponse::new(req, response);

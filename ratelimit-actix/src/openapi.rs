@@ -1,4 +1,5 @@
-//! What limits do, in the OpenAPI document of `utoipa`: responses, header fields and numbers of each limited operation.
+//! What limits do, in the OpenAPI document of `utoipa`: responses, header fields and numbers of each limited
+//! operation.
 
 mod responses;
 #[cfg(test)]
@@ -20,21 +21,23 @@ use crate::declared::{DeclaredLimit, declared_limits};
 ///
 /// The operation of a handler with `#[rate_limit]` or `#[concurrency_limit]` gets
 ///
-/// * the response 429, 400 if a request may lack a caller, and 503 if a limit fails closed: each with the header fields and the
-///   bodies of the configuration. A response that the operation describes itself stays as it is;
+/// * the response 429, 400 if a request may lack a caller, and 503 if a limit fails closed: each with the
+///   header fields and the bodies of the configuration. A response that the operation describes itself stays
+///   as it is;
 /// * the header fields of the quota in its other responses;
-/// * the extension `x-ratelimit`: an array with `name`, `algorithm`, `max` in units, `window` in seconds, and where they apply
-///   `cost` and `burst` in units, `subWindows`, and `block` in seconds. A number that is computed for each request is missing. A
-///   concurrency limit has the algorithm `concurrency`, `max` requests at a time, and no window.
-///   The numbers are those of the program: overrides, which change at run time and differ between callers, do not appear.
+/// * the extension `x-ratelimit`: an array with `name`, `algorithm`, `max` in units, `window` in seconds, and
+///   where they apply `cost` and `burst` in units, `subWindows`, and `block` in seconds. A number that is
+///   computed for each request is missing. A concurrency limit has the algorithm `concurrency`, `max`
+///   requests at a time, and no window. The numbers are those of the program: overrides, which change at run
+///   time and differ between callers, do not appear.
 ///
-/// Shadow limits do not appear. Neither do limits of the [`RateLimitMiddleware`](crate::RateLimitMiddleware), since their routes
-/// are known at run time only.
+/// Shadow limits do not appear. Neither do limits of the [`RateLimitMiddleware`](crate::RateLimitMiddleware),
+/// since their routes are known at run time only.
 ///
-/// An operation belongs to the handler whose function has the name of the `operationId`, which is the default of
-/// `#[utoipa::path]`. [`operation`](Self::operation) assigns other operations, and tells functions of the same name apart. An id
-/// that two operations have is an error if a limited handler has that name. [`apply`](Self::apply) returns the limits that no
-/// operation has got.
+/// An operation belongs to the handler whose function has the name of the `operationId`, which is the default
+/// of `#[utoipa::path]`. [`operation`](Self::operation) assigns other operations, and tells functions of the
+/// same name apart. An id that two operations have is an error if a limited handler has that name.
+/// [`apply`](Self::apply) returns the limits that no operation has got.
 ///
 /// `#[utoipa::path]` stands above `#[rate_limit]`; in the other order the compiler says so.
 ///
@@ -79,8 +82,8 @@ impl RateLimitResponses {
         Self { config: config.clone(), operations: Vec::new() }
     }
 
-    /// Says which handler an operation belongs to: the path of its function, such as `my_service::orders::list`, or the end of
-    /// that path, such as `orders::list`.
+    /// Says which handler an operation belongs to: the path of its function, such as
+    /// `my_service::orders::list`, or the end of that path, such as `orders::list`.
     pub fn operation(mut self, operation_id: impl Into<String>, handler: impl Into<String>) -> Self {
         self.operations.push((operation_id.into(), handler.into()));
         self
@@ -88,13 +91,15 @@ impl RateLimitResponses {
 
     /// Adds all of it. What is there already stays.
     ///
-    /// Returns the enforced limits of the program that no operation has got: their handlers are not in the document, or the
-    /// operation has another id than the function's name and is not [assigned](Self::operation).
+    /// Returns the enforced limits of the program that no operation has got: their handlers are not in the
+    /// document, or the operation has another id than the function's name and is not
+    /// [assigned](Self::operation).
     ///
     /// # Errors
     ///
-    /// [`UnclearOperationsError`] if an operation may belong to several handlers, or if [`operation`](Self::operation) names an
-    /// operation or handler that does not exist. The other operations are complete then.
+    /// [`UnclearOperationsError`] if an operation may belong to several handlers, or if
+    /// [`operation`](Self::operation) names an operation or handler that does not exist. The other operations
+    /// are complete then.
     pub fn apply(&self, document: &mut OpenApi) -> Result<Vec<DeclaredLimit>, UnclearOperationsError> {
         let Found { operations, left_out, unclear } = find(document, &self.operations);
         for (operation, limits) in operations {

@@ -28,11 +28,11 @@ struct DecidedGroup {
     quotas: QuotaGroup,
 }
 
-/// What is left for the caller of this request under each of its limits: those of the middleware around the handler, and
-/// those of the handler.
+/// What is left for the caller of this request under each of its limits: those of the middleware around the
+/// handler, and those of the handler.
 ///
-/// An extractor, for handlers that show or use what is left, or that learn the cost of a request only while they run. It is
-/// empty if the request has no limit or is not counted.
+/// An extractor, for handlers that show or use what is left, or that learn the cost of a request only while
+/// they run. It is empty if the request has no limit or is not counted.
 ///
 /// # Examples
 ///
@@ -71,8 +71,8 @@ impl Quotas {
         self.decided.borrow().len().checked_sub(1)
     }
 
-    /// Replaces the outcomes of a group by `left`, what is left after a refund. Without `left`, that is unknown, and the group loses
-    /// its quotas.
+    /// Replaces the outcomes of a group by `left`, what is left after a refund. Without `left`, that is
+    /// unknown, and the group loses its quotas.
     fn replace(&self, group: usize, left: Option<&GroupOutcome>) {
         let mut decided = self.decided.borrow_mut();
         let Some(group) = decided.get_mut(group) else { return };
@@ -88,8 +88,8 @@ impl Quotas {
         read(&told(decided.iter().flat_map(|decided| &decided.quotas)))
     }
 
-    /// A copy of each quota, also of [shadow limits](Quota::is_shadow): those of the outermost middleware first, and within a
-    /// group in the order of the source.
+    /// A copy of each quota, also of [shadow limits](Quota::is_shadow): those of the outermost middleware
+    /// first, and within a group in the order of the source.
     pub fn to_vec(&self) -> Vec<Quota> {
         self.decided.borrow().iter().flat_map(|decided| &decided.quotas).cloned().collect()
     }
@@ -99,27 +99,31 @@ impl Quotas {
         self.with(|quotas| tightest(quotas).cloned())
     }
 
-    /// How many more requests of cost 1 pass all limits now. `None` if no limit applies to this request but shadow limits.
+    /// How many more requests of cost 1 pass all limits now. `None` if no limit applies to this request but
+    /// shadow limits.
     pub fn remaining(&self) -> Option<u64> {
         self.with(|quotas| quotas.iter().map(|quota| quota.outcome().remaining()).min())
     }
 
-    /// Charges every limit of this request `units` more, or all units that are left if these are fewer. Returns how many were
-    /// charged to the limit that had the fewest. The header fields of the response then report what is left.
+    /// Charges every limit of this request `units` more, or all units that are left if these are fewer.
+    /// Returns how many were charged to the limit that had the fewest. The header fields of the response then
+    /// report what is left.
     ///
-    /// A request holds one slot of a concurrency limit, whatever it is charged here. Limits that share a count are charged `units` each. A group of limits takes one round trip. If not even one unit is left,
-    /// that is a denial of one unit: under a limit with a [block](crate::PolicyBuilder::block) it begins the block. Shadow limits
-    /// are charged if the units fit, and do not lower their number.
+    /// A request holds one slot of a concurrency limit, whatever it is charged here. Limits that share a
+    /// count are charged `units` each. A group of limits takes one round trip. If not even one unit is left,
+    /// that is a denial of one unit: under a limit with a [block](crate::PolicyBuilder::block) it begins the
+    /// block. Shadow limits are charged if the units fit, and do not lower their number.
     ///
-    /// A response that does not [count](crate::rate_limit) under a limit gives back what was charged here as well, unless the limit is
-    /// settled. The refund takes one round trip for each call of `charge`.
+    /// A response that does not [count](crate::rate_limit) under a limit gives back what was charged here as
+    /// well, unless the limit is settled. The refund takes one round trip for each call of `charge`.
     ///
     /// To correct what one limit was charged, select it by [`limit`](Self::limit).
     ///
     /// # Errors
     ///
-    /// If the store does not answer in the time that the request has left: one deadline (100 ms with Redis) covers all checks,
-    /// charges, settlements and refunds of an HTTP request. Limits of another [`RateLimiter`] may have been charged by then.
+    /// If the store does not answer in the time that the request has left: one deadline (100 ms with Redis)
+    /// covers all checks, charges, settlements and refunds of an HTTP request. Limits of another
+    /// [`RateLimiter`] may have been charged by then.
     pub async fn charge(&self, units: u64) -> Result<u64, StoreError> {
         let groups = self.decided.borrow().clone();
         let mut fewest = units;
@@ -147,7 +151,8 @@ fn update<'q>(
 }
 
 impl DecidedGroup {
-    /// Charges the rates as many of `units` as are left. `None` if there is none: slots are held, and not charged again.
+    /// Charges the rates as many of `units` as are left. `None` if there is none: slots are held, and not
+    /// charged again.
     async fn charge(
         &self,
         units: u64,

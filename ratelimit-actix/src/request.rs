@@ -1,4 +1,4 @@
-//! Facts of a request that need no limit: its limiter, and the time it may wait.
+//! Facts of a request that need no limit.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -12,7 +12,8 @@ use actix_web::{HttpRequest, web};
 use ratelimit_core::__private_0_1::{help, response_time};
 use ratelimit_core::{GroupOutcome, RateLimiter};
 
-/// The limiter of programs that register none. A declared limit must hold, so a missing limiter is a warning and not an error.
+/// The limiter of programs that register none. A declared limit must hold, so a missing limiter is a warning
+/// and not an error.
 static LAST_RESORT: LazyLock<RateLimiter> = LazyLock::new(|| {
     tracing::warn!(
         help = help("no-limiter"),
@@ -23,10 +24,11 @@ static LAST_RESORT: LazyLock<RateLimiter> = LazyLock::new(|| {
     RateLimiter::in_memory()
 });
 
-/// The nearest limiter around the handler (resource, scope, app), then the installed one, then the last resort.
+/// The nearest limiter around the handler (resource, scope, app), then the installed one, then the last
+/// resort.
 ///
-/// Actix finds the nearest value of one type, but cannot say which of two types is nearer. `web::Data` comes first, so that
-/// the usual form costs one look-up.
+/// Actix finds the nearest value of one type, but cannot say which of two types is nearer. `web::Data` comes
+/// first, so that the usual form costs one look-up.
 pub(crate) fn nearest_limiter(req: &HttpRequest) -> &RateLimiter {
     if let Some(limiter) = req.app_data::<web::Data<RateLimiter>>() {
         return limiter;
@@ -35,7 +37,8 @@ pub(crate) fn nearest_limiter(req: &HttpRequest) -> &RateLimiter {
     plain.unwrap_or_else(|| &LAST_RESORT)
 }
 
-/// The time that one HTTP request has waited for stores so far. An extension of the request, shared by its clones.
+/// The time that one HTTP request has waited for stores so far. An extension of the request, shared by its
+/// clones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestDeadline {
     waited: Rc<Cell<Duration>>,
@@ -80,7 +83,8 @@ impl RequestDeadline {
         // The memory store never waits, and a custom store may have no deadline.
         let Some(deadline) = limiter.deadline() else { return call(limiter).await };
         let left = deadline.saturating_sub(self.waited.get());
-        // Most requests make one call. A limiter of its own would touch a reference count that all threads share.
+        // Most requests make one call. A limiter of its own would touch a reference count that all threads
+        // share.
         let limiter =
             if left == deadline { Cow::Borrowed(limiter) } else { Cow::Owned(limiter.with_deadline(left)) };
         let is_answered = |result: &Result<T, E>| result.as_ref().is_ok_and(T::is_of_store);

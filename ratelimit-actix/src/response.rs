@@ -1,4 +1,4 @@
-//! What a client sees: header fields with its quota, and the response to a rejected request.
+//! What a client sees of limits.
 
 mod body;
 mod headers;
@@ -31,13 +31,15 @@ pub(crate) fn keep<T: Unpin + 'static>(body: BoxBody, kept: T) -> BoxBody {
     BoxBody::new(KeptBody { body, _kept: kept })
 }
 
-/// Holds what a request holds until its response has been sent or dropped. A response for which nothing is held stays as it is.
+/// Holds what a request holds until its response has been sent or dropped. A response for which nothing is
+/// held stays as it is.
 #[inline]
 pub(crate) fn hold(response: HttpResponse, held: Held) -> HttpResponse {
     if held.is_empty() { response } else { response.map_body(|_, body| keep(body, held)) }
 }
 
-/// `try_into_bytes` stays the default, by which nothing takes the bytes out and drops what is kept before they are sent.
+/// `try_into_bytes` stays the default, by which nothing takes the bytes out and drops what is kept before
+/// they are sent.
 impl<T: Unpin> MessageBody for KeptBody<T> {
     type Error = <BoxBody as MessageBody>::Error;
 

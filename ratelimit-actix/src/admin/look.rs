@@ -1,4 +1,4 @@
-//! One caller under one limit: what is left, and forgetting it.
+//! What is counted for one caller under one limit, for the operator's page.
 
 mod answer;
 mod peek;
@@ -38,7 +38,8 @@ pub(super) struct Fields {
 /// The caller and the limit that the fields name.
 pub(super) struct Subject {
     limit: String,
-    /// One, or one for each prefix by which the IPv6 address of the caller may be counted: that of the nearest configuration first.
+    /// One, or one for each prefix by which the IPv6 address of the caller may be counted: that of the
+    /// nearest configuration first.
     candidates: Vec<Candidate>,
 }
 
@@ -156,7 +157,8 @@ impl Subject {
         shown
     }
 
-    /// Forgets what is counted for the caller. Returns whether anything was; then only those candidates are left.
+    /// Forgets what is counted for the caller. Returns whether anything was; then only those candidates are
+    /// left.
     pub(super) async fn reset(&mut self, limiter: &RateLimiter) -> Result<bool, LookError> {
         let result = self.reset_all(limiter).await;
         // Where nothing was counted, or is known to be forgotten, one candidate stands for all.

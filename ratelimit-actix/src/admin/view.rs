@@ -1,4 +1,4 @@
-//! What JSON, and so the page, shows: every limit with the numbers in force, the store, and the callers that were denied most.
+//! What the operator's page shows, as JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,8 +41,8 @@ pub(super) struct LimitView {
 /// A limit of the program, with what is in force for it.
 #[derive(Debug, Serialize)]
 pub(super) struct LimitNumbers {
-    /// What of the program has the limit: an `attribute`, with its arguments or the policy that it names, or a `policy` of middleware
-    /// or other code.
+    /// What of the program has the limit: an `attribute`, with its arguments or the policy that it names, or
+    /// a `policy` of middleware or other code.
     source: &'static str,
     /// For callers without a row of their own.
     #[serde(flatten)]
@@ -61,9 +61,10 @@ pub(super) struct LimitNumbers {
 /// The numbers of one row.
 #[derive(Debug, Serialize)]
 pub(super) struct NumbersView {
-    /// Each setting by its name, or null. Times are in microseconds, with names such as `window_us`. `max` is null if it is computed for
-    /// each request, `window_us` for a limit of requests at a time, `burst` if it equals `max`. `mode` may be `off`. `calendar` is a phrase
-    /// such as "calendar month in Europe/Berlin from the 1st", and `window_us` then the longest of its windows.
+    /// Each setting by its name, or null. Times are in microseconds, with names such as `window_us`. `max` is
+    /// null if it is computed for each request, `window_us` for a limit of requests at a time, `burst` if it
+    /// equals `max`. `mode` may be `off`. `calendar` is a phrase such as "calendar month in Europe/Berlin
+    /// from the 1st", and `window_us` then the longest of its windows.
     #[serde(flatten)]
     values: BTreeMap<String, Value>,
     key: String,
@@ -126,8 +127,8 @@ pub(super) struct StoreView {
     status: StoreStatus,
 }
 
-/// Every limit: those that are declared by attributes, those that overrides may name, and those that were decided, in the order of
-/// their names.
+/// Every limit: those that are declared by attributes, those that overrides may name, and those that were
+/// decided, in the order of their names.
 pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView> {
     let mut views: BTreeMap<String, LimitView> = BTreeMap::new();
     for declared in declared_limits() {

@@ -1,7 +1,9 @@
-//! Functions that find the caller in a request: by address, by a path parameter, or by what the application has authenticated.
+//! Functions that find the caller in a request: by address, by a path parameter, or by what the application
+//! has authenticated.
 //!
-//! The address is the peer's, unless the peer is one of the trusted proxies of the [`RateLimitConfig`]. Any client can send
-//! forwarding header fields, and a server that trusts them grants a new quota for every made-up address.
+//! The address is the peer's, unless the peer is one of the trusted proxies of the [`RateLimitConfig`]. Any
+//! client can send forwarding header fields, and a server that trusts them grants a new quota for every
+//! made-up address.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +16,14 @@ use super::value::{Caller, IntoCaller};
 use crate::address::{FORWARDED, X_FORWARDED_FOR, X_REAL_IP};
 use crate::config::RateLimitConfig;
 
-/// The address of the client: that of the peer, or if the peer is a [trusted proxy], the one that it forwards for.
+/// The address of the client: that of the peer, or if the peer is a [trusted proxy], the one that it forwards
+/// for.
 ///
-/// An IPv4 address that is mapped into IPv6 (`::ffff:192.0.2.1`, on a dual-stack socket) is returned as IPv4. `None` on a Unix
-/// socket, and for a test request without an address.
+/// An IPv4 address that is mapped into IPv6 (`::ffff:192.0.2.1`, on a dual-stack socket) is returned as IPv4.
+/// `None` on a Unix socket, and for a test request without an address.
 ///
-/// As the caller of a limit, use [`caller::ip`](crate::caller::ip): it counts IPv6 by network, as [configured], and addresses
-/// of NAT64 (`64:ff9b::/96`) and 6to4 (`2002::/16`) by the IPv4 address in them.
+/// As the caller of a limit, use [`caller::ip`](crate::caller::ip): it counts IPv6 by network, as
+/// [configured], and addresses of NAT64 (`64:ff9b::/96`) and 6to4 (`2002::/16`) by the IPv4 address in them.
 ///
 /// [trusted proxy]: crate::RateLimitConfigBuilder::trusted_proxies
 /// [configured]: crate::RateLimitConfigBuilder::ipv6_prefix
@@ -28,7 +31,8 @@ pub fn client_ip(req: &HttpRequest) -> Option<IpAddr> {
     client_ip_by(req, RateLimitConfig::nearest(req))
 }
 
-/// The address as the caller, as with `by = ip`. All requests without an [address](crate::client_ip) are the same caller.
+/// The address as the caller, as with `by = ip`. All requests without an [address](crate::client_ip) are the
+/// same caller.
 ///
 /// For functions that fall back to the address.
 pub fn ip(req: &HttpRequest) -> Caller {
@@ -37,8 +41,9 @@ pub fn ip(req: &HttpRequest) -> Caller {
 
 /// [`ip`] under a configuration that is already looked up.
 ///
-/// Requests without an address share a count. They come through a Unix socket, from a test, or over a connection that ended
-/// before it was accepted. A client must not get a count of its own that way, nor go uncounted.
+/// Requests without an address share a count. They come through a Unix socket, from a test, or over a
+/// connection that ended before it was accepted. A client must not get a count of its own that way, nor go
+/// uncounted.
 pub(crate) fn by_address(req: &HttpRequest, config: &RateLimitConfig) -> Caller {
     let Some(address) = client_ip_by(req, config) else {
         warn_about_missing_peer();
@@ -111,13 +116,13 @@ fn warn_about_missing_peer() {
 
 /// The value of a path parameter as the caller. No caller if there is no such parameter.
 ///
-/// For functions that find a caller, such as those of [`Limit::by`](crate::Limit::by). The attribute's `by = path("id")` and
-/// `key = "..{id}"` do the same. The value is the text that `web::Path<String>` extracts. `req.match_info().get(name)` may
-/// differ: it leaves `/`, `%` and `+` as the client encoded them. `a+b`, `a%2Bb` and `a%2bb` would have a count each, although
-/// the handler extracts the same value.
+/// For functions that find a caller, such as those of [`Limit::by`](crate::Limit::by). The attribute's `by =
+/// path("id")` and `key = "..{id}"` do the same. The value is the text that `web::Path<String>` extracts.
+/// `req.match_info().get(name)` may differ: it leaves `/`, `%` and `+` as the client encoded them. `a+b`,
+/// `a%2Bb` and `a%2bb` would have a count each, although the handler extracts the same value.
 ///
-/// Text is not a number: `7`, `07` and `+7` are three callers here, but one `u64` in the handler. Count numbers by value, with
-/// `by = |id: web::Path<u64>| *id`.
+/// Text is not a number: `7`, `07` and `+7` are three callers here, but one `u64` in the handler. Count
+/// numbers by value, with `by = |id: web::Path<u64>| *id`.
 ///
 /// # Examples
 ///
@@ -139,10 +144,11 @@ pub fn path_param(req: &HttpRequest, name: &str) -> Caller {
     })
 }
 
-/// The authenticated origin of a request: an account, a user, or the owner of an API key. Request extensions hold it.
+/// The authenticated origin of a request: an account, a user, or the owner of an API key. Request extensions
+/// hold it.
 ///
-/// Insert it if, and only if, the credentials were verified. An unverified claim must not choose the count: a client could
-/// send a new claim with every request, and would never be limited. Limits then find it:
+/// Insert it if, and only if, the credentials were verified. An unverified claim must not choose the count: a
+/// client could send a new claim with every request, and would never be limited. Limits then find it:
 ///
 /// ```
 /// use actix_web::body::MessageBody;
@@ -171,8 +177,8 @@ pub fn path_param(req: &HttpRequest, name: &str) -> Caller {
 /// let app = App::new().wrap(from_fn(authenticate)).service(orders);
 /// ```
 ///
-/// An attribute sees a principal of any middleware. The [`RateLimitMiddleware`](crate::RateLimitMiddleware) sees that of
-/// middleware that is registered after it, and therefore runs before it.
+/// An attribute sees a principal of any middleware. The [`RateLimitMiddleware`](crate::RateLimitMiddleware)
+/// sees that of middleware that is registered after it, and therefore runs before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal(Caller);
 
@@ -189,8 +195,8 @@ pub fn principal(req: &HttpRequest) -> Caller {
     principal.into_caller()
 }
 
-/// The [`Principal`] of a request as the caller, or the [address](crate::caller::ip) without one. For endpoints that need no
-/// account, and to count requests with wrong credentials as well.
+/// The [`Principal`] of a request as the caller, or the [address](crate::caller::ip) without one. For
+/// endpoints that need no account, and to count requests with wrong credentials as well.
 pub fn principal_or_ip(req: &HttpRequest) -> Caller {
     let principal = principal(req);
     if principal.partition().is_some() { principal } else { ip(req) }
@@ -205,7 +211,8 @@ pub enum By {
     Global,
     /// A path parameter, decoded as by extractors.
     Path(&'static str),
-    /// A header field. Clients can send any value. Of several lines the first counts, as `headers().get` returns it.
+    /// A header field. Clients can send any value. Of several lines the first counts, as `headers().get`
+    /// returns it.
     Header(&'static str),
     /// The caller that a function finds.
     Function(fn(&HttpRequest) -> Caller),
@@ -288,7 +295,8 @@ mod tests {
         assert_eq!(client_ip(&TestRequest::default().to_http_request()), None);
     }
 
-    /// The caller from the last segment of a path as the router matches it, and the value that a handler extracts.
+    /// The caller from the last segment of a path as the router matches it, and the value that a handler
+    /// extracts.
     fn matched(segment: &str) -> (Caller, String) {
         let uri = format!("/x/{segment}").parse().unwrap();
         let mut path = actix_web::dev::Path::new(Url::new(uri));

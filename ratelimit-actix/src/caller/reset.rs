@@ -1,4 +1,4 @@
-//! Resets one caller of a limit, and lists the counts that a caller may have: for code of the application, and the operator's page.
+//! The counts that a caller may have, to be shown or reset.
 
 use std::collections::HashSet;
 
@@ -15,19 +15,23 @@ use crate::declared::declared_limits;
 use crate::handler::limit::Computed;
 
 impl DeclaredLimit {
-    /// Forgets what is counted for one caller of this limit, and ends its block: for a page of support, or after a payment.
+    /// Forgets what is counted for one caller of this limit, and ends its block: for a page of support, or
+    /// after a payment.
     ///
-    /// `caller` is what `by` of the limit returns. All counts that the caller may have are reset: those by the numbers of the
-    /// program, and with the feature `overrides` those by the rows for all callers, for plans and for this caller, each also in the
-    /// other [mode](ratelimit_core::Mode). Of numbers that are made at run time, such as a token bucket whose `max` is computed, it
-    /// reaches those that this process has decided by, at most 8 for each name, with the feature `admin`; and none without it.
+    /// `caller` is what `by` of the limit returns. All counts that the caller may have are reset: those by
+    /// the numbers of the program, and with the feature `overrides` those by the rows for all callers, for
+    /// plans and for this caller, each also in the other [mode](ratelimit_core::Mode). Of numbers that are
+    /// made at run time, such as a token bucket whose `max` is computed, it reaches those that this process
+    /// has decided by, at most 8 for each name, with the feature `admin`; and none without it.
     ///
-    /// An address stands for its network, an IPv6 address for its /64. Other processes may repeat a denial for up to 1 s, the TTL
-    /// of the denial cache, and may use units of leases that they hold. Nothing happens without a caller, such as `None`.
+    /// An address stands for its network, an IPv6 address for its /64. Other processes may repeat a denial
+    /// for up to 1 s, the TTL of the denial cache, and may use units of leases that they hold. Nothing
+    /// happens without a caller, such as `None`.
     ///
     /// # Errors
     ///
-    /// If the store does not answer, or cannot remove the counts. Some of them may be reset then; calling again is safe.
+    /// If the store does not answer, or cannot remove the counts. Some of them may be reset then; calling
+    /// again is safe.
     ///
     /// # Examples
     ///
@@ -99,9 +103,11 @@ pub(crate) struct CallerCount {
     pub(crate) plan: Option<String>,
     /// What the program computes for each request.
     pub(crate) computed: Computed,
-    /// Whether an earlier decision tells the numbers, and nothing declares them: they were made at run time, or overrides had them.
+    /// Whether an earlier decision tells the numbers, and nothing declares them: they were made at run time,
+    /// or overrides had them.
     pub(crate) is_undeclared: bool,
-    /// Whether it may decide about the caller now. Otherwise it may have done so before other overrides were in force.
+    /// Whether it may decide about the caller now. Otherwise it may have done so before other overrides were
+    /// in force.
     pub(crate) may_decide: bool,
 }
 
@@ -120,15 +126,16 @@ impl CallerCount {
     }
 }
 
-/// The policies of counts in both modes, since overrides may have changed the mode since the caller was counted; one of those that
-/// count together.
+/// The policies of counts in both modes, since overrides may have changed the mode since the caller was
+/// counted; one of those that count together.
 pub(crate) fn distinct(counts: &[CallerCount]) -> Vec<Policy> {
     let mut known = HashSet::new();
     let policies = counts.iter().flat_map(|count| in_both_modes(count.in_force.policy()));
     policies.filter(|policy| known.insert(state_id(policy))).collect()
 }
 
-/// The counts that a caller may have under all limits with one name: those that are declared, given to the limiter or were decided.
+/// The counts that a caller may have under all limits with one name: those that are declared, given to the
+/// limiter or were decided.
 #[cfg(feature = "admin")]
 pub(crate) fn counts_of_name(limiter: &RateLimiter, partition: &[u8], name: &str) -> Vec<CallerCount> {
     let mut counts = Counts { limiter, partition, found: Vec::new() };
@@ -150,7 +157,8 @@ struct Counts<'a> {
 }
 
 impl Counts<'_> {
-    /// Adds the counts by the row of the caller or that for all callers, by those of plans, and by what may have been in force before.
+    /// Adds the counts by the row of the caller or that for all callers, by those of plans, and by what may
+    /// have been in force before.
     fn add_limit(&mut self, policy: &Policy, computed: Computed) {
         let for_all = self.limiter.in_force(policy);
         let now = for_all.clone().of_request(None, self.partition);

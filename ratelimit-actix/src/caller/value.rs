@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 
 use crate::address::Ipv6Prefix;
 
-/// The bytes by which stores tell callers apart; `Debug` hides them from logs. Up to 39 need no allocation: a UUID as text fits.
+/// The bytes by which stores tell callers apart; `Debug` hides them from logs. Up to 39 need no allocation: a
+/// UUID as text fits.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Partition(pub(super) SmallVec<[u8; 39]>);
 
@@ -34,7 +35,8 @@ impl fmt::Debug for Partition {
     }
 }
 
-/// The first byte of a caller. It differs for each kind of value, so that no text passes for an address or a number.
+/// The first byte of a caller. It differs for each kind of value, so that no text passes for an address or a
+/// number.
 ///
 /// Counts in a shared store depend on these numbers: new ones may be added, but none may change.
 #[derive(Clone, Copy)]
@@ -55,8 +57,9 @@ pub(super) enum Kind {
 /// What a request is counted for: a value that tells callers apart, or none.
 ///
 /// There is no constructor: [`IntoCaller`](crate::IntoCaller) makes one from a value, and the functions in
-/// [`caller`](crate::caller) find one in a request. Two are equal only if they were made from equal values of one kind: the text
-/// `"7"` and the number `7` are different callers. Neither `Debug` nor a log shows the value.
+/// [`caller`](crate::caller) find one in a request. Two are equal only if they were made from equal values of
+/// one kind: the text `"7"` and the number `7` are different callers. Neither `Debug` nor a log shows the
+/// value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Caller(pub(super) Option<Partition>);
 
@@ -77,7 +80,8 @@ impl Caller {
         }
     }
 
-    /// The same caller for all requests without one, under [`OnMissing::Anonymous`](crate::OnMissing::Anonymous).
+    /// The same caller for all requests without one, under
+    /// [`OnMissing::Anonymous`](crate::OnMissing::Anonymous).
     pub(crate) fn anonymous() -> Self {
         Self::encode(Kind::Anonymous, &[])
     }
@@ -147,7 +151,8 @@ impl fmt::Debug for Caller {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MissingCallerError;
 
-/// What to do with a request for which a limit finds no caller, such as one without the header field that `by` reads.
+/// What to do with a request for which a limit finds no caller, such as one without the header field that
+/// `by` reads.
 ///
 /// A limit by address always finds a caller: all requests without an address are the same one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -37,14 +37,15 @@ pub(crate) trait LimitSource {
         Plan::default()
     }
 
-    /// Changes the numbers in force, which are those of `row` if overrides have one, to computed ones. Returns whether they admit any request.
+    /// Changes the numbers in force, which are those of `row` if overrides have one, to computed ones.
+    /// Returns whether they admit any request.
     fn adjust(&self, _: &mut AppliedLimit, _row: Option<&InForce<'_>>, _: &HttpRequest) -> bool {
         true
     }
 }
 
-/// The limits that apply to a request that is counted, with the numbers in force; or its rejection, if a limit requires a caller
-/// and there is none, or if a limit admits no request.
+/// The limits that apply to a request that is counted, with the numbers in force; or its rejection, if a
+/// limit requires a caller and there is none, or if a limit admits no request.
 #[inline]
 pub(crate) fn applied_limits<S: LimitSource>(
     req: &HttpRequest,
@@ -93,8 +94,8 @@ pub(crate) fn applied_limits<S: LimitSource>(
     Ok(limits)
 }
 
-/// Whether a limit rejects a request of which a value is missing, such as its caller. A shadow limit does not, and neither does one
-/// that is off.
+/// Whether a limit rejects a request of which a value is missing, such as its caller. A shadow limit does
+/// not, and neither does one that is off.
 #[cold]
 pub(crate) fn rejects_without_value(limiter: &RateLimiter, policy: &Policy) -> bool {
     let in_force = limiter.in_force(policy);

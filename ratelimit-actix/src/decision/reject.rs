@@ -13,7 +13,8 @@ use super::write_quotas_of;
 use crate::config::RateLimitConfig;
 use crate::response::{Rejection, forbid_storing, keep, number};
 
-/// Drains a small body and renders the rejection. The future is large: box it, so that admitted requests do not carry it around.
+/// Drains a small body and renders the rejection. The future is large: box it, so that admitted requests do
+/// not carry it around.
 pub(crate) async fn reject(req: &HttpRequest, payload: Payload, rejection: Box<Rejection>) -> HttpResponse {
     let unread = drain(req, payload).await;
     let response = render(req, *rejection);
@@ -46,14 +47,16 @@ const MAX_DRAIN_BYTES: usize = 16 * 1024;
 /// Longest time to read it.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Reads a small body to its end and drops it, so that the connection can carry the next request. Over HTTP/2, the stream is then
-/// not reset after the response, which some clients take for a lost one.
+/// Reads a small body to its end and drops it, so that the connection can carry the next request. Over
+/// HTTP/2, the stream is then not reset after the response, which some clients take for a lost one.
 ///
-/// Actix closes a connection with an unread body, and resets a stream. That is right for a large body, which may never end. A small
-/// body has usually arrived, and a new connection would cost both sides more. A declared length above the maximum is not read.
+/// Actix closes a connection with an unread body, and resets a stream. That is right for a large body, which
+/// may never end. A small body has usually arrived, and a new connection would cost both sides more. A
+/// declared length above the maximum is not read.
 ///
-/// Returns the payload of a chunked body that was not read to its end. If it is dropped, Actix reads and drops chunks as long as the
-/// client sends them. [Kept](keep) until the response is written, it closes the connection after the response.
+/// Returns the payload of a chunked body that was not read to its end. If it is dropped, Actix reads and
+/// drops chunks as long as the client sends them. [Kept](keep) until the response is written, it closes the
+/// connection after the response.
 async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<Payload> {
     let is_chunked = req.headers().contains_key(TRANSFER_ENCODING);
     let length = req.headers().get(CONTENT_LENGTH);

@@ -1,7 +1,7 @@
 //! What is wrong with the limits of all attributes together.
 //!
-//! Limits of one handler that share a count are found when the program runs, because each handler compiles by itself, and because
-//! the compiler sees no policies by path.
+//! Limits of one handler that share a count are found when the program runs, because each handler compiles by
+//! itself, and because the compiler sees no policies by path.
 
 use std::{fmt, ptr};
 
@@ -9,7 +9,8 @@ use ratelimit_core::__private_0_1::state_id;
 
 use super::{DeclaredLimit, declared_limits};
 
-/// Limits of one handler that share a count, and would charge each request twice: the error of [`check_declared_limits`].
+/// Limits of one handler that share a count, and would charge each request twice: the error of
+/// [`check_declared_limits`].
 ///
 /// `Display` has a line for each pair, with the places of both.
 #[derive(Clone, thiserror::Error)]
@@ -71,10 +72,12 @@ fn lines(pairs: &[SharedCount]) -> String {
     pairs.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Checks what the compiler cannot see: two limits of one handler need different counts, because they would charge a request twice.
+/// Checks what the compiler cannot see: two limits of one handler need different counts, because they would
+/// charge a request twice.
 ///
-/// The compiler compares limits that are written in the attribute; this function also compares policies by path and constants. It
-/// takes limits with another `by` for different counts, and leaves out limits with `skip`, which may apply to different requests.
+/// The compiler compares limits that are written in the attribute; this function also compares policies by
+/// path and constants. It takes limits with another `by` for different counts, and leaves out limits with
+/// `skip`, which may apply to different requests.
 ///
 /// Call it at the start of the program or in a test.
 ///
@@ -107,7 +110,8 @@ fn is_charged_by_both(first: &DeclaredLimit, second: &DeclaredLimit) -> bool {
     ptr::eq(first.declaration, second.declaration)
         && first.by() == second.by()
         && ![first, second].into_iter().any(|limit| limit.skips() || is_unknown_bucket(limit))
-        // Only the count of a token bucket depends on `max`, so a computed one matters to unknown buckets only.
+        // Only the count of a token bucket depends on `max`, so a computed one matters to unknown buckets
+        // only.
         && state_id(first.policy()) == state_id(second.policy())
 }
 

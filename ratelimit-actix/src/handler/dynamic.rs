@@ -102,8 +102,8 @@ impl DynamicLimits {
         function.call(&self.req).await
     }
 
-    /// Leaves out the limit at this position, because a value of it cannot be computed. Unless it is a shadow limit, the
-    /// request is rejected: by another limit, or with the first such `error`.
+    /// Leaves out the limit at this position, because a value of it cannot be computed. Unless it is a shadow
+    /// limit, the request is rejected: by another limit, or with the first such `error`.
     #[cold]
     pub fn fail(&mut self, position: usize, error: Error) {
         let DynamicLimit { limit, skipped, .. } = &mut self.limits[position];
@@ -172,7 +172,8 @@ impl DynamicLimits {
         self.calendar(position, Calendar::year(month, day));
     }
 
-    /// Sets the calendar, in the zone of the program. Takes the nearest day on which its windows can begin, which is logged once.
+    /// Sets the calendar, in the zone of the program. Takes the nearest day on which its windows can begin,
+    /// which is logged once.
     #[cfg(feature = "calendar")]
     fn calendar(&mut self, position: usize, calendar: Calendar) {
         let DynamicLimit { limit, settings, .. } = &mut self.limits[position];
@@ -200,7 +201,8 @@ impl DynamicLimits {
         self.limits[position].plan = plan;
     }
 
-    /// Checks all limits that apply, at once. The future returns the response to a rejected request as its error.
+    /// Checks all limits that apply, at once. The future returns the response to a rejected request as its
+    /// error.
     pub fn admit(self) -> Admission<'static, Result<AdmittedRequest, HttpResponse>> {
         let Self { req, payload, limits, failed } = self;
         match failed {
@@ -213,8 +215,8 @@ impl DynamicLimits {
     }
 }
 
-/// Rejects a request for which an extractor of a limit failed. The other limits are judged and charged first, as a group
-/// of their own, so that guesses of a token are limited.
+/// Rejects a request for which an extractor of a limit failed. The other limits are judged and charged first,
+/// as a group of their own, so that guesses of a token are limited.
 async fn reject_failed(
     req: HttpRequest,
     payload: Payload,
@@ -223,7 +225,8 @@ async fn reject_failed(
 ) -> Result<AdmittedRequest, HttpResponse> {
     let config = RateLimitConfig::nearest(&req);
     for DynamicLimit { limit, caller, skipped, .. } in &mut limits {
-        // A limit without a caller is left out as well. Its rejection would come before the other limits are charged.
+        // A limit without a caller is left out as well. Its rejection would come before the other limits are
+        // charged.
         let caller = || caller.clone().unwrap_or_else(|| limit.by.caller(&req, config));
         *skipped = *skipped || limit.written.on_missing.resolve(caller()).is_err();
     }
@@ -269,7 +272,8 @@ impl LimitSource for DynamicLimit {
             applied.in_force = Some(Arc::new(policy));
             return true;
         }
-        // Such a `max` admits no request, and a shadow limit only reports that: no cost of `NEVER` passes under the smallest one.
+        // Such a `max` admits no request, and a shadow limit only reports that: no cost of `NEVER` passes
+        // under the smallest one.
         let only_reports = !nearest_limiter(req).enforces(applied.policy());
         let smallest = self.settings.max(1);
         // A shadow limit may be one by overrides.
@@ -284,7 +288,8 @@ impl LimitSource for DynamicLimit {
 }
 
 impl DynamicLimit {
-    /// The policy with the numbers of one request. `None` if `max` admits no request, or is out of its bounds, which is logged once.
+    /// The policy with the numbers of one request. `None` if `max` admits no request, or is out of its
+    /// bounds, which is logged once.
     fn policy_with(&self, settings: Settings) -> Option<Policy> {
         let policy = self.limit.policy().with_settings(settings);
         if let Err(error) = &policy

@@ -1,4 +1,4 @@
-//! One limit of a handler, as the attribute writes it into a `static`: its policy, and what the policy does not tell.
+//! One limit of a handler, as the attribute writes it into a `static`.
 
 use std::borrow::Cow;
 
@@ -94,7 +94,8 @@ impl HandlerLimit {
     ///
     /// # Panics
     ///
-    /// If no request is ever denied, or none ever passes. In the attribute's `static` this is a compile error.
+    /// If no request is ever denied, or none ever passes. In the attribute's `static` this is a compile
+    /// error.
     #[must_use]
     pub const fn cost(mut self, cost: u64) -> Self {
         assert!(
@@ -119,8 +120,8 @@ impl HandlerLimit {
         self
     }
 
-    /// Sets the name that clients see: the function's, where the policy's name is its path. Metrics keep the policy's name,
-    /// which is unique.
+    /// Sets the name that clients see: the function's, where the policy's name is its path. Metrics keep the
+    /// policy's name, which is unique.
     #[must_use]
     pub const fn with_public_name(mut self, name: &'static str) -> Self {
         self.written.public_name = Some(name);
@@ -163,7 +164,8 @@ impl HandlerLimit {
     }
 }
 
-/// What operators see of a limit that its policy does not tell: `by`, `count`, and what is computed for each request.
+/// What operators see of a limit that its policy does not tell: `by`, `count`, and what is computed for each
+/// request.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceText {
     /// What tells callers apart.

@@ -1,5 +1,5 @@
-//! Warns of a limiter for each worker: one that is made inside the closure of `HttpServer`, so that every worker admits a whole
-//! `max`.
+//! Warns of a limiter for each worker: one that is made inside the closure of `HttpServer`, so that every
+//! worker admits a whole `max`.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,8 @@ use ratelimit_core::{Policy, RateLimiter};
 /// The limiters that decided about a limit of a handler.
 #[derive(Debug)]
 pub(crate) struct SoleLimiter {
-    /// The id of the last one, which is nearly always the only one. Only a hint: another limiter may have the id after it.
+    /// The id of the last one, which is nearly always the only one. Only a hint: another limiter may have the
+    /// id after it.
     last: AtomicUsize,
     /// The first one that counts alone and lives.
     first: Mutex<Option<CountsAlone>>,
@@ -24,7 +25,8 @@ impl SoleLimiter {
         Self { last: AtomicUsize::new(0), first: Mutex::new(None) }
     }
 
-    /// Notes that a limiter decides about this `limit`. One relaxed load, if it is the limiter of the request before.
+    /// Notes that a limiter decides about this `limit`. One relaxed load, if it is the limiter of the request
+    /// before.
     #[inline]
     pub(super) fn note(&self, limiter: &RateLimiter, limit: &Policy) {
         if self.last.load(Ordering::Relaxed) != limiter_id(limiter) {

@@ -1,4 +1,4 @@
-//! The requests that a middleware limits: by route, path and method.
+//! The requests that a middleware limits.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -34,7 +34,8 @@ impl Filter {
         if self.methods.as_ref().is_some_and(|methods| !methods.contains(req.method())) {
             return false;
         }
-        // The path as the router reads it. The raw path has other spellings (`/%61pi`) that reach the same handler.
+        // The path as the router reads it. The raw path has other spellings (`/%61pi`) that reach the same
+        // handler.
         let path = Path::new(req, req.match_info().as_str());
         (self.include.is_empty() || self.include.contains_a_spelling(&path))
             && !self.exclude.contains_all(&path)
@@ -65,8 +66,8 @@ impl<'a> Path<'a> {
         known.as_ref()
     }
 
-    /// The shortest path that `NormalizePath` can produce: with merged slashes and without one at the end. `None` if that is the
-    /// same path.
+    /// The shortest path that `NormalizePath` can produce: with merged slashes and without one at the end.
+    /// `None` if that is the same path.
     fn shortest(&self) -> Option<Self> {
         let merged = merge_slashes(&self.text);
         let shortest = match merged.strip_suffix('/') {
@@ -93,8 +94,8 @@ impl PathSet {
                 && path.pattern().is_some_and(|known| self.patterns.contains(known)))
     }
 
-    /// Whether the path is here, as it is or as `NormalizePath` may rewrite it after the middleware has run. Otherwise `//login`
-    /// would bypass the limit of `/login`.
+    /// Whether the path is here, as it is or as `NormalizePath` may rewrite it after the middleware has run.
+    /// Otherwise `//login` would bypass the limit of `/login`.
     fn contains_a_spelling(&self, path: &Path<'_>) -> bool {
         if self.contains(path) {
             return true;

@@ -1,4 +1,4 @@
-//! One limit of middleware: a policy, its callers, and the cost of a request.
+//! One limit of middleware.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -18,7 +18,8 @@ type CallerFn = dyn Fn(&HttpRequest) -> Caller + Send + Sync;
 type PlanFn = dyn Fn(&HttpRequest) -> Plan + Send + Sync;
 type SkipFn = dyn Fn(&HttpRequest) -> bool + Send + Sync;
 
-/// One limit of the [`RateLimitMiddleware`](crate::RateLimitMiddleware): a policy, its callers, and the cost of a request.
+/// One limit of the [`RateLimitMiddleware`](crate::RateLimitMiddleware): a policy, its callers, and the cost
+/// of a request.
 ///
 /// A [`Policy`], owned or by reference, is a limit by address with a cost of 1. With a policy of
 /// [`Policy::concurrency`] a request holds a slot until its response has been sent or dropped.
@@ -66,12 +67,13 @@ impl Limit {
         Arc::make_mut(&mut self.written)
     }
 
-    /// Counts by the caller that the function finds; see [`IntoCaller`] for what it may return. A request without a caller gets
-    /// 400, unless [`on_missing`](Self::on_missing) says otherwise.
+    /// Counts by the caller that the function finds; see [`IntoCaller`] for what it may return. A request
+    /// without a caller gets 400, unless [`on_missing`](Self::on_missing) says otherwise.
     ///
-    /// Only verified data may tell callers apart. If the function reads an unverified header field, such as an API key, a client
-    /// starts a new count with every request. [`caller::principal_or_ip`](crate::caller::principal_or_ip) counts verified
-    /// accounts, and addresses without one. For path parameters use [`caller::path_param`](crate::caller::path_param).
+    /// Only verified data may tell callers apart. If the function reads an unverified header field, such as
+    /// an API key, a client starts a new count with every request.
+    /// [`caller::principal_or_ip`](crate::caller::principal_or_ip) counts verified accounts, and addresses
+    /// without one. For path parameters use [`caller::path_param`](crate::caller::path_param).
     pub fn by<K: IntoCaller>(mut self, caller: impl Fn(&HttpRequest) -> K + Send + Sync + 'static) -> Self {
         self.by = Some(Arc::new(move |req| caller(req).into_caller()));
         self
@@ -83,9 +85,11 @@ impl Limit {
         self
     }
 
-    /// Finds the plan of a request, for which overrides may have numbers; see [`IntoPlan`] for what the function may return.
+    /// Finds the plan of a request, for which overrides may have numbers; see [`IntoPlan`] for what the
+    /// function may return.
     ///
-    /// Called only while overrides have rows of plans for this limit. As with [`by`](Self::by), only verified data may choose it.
+    /// Called only while overrides have rows of plans for this limit. As with [`by`](Self::by), only verified
+    /// data may choose it.
     pub fn plan<P: IntoPlan>(mut self, plan: impl Fn(&HttpRequest) -> P + Send + Sync + 'static) -> Self {
         self.plan = Some(Arc::new(move |req| plan(req).into_plan()));
         self
@@ -95,8 +99,8 @@ impl Limit {
     ///
     /// # Panics
     ///
-    /// If `cost` is 0, so that no request is ever denied, or above the policy's capacity, so that none ever passes. For a
-    /// concurrency limit, of which a request holds one slot, if it is not 1.
+    /// If `cost` is 0, so that no request is ever denied, or above the policy's capacity, so that none ever
+    /// passes. For a concurrency limit, of which a request holds one slot, if it is not 1.
     pub fn cost(mut self, cost: u64) -> Self {
         assert!(
             cost == 1 || !self.written.policy.is_concurrency(),
@@ -112,7 +116,8 @@ impl Limit {
         self
     }
 
-    /// Sets what to do with a request for which this limit finds no caller. The default is to reject it with 400.
+    /// Sets what to do with a request for which this limit finds no caller. The default is to reject it with
+    /// 400.
     pub fn on_missing(mut self, on_missing: OnMissing) -> Self {
         self.written().on_missing = on_missing;
         self
@@ -126,9 +131,9 @@ impl Limit {
 
     /// Sets which responses count. The default is [`Count::All`].
     ///
-    /// As with `count` of the attribute, a request is charged before it runs, and a response that does not count gives the charge back.
-    /// With Redis a refund takes two round trips. An error of an inner service counts by its
-    /// [`status_code`](actix_web::ResponseError::status_code).
+    /// As with `count` of the attribute, a request is charged before it runs, and a response that does not
+    /// count gives the charge back. With Redis a refund takes two round trips. An error of an inner service
+    /// counts by its [`status_code`](actix_web::ResponseError::status_code).
     ///
     /// # Panics
     ///

@@ -15,13 +15,15 @@ use super::{DecidedGroup, Quotas};
 
 /// What one limit was charged for this request. [`Quotas::limit`] selects it.
 ///
-/// The attribute charges an estimate before the handler runs, and the handler settles it to the true cost. The other limits of
-/// the request keep their charges.
+/// The attribute charges an estimate before the handler runs, and the handler settles it to the true cost.
+/// The other limits of the request keep their charges.
 ///
-/// * If the true cost is lower, the surplus is given back, as far as it still counts. If it is higher, the rest is charged even
-///   if the limit does not admit it: later requests are denied until time has paid the debt.
+/// * If the true cost is lower, the surplus is given back, as far as it still counts. If it is higher, the
+///   rest is charged even if the limit does not admit it: later requests are denied until time has paid the
+///   debt.
 /// * Units of [`Quotas::charge`] are part of what is settled.
-/// * A limit is settled at most once for a request. If settling fails, the result is unknown, and another attempt is an error.
+/// * A limit is settled at most once for a request. If settling fails, the result is unknown, and another
+///   attempt is an error.
 /// * A settled limit is not refunded after the response, whatever its `count` says.
 /// * A concurrency limit cannot be settled: its slot is freed when the response has been sent.
 #[derive(Debug)]
@@ -37,16 +39,17 @@ pub struct LimitCharge {
 impl Quotas {
     /// Selects a limit of this request by its [name](Quota::name), or by the name of its policy.
     ///
-    /// The limits of the handler are searched before those of the middleware around it, and of several with one name the first
-    /// in the source is selected.
+    /// The limits of the handler are searched before those of the middleware around it, and of several with
+    /// one name the first in the source is selected.
     ///
-    /// A limit that does not apply to this request is selected as well, and settling it has no effect: `skip` or `on_missing`
-    /// left it out, the client is [exempt](crate::RateLimitConfigBuilder::exempt), or `OPTIONS` is not counted.
+    /// A limit that does not apply to this request is selected as well, and settling it has no effect: `skip`
+    /// or `on_missing` left it out, the client is [exempt](crate::RateLimitConfigBuilder::exempt), or
+    /// `OPTIONS` is not counted.
     ///
     /// # Errors
     ///
-    /// [`SettleError::UnknownLimit`] with the names of all limits of the request. One error is logged for each place in the source that
-    /// gives a wrong name, with the names that exist.
+    /// [`SettleError::UnknownLimit`] with the names of all limits of the request. One error is logged for
+    /// each place in the source that gives a wrong name, with the names that exist.
     ///
     /// # Examples
     ///
@@ -93,20 +96,22 @@ impl LimitCharge {
         self.quotas.decided.borrow().get(group)?.quotas.get(position).cloned()
     }
 
-    /// Corrects what the limit was charged to `actual` units. The header fields of the response then report what is left.
+    /// Corrects what the limit was charged to `actual` units. The header fields of the response then report
+    /// what is left.
     ///
-    /// With Redis this takes two round trips: one to settle, and one to look at what is left. None if `actual` is what was
-    /// charged.
+    /// With Redis this takes two round trips: one to settle, and one to look at what is left. None if
+    /// `actual` is what was charged.
     ///
     /// # Errors
     ///
-    /// [`SettleError`] if the limit is settled already, its charge was refunded, `actual` is above 10^12, the limit is a
-    /// concurrency limit, turns behind the charge are not due, or the store does not answer in the time that the request has left.
+    /// [`SettleError`] if the limit is settled already, its charge was refunded, `actual` is above 10^12, the
+    /// limit is a concurrency limit, turns behind the charge are not due, or the store does not answer in the
+    /// time that the request has left.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped has settled the limit, or not, or in part if it was charged more than once. It cannot be settled
-    /// again.
+    /// A future that is dropped has settled the limit, or not, or in part if it was charged more than once.
+    /// It cannot be settled again.
     pub async fn settle(self, actual: u64) -> Result<(), SettleError> {
         if actual > MAX_UNITS {
             return Err(LimiterError::TooManyUnits { units: actual }.into());
@@ -127,21 +132,22 @@ impl LimitCharge {
         Ok(())
     }
 
-    /// Settles the limit to what `counter` says when the returned value is dropped: the true cost of a streaming response, also
-    /// if the client goes away. Move the returned value into the stream.
+    /// Settles the limit to what `counter` says when the returned value is dropped: the true cost of a
+    /// streaming response, also if the client goes away. Move the returned value into the stream.
     ///
     /// * From now on the limit counts as settled.
-    /// * In memory the limit is settled while the value is dropped. With Redis a task on the current tokio runtime does it, within
-    ///   the deadline of the store. If it fails, what was charged stays charged, and an error is logged. A process that ends
-    ///   drops its tasks.
+    /// * In memory the limit is settled while the value is dropped. With Redis a task on the current tokio
+    ///   runtime does it, within the deadline of the store. If it fails, what was charged stays charged, and
+    ///   an error is logged. A process that ends drops its tasks.
     /// * A counter above 10^12 counts as 10^12.
     /// * If the handler returns before the stream begins, the counter is 0 and everything is given back.
-    /// * By default Actix-web notices that a client has gone away when it sends the next part of the body. A stream with long
-    ///   pauses is settled at once with `HttpServer::h1_allow_half_closed(false)`.
+    /// * By default Actix-web notices that a client has gone away when it sends the next part of the body. A
+    ///   stream with long pauses is settled at once with `HttpServer::h1_allow_half_closed(false)`.
     ///
     /// # Errors
     ///
-    /// [`SettleError`] if the limit is settled already, its charge was refunded, or the limit is a concurrency limit.
+    /// [`SettleError`] if the limit is settled already, its charge was refunded, or the limit is a
+    /// concurrency limit.
     ///
     /// # Examples
     ///
@@ -203,7 +209,8 @@ impl LimitCharge {
     }
 }
 
-/// A limit was not settled: the error of [`Quotas::limit`](crate::Quotas::limit) and [`LimitCharge`](crate::LimitCharge).
+/// A limit was not settled: the error of [`Quotas::limit`](crate::Quotas::limit) and
+/// [`LimitCharge`](crate::LimitCharge).
 ///
 /// As the error of a handler it is a 500, or a 503 if the store did not answer, that does not describe it.
 #[derive(Debug, thiserror::Error)]
@@ -219,7 +226,8 @@ pub enum SettleError {
         limits: Vec<String>,
     },
 
-    /// The limit is settled, or will be when a [`SettleOnDrop`](crate::SettleOnDrop) is dropped. Nothing was charged again.
+    /// The limit is settled, or will be when a [`SettleOnDrop`](crate::SettleOnDrop) is dropped. Nothing was
+    /// charged again.
     #[error("the limit `{limit}` is settled already; settle a limit at most once for each request")]
     #[non_exhaustive]
     AlreadySettled {
@@ -238,8 +246,8 @@ pub enum SettleError {
         limit: String,
     },
 
-    /// The limiter did not settle it: the cost is too high, the limit is a concurrency limit, turns behind the
-    /// charge are not due, or the store did not answer.
+    /// The limiter did not settle it: the cost is too high, the limit is a concurrency limit, turns behind
+    /// the charge are not due, or the store did not answer.
     #[error(transparent)]
     Limiter(#[from] ratelimit_core::SettleError),
 }
@@ -250,8 +258,8 @@ fn list(names: &[String]) -> String {
 }
 
 impl SettleError {
-    /// No limit of the request has the name. It is logged once for each place in the source, and without the name, which the handler
-    /// may have from the request.
+    /// No limit of the request has the name. It is logged once for each place in the source, and without the
+    /// name, which the handler may have from the request.
     #[cold]
     pub(super) fn unknown_limit(name: &str, limits: Vec<String>, place: &'static Location<'static>) -> Self {
         if is_first("unknown-limit", place) {

@@ -1,4 +1,4 @@
-//! What one limit decided about one request, and which of several limits is the tightest.
+//! What one limit decided about one request.
 
 use std::iter;
 use std::time::Duration;
@@ -64,14 +64,15 @@ impl Quota {
 
     /// The name of the limit in header fields and response bodies.
     ///
-    /// This is the policy's name, or the function's name for an attribute without `key` and `name`. If several limits of one
-    /// response have the same name, the header fields number the later ones: `-2`, `-3`.
+    /// This is the policy's name, or the function's name for an attribute without `key` and `name`. If
+    /// several limits of one response have the same name, the header fields number the later ones: `-2`,
+    /// `-3`.
     pub fn name(&self) -> &str {
         self.limit.limit.public_name()
     }
 
-    /// Whether the limit is a [shadow limit](ratelimit_core::Mode::Shadow), which denies nothing and is not told to clients. Its
-    /// [outcome](Self::outcome) tells what it [would deny](Outcome::would_deny).
+    /// Whether the limit is a [shadow limit](ratelimit_core::Mode::Shadow), which denies nothing and is not
+    /// told to clients. Its [outcome](Self::outcome) tells what it [would deny](Outcome::would_deny).
     pub fn is_shadow(&self) -> bool {
         self.decided.is_shadow()
     }
@@ -164,7 +165,8 @@ impl Quota {
         outcome.at().saturating_add(outcome.available_after())
     }
 
-    /// Time in which the whole quota comes back: the window of the decision, or for a token bucket the time to fill it.
+    /// Time in which the whole quota comes back: the window of the decision, or for a token bucket the time
+    /// to fill it.
     pub(crate) fn effective_window(&self) -> Duration {
         let policy = self.policy();
         let max = u128::from(policy.max());
@@ -189,8 +191,9 @@ pub(crate) fn told<'a>(quotas: impl IntoIterator<Item = &'a Quota>) -> SmallVec<
 
 /// The quota that matters most to a client.
 ///
-/// Among limits that denied the request or have nothing left, this is the one with the longest wait: after it, the next
-/// request passes all of them. Otherwise it is the one with the fewest units left, and among equals the one that resets last.
+/// Among limits that denied the request or have nothing left, this is the one with the longest wait: after
+/// it, the next request passes all of them. Otherwise it is the one with the fewest units left, and among
+/// equals the one that resets last.
 pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
     if let [only] = quotas {
         return Some(only);

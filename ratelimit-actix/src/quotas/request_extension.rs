@@ -17,8 +17,8 @@ use crate::request::{RequestDeadline, nearest_limiter};
 
 #[allow(clippy::large_enum_variant, reason = "extensions are boxed, and the large variant is the usual one")]
 enum StoredQuotas {
-    /// One decision that nothing has read yet. Most requests end like this: without an allocation for sharing, and without
-    /// touching the limiter's reference count, which all threads share.
+    /// One decision that nothing has read yet. Most requests end like this: without an allocation for
+    /// sharing, and without touching the limiter's reference count, which all threads share.
     Unshared(QuotaGroup),
     /// Middleware or an argument of the handler holds them, too.
     Shared(Quotas),
@@ -27,8 +27,8 @@ enum StoredQuotas {
 impl Quotas {
     /// Those of a request, if any limit was checked. From then on, they are shared.
     ///
-    /// Only a handler stores them unshared. Nothing wraps the request after that, so the nearest limiter is still the one that
-    /// decided.
+    /// Only a handler stores them unshared. Nothing wraps the request after that, so the nearest limiter is
+    /// still the one that decided.
     pub(crate) fn of(req: &HttpRequest) -> Option<Self> {
         shared(req, &mut req.extensions_mut())
     }
@@ -51,7 +51,8 @@ impl Quotas {
     }
 }
 
-/// Logs a limit of `group` whose count an `earlier` group has charged, once for each pair of places in the source.
+/// Logs a limit of `group` whose count an `earlier` group has charged, once for each pair of places in the
+/// source.
 ///
 /// Not called for a request with one layer of limits.
 fn warn_about_second_charge(earlier: &[DecidedGroup], group: &DecidedGroup) {
@@ -73,7 +74,8 @@ fn warn_about_second_charge(earlier: &[DecidedGroup], group: &DecidedGroup) {
     }
 }
 
-/// Calls `read` with the quotas of a request under enforced limits, if any limit was checked. Does not share them.
+/// Calls `read` with the quotas of a request under enforced limits, if any limit was checked. Does not share
+/// them.
 pub(crate) fn with_quotas<R>(req: &HttpRequest, read: impl FnOnce(&[&Quota]) -> R) -> Option<R> {
     match req.extensions().get::<StoredQuotas>()? {
         StoredQuotas::Unshared(group) => Some(match &group[..] {
@@ -193,11 +195,11 @@ impl FromRequest for Quotas {
 }
 
 impl Quotas {
-    /// Refunds the limits of a group that do not count a response with this status. Returns whether the client sees other
-    /// quotas then: it does not see those of shadow limits.
+    /// Refunds the limits of a group that do not count a response with this status. Returns whether the
+    /// client sees other quotas then: it does not see those of shadow limits.
     ///
-    /// Makes one attempt, within the deadline of the request. A refund that misses the deadline goes on without the request,
-    /// and the client sees its quota as charged.
+    /// Makes one attempt, within the deadline of the request. A refund that misses the deadline goes on
+    /// without the request, and the client sees its quota as charged.
     pub(crate) async fn refund(&self, position: usize, status: StatusCode) -> bool {
         let Some((refunded, group)) = self.close_uncounted(position, status) else { return false };
         let reservations = reservations(&group.quotas, &refunded);
@@ -206,7 +208,8 @@ impl Quotas {
         }
         let mut is_refunded = true;
         for reservation in reservations {
-            // The limiter logs failures. One that misses the deadline does not keep the others from being sent.
+            // The limiter logs failures. One that misses the deadline does not keep the others from being
+            // sent.
             let refund = self.deadline.run(&group.limiter, async |limiter| limiter.refund(reservation).await);
             is_refunded &= refund.await.is_ok();
         }
@@ -223,7 +226,8 @@ impl Quotas {
         !told(&group.quotas).is_empty()
     }
 
-    /// The group at this position and which of its limits do not count a response with this status, if there is one.
+    /// The group at this position and which of its limits do not count a response with this status, if there
+    /// is one.
     fn close_uncounted(
         &self,
         position: usize,
@@ -237,8 +241,9 @@ impl Quotas {
 }
 
 impl DecidedGroup {
-    /// Closes the limits that do not count a response with this status, so that nothing settles them, too. Tells for each limit
-    /// whether it is to be refunded. One that the handler has settled stays as it is settled.
+    /// Closes the limits that do not count a response with this status, so that nothing settles them, too.
+    /// Tells for each limit whether it is to be refunded. One that the handler has settled stays as it is
+    /// settled.
     fn close_uncounted(&mut self, status: StatusCode) -> SmallVec<[bool; 2]> {
         let close = |quota: &mut Quota| !quota.counts(status) && quota.close(Closed::Refunded).is_ok();
         self.quotas.iter_mut().map(close).collect()

@@ -1,8 +1,8 @@
 //! Rejections as errors: 429, 503 and 400.
 //!
-//! Each is a [`ResponseError`], so that `Logger`, `ErrorHandlers` and other middleware treat it like an error of a handler:
-//! `response.error()` returns it, and `as_error::<RateLimited>()` identifies it. None contains data that the client sent, or
-//! anything about the store.
+//! Each is a [`ResponseError`], so that `Logger`, `ErrorHandlers` and other middleware treat it like an error
+//! of a handler: `response.error()` returns it, and `as_error::<RateLimited>()` identifies it. None contains
+//! data that the client sent, or anything about the store.
 
 use std::fmt;
 use std::time::Duration;
@@ -36,7 +36,8 @@ impl RateLimited {
         Self { outcome, quotas, style }
     }
 
-    /// A rejection to test an error handler with, for the outcome of `checks`. Its response has the default style.
+    /// A rejection to test an error handler with, for the outcome of `checks`. Its response has the default
+    /// style.
     ///
     /// # Examples
     ///
@@ -65,15 +66,17 @@ impl RateLimited {
         Self { quotas: quotas.collect(), outcome, style: RequestStyle::default() }
     }
 
-    /// The outcome of the group that was denied: one for each limit that was checked, in the order of the source.
+    /// The outcome of the group that was denied: one for each limit that was checked, in the order of the
+    /// source.
     ///
-    /// Limits that were skipped have none. [Shadow limits](Quota::is_shadow) have one. If a `max` of 0 was computed for the request, only that limit has one.
+    /// Limits that were skipped have none. [Shadow limits](Quota::is_shadow) have one. If a `max` of 0 was
+    /// computed for the request, only that limit has one.
     pub fn outcome(&self) -> &GroupOutcome {
         &self.outcome
     }
 
-    /// The quotas of all limits that were checked, those of middleware around the handler included, as of the denial.
-    /// [Shadow limits](Quota::is_shadow) are among them; the response does not tell of these.
+    /// The quotas of all limits that were checked, those of middleware around the handler included, as of the
+    /// denial. [Shadow limits](Quota::is_shadow) are among them; the response does not tell of these.
     pub fn quotas(&self) -> &[Quota] {
         &self.quotas
     }
@@ -83,11 +86,13 @@ impl RateLimited {
         self.with_quotas(tightest)
     }
 
-    /// The shortest wait, exact to the microsecond, after which this request passes if no other request is charged meanwhile.
-    /// If middleware around the handler admitted the request and has nothing left, the wait lasts until it has a unit again.
+    /// The shortest wait, exact to the microsecond, after which this request passes if no other request is
+    /// charged meanwhile. If middleware around the handler admitted the request and has nothing left, the
+    /// wait lasts until it has a unit again.
     ///
-    /// The client gets whole seconds, rounded up. `None` if the request can never pass, because it costs more than a limit, and if
-    /// only slots of a concurrency limit are missing, because no process knows when one is freed.
+    /// The client gets whole seconds, rounded up. `None` if the request can never pass, because it costs more
+    /// than a limit, and if only slots of a concurrency limit are missing, because no process knows when one
+    /// is freed.
     pub fn retry_after(&self) -> Option<Duration> {
         let wait = self.outcome.retry_after()?;
         Some(self.with_quotas(retry_after).map_or(wait, |longer| longer.max(wait)))
@@ -178,7 +183,8 @@ macro_rules! plain_rejection {
 }
 
 plain_rejection! {
-    /// The store did not answer, and the limit fails closed: 503, to be retried after a second: how long an outage lasts is unknown.
+    /// The store did not answer, and the limit fails closed: 503, to be retried after a second: how long an
+    /// outage lasts is unknown.
     #[derive(Clone, thiserror::Error)]
     #[error("the store of the rate limiter cannot answer")]
     Unavailable, SERVICE_UNAVAILABLE, Some(1)

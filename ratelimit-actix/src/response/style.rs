@@ -1,4 +1,4 @@
-//! How responses look: under one configuration, and to one request.
+//! How responses look.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +33,8 @@ impl Default for StyleSettings {
     }
 }
 
-/// A cache must not store a rejection (RFC 6585): a stored one would reject other clients, and the same client after its wait.
+/// A cache must not store a rejection (RFC 6585): a stored one would reject other clients, and the same
+/// client after its wait.
 const NOT_STORED: (HeaderName, HeaderValue) = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
 
 /// Keeps a response out of caches, unless it has `Cache-Control` already.

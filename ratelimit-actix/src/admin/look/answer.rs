@@ -19,7 +19,8 @@ pub(crate) struct LookView {
     pub(crate) caller: Option<String>,
     /// Whether the counts were forgotten just now.
     pub(crate) is_reset: bool,
-    /// Whether anything is counted for the caller, or was before the reset. Also `true` if a reset forgot what could not be read.
+    /// Whether anything is counted for the caller, or was before the reset. Also `true` if a reset forgot
+    /// what could not be read.
     pub(crate) was_counted: bool,
     /// One for each row that may decide about the caller, at most [`MAX_COUNTS`].
     pub(crate) counts: Vec<CountView>,
@@ -31,8 +32,8 @@ pub(crate) struct CountView {
     pub(crate) origin: NumbersFrom,
     /// The plan for whose requests they are.
     pub(crate) plan: Option<String>,
-    /// By how many bits the address of the caller is counted here, if the process has several prefixes for it. Of prefixes that
-    /// give one network, the first.
+    /// By how many bits the address of the caller is counted here, if the process has several prefixes for
+    /// it. Of prefixes that give one network, the first.
     pub(crate) ipv6_prefix: Option<u32>,
     #[serde(flatten)]
     pub(crate) numbers: NumbersView,
@@ -44,7 +45,8 @@ pub(crate) struct CountView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum NumbersFrom {
-    /// An earlier decision, by numbers that nothing declares: they were made at run time, or overrides had them.
+    /// An earlier decision, by numbers that nothing declares: they were made at run time, or overrides had
+    /// them.
     Decision,
     #[serde(untagged)]
     Now(Origin),
@@ -61,8 +63,8 @@ pub(crate) struct CountedView {
     pub(crate) remaining: Option<u64>,
     /// Whether a request of one unit passes now. `None` if it depends on the `max` of the request.
     pub(crate) passes: Option<bool>,
-    /// Time until a request of one unit passes; `None` if it passes now, depends on the `max` or the `anchor` of the request, or needs
-    /// a slot.
+    /// Time until a request of one unit passes; `None` if it passes now, depends on the `max` or the `anchor`
+    /// of the request, or needs a slot.
     pub(crate) retry_after_us: Option<u64>,
     /// Time until the full quota is back. `None` if it depends on the `anchor` of the request.
     pub(crate) reset_after_us: Option<u64>,

@@ -19,7 +19,8 @@ impl Asked<'_> {
     }
 }
 
-/// Asks the store about counts, in one call for each group. Where the store does not answer about one of them, each is asked alone.
+/// Asks the store about counts, in one call for each group. Where the store does not answer about one of
+/// them, each is asked alone.
 pub(super) async fn peek(limiter: &RateLimiter, asked: &[Asked<'_>]) -> Result<Vec<Outcome>, StoreError> {
     let mut outcomes = Vec::with_capacity(asked.len());
     // In a group one calendar decides about the windows of a count.
@@ -38,7 +39,8 @@ pub(super) async fn peek(limiter: &RateLimiter, asked: &[Asked<'_>]) -> Result<V
     Ok(outcomes)
 }
 
-/// Takes two calls where each request tells a day, since only the clock of the store tells which window began first.
+/// Takes two calls where each request tells a day, since only the clock of the store tells which window began
+/// first.
 async fn peek_group(limiter: &RateLimiter, group: &[Asked<'_>]) -> Result<GroupOutcome, StoreError> {
     let answer = limiter.peek_all(&checks(group)).await?;
     if !group.iter().any(|asked| asked.has_own_anchor) {

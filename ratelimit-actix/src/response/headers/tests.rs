@@ -44,7 +44,8 @@ struct Limit {
     never: bool,
     #[serde(default)]
     at_us: u64,
-    /// Of a concurrency limit: the requests that have asked for a slot, and hold it if there was one. The last one is this.
+    /// Of a concurrency limit: the requests that have asked for a slot, and hold it if there was one. The
+    /// last one is this.
     requests: Option<u64>,
 }
 
