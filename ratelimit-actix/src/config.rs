@@ -95,6 +95,11 @@ impl RateLimitConfig {
             .unwrap_or_else(|| &DEFAULTS)
     }
 
+    /// What applies to a request without a configuration.
+    pub(crate) fn defaults() -> &'static Self {
+        &DEFAULTS
+    }
+
     /// Whether it is one of the application, and not the defaults of a request without a configuration.
     pub(crate) fn is_registered(&self) -> bool {
         !Arc::ptr_eq(&self.0, &DEFAULTS.0)

@@ -1,29 +1,25 @@
 //! The decision about one request: made at once if the limiter counts in this process, otherwise by a future.
 
 pub(crate) mod limit_source;
-mod reject;
+mod respond;
 
 use std::future::Future;
-use std::iter;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use actix_web::http::header::HeaderMap;
 use actix_web::{HttpMessage, HttpRequest};
-use ratelimit_core::__private_0_1::wall_clock;
-use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, RateLimiter};
+use ratelimit_core::{Check, GroupOutcome, RateLimiter};
 use smallvec::SmallVec;
 
 use self::limit_source::{LimitSource, applied_limits};
-pub(crate) use self::reject::reject;
+use self::respond::{denied, unavailable};
+pub(crate) use self::respond::{reject, write_quotas, write_quotas_of};
 use crate::applied_limit::{AppliedLimit, AppliedLimits};
 use crate::caller;
 use crate::config::RateLimitConfig;
-use crate::quotas::{LeftOut, Quotas, all_quotas, with_quotas};
+use crate::quotas::{LeftOut, Quotas};
 use crate::request::{RequestDeadline, nearest_limiter};
-use crate::response::{
-    self, HeaderStyle, Held, MissingCaller, RateLimited, Rejection, RequestStyle, Unavailable,
-};
+use crate::response::{Held, Rejection};
 
 /// The slots of an admitted request, to be held until its response has been sent; or why it is rejected.
 pub(crate) type AdmissionResult = Result<Held, Box<Rejection>>;
@@ -124,60 +120,4 @@ fn checks(limits: &AppliedLimits) -> SmallVec<[Check<'_>; 2]> {
 fn decided(req: &HttpRequest, limits: &mut AppliedLimits, mut outcome: GroupOutcome) -> AdmissionResult {
     Quotas::add(req, limits, &outcome);
     if outcome.is_allowed() { Ok(outcome.take_slots()) } else { Err(denied(req, outcome)) }
-}
-
-fn style(req: &HttpRequest) -> RequestStyle {
-    RequestStyle::new(RateLimitConfig::nearest(req).style(), req)
-}
-
-/// The rejection of a request about which the store cannot decide. The limiter has logged the reason.
-#[cold]
-fn unavailable(req: &HttpRequest) -> Box<Rejection> {
-    Box::new(Rejection::Unavailable(Unavailable(style(req))))
-}
-
-/// The rejection of a request without the caller that a limit requires.
-#[cold]
-fn missing_caller(req: &HttpRequest) -> Box<Rejection> {
-    Box::new(Rejection::MissingCaller(MissingCaller(style(req))))
-}
-
-/// The rejection by a limit that admits no request: its `max` is 0 or invalid, so no wait helps.
-#[cold]
-fn deny_all(req: &HttpRequest, limit: AppliedLimit) -> Box<Rejection> {
-    let outcome = Outcome::new(0, Decision::Denied { retry_after: None }).with_cost(limit.cost);
-    let outcome = GroupOutcome::new(wall_clock(), iter::once(outcome));
-    Quotas::add(req, &mut AppliedLimits::from_iter([limit]), &outcome);
-    denied(req, outcome)
-}
-
-/// The rejection for a denial that is among the quotas of the request.
-#[cold]
-fn denied(req: &HttpRequest, outcome: GroupOutcome) -> Box<Rejection> {
-    Box::new(Rejection::RateLimited(RateLimited::new(outcome, all_quotas(req), style(req))))
-}
-
-/// Sets the header fields with the quotas of a request, if any limit was checked. Fields that the handler set
-/// under the same names are replaced: they would contradict what is counted.
-pub(crate) fn write_quotas_of(req: &HttpRequest, headers: &mut HeaderMap) {
-    let styles = RateLimitConfig::nearest(req).header_styles();
-    if !styles.is_empty() {
-        with_quotas(req, |quotas| response::write(styles, quotas, headers));
-    }
-}
-
-/// [`write_quotas_of`] for quotas that middleware holds. After a refund the fields of before are removed,
-/// also if what is left is unknown.
-pub(crate) fn write_quotas(
-    quotas: &Quotas,
-    is_refunded: bool,
-    styles: &[HeaderStyle],
-    headers: &mut HeaderMap,
-) {
-    if is_refunded {
-        for name in styles.iter().flat_map(|style| response::field_names(*style)) {
-            headers.remove(name);
-        }
-    }
-    quotas.with(|quotas| response::write(styles, quotas, headers));
 }

@@ -3,7 +3,7 @@
 use actix_web::HttpRequest;
 use ratelimit_core::{InForce, Policy, RateLimiter};
 
-use super::{deny_all, missing_caller};
+use super::respond::{deny_all, missing_caller};
 use crate::applied_limit::{AppliedLimit, AppliedLimits, LimitRef};
 use crate::caller::plan::Plan;
 use crate::caller::{Caller, MissingCallerError};

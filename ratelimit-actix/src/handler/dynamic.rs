@@ -207,8 +207,10 @@ impl DynamicLimits {
         let Self { req, payload, limits, failed } = self;
         match failed {
             None => {
-                let attempt = try_decide(&req, RateLimitConfig::nearest(&req), limits);
-                admission(req, payload, attempt)
+                let config = RateLimitConfig::nearest(&req);
+                let is_configured = config.is_registered();
+                let attempt = try_decide(&req, config, limits);
+                admission(req, payload, is_configured, attempt)
             }
             Some(error) => Admission::Pending(Box::pin(reject_failed(req, payload, limits, error))),
         }
@@ -230,8 +232,9 @@ async fn reject_failed(
         let caller = || caller.clone().unwrap_or_else(|| limit.by.caller(&req, config));
         *skipped = *skipped || limit.written.on_missing.resolve(caller()).is_err();
     }
+    let is_configured = config.is_registered();
     let attempt = try_decide(&req, config, limits);
-    Err(match admission(req, payload, attempt).await {
+    Err(match admission(req, payload, is_configured, attempt).await {
         Ok(admitted) => admitted.fail(*error).await,
         Err(denied) => denied,
     })

@@ -1,17 +1,55 @@
-//! The response to a rejected request, whose small body is read first, so that its connection stays usable.
+//! The responses to requests under limits: the fields of quotas, and rejections.
 
+use std::iter;
 use std::time::Duration;
 
 use actix_web::body::{self, BodyStream};
 use actix_web::dev::Payload;
 use actix_web::http::Version;
-use actix_web::http::header::{CONTENT_LENGTH, RETRY_AFTER, TRANSFER_ENCODING};
+use actix_web::http::header::{CONTENT_LENGTH, HeaderMap, RETRY_AFTER, TRANSFER_ENCODING};
 use actix_web::rt::time::timeout;
 use actix_web::{HttpRequest, HttpResponse};
+use ratelimit_core::__private_0_1::wall_clock;
+use ratelimit_core::{Decision, GroupOutcome, Outcome};
 
-use super::write_quotas_of;
+use crate::applied_limit::{AppliedLimit, AppliedLimits};
 use crate::config::RateLimitConfig;
-use crate::response::{Rejection, forbid_storing, keep, number};
+use crate::quotas::{Quotas, all_quotas, with_quotas};
+use crate::response::{
+    HeaderStyle, MissingCaller, RateLimited, Rejection, RequestStyle, Unavailable, field_names,
+    forbid_storing, keep, number, write,
+};
+
+fn style(req: &HttpRequest) -> RequestStyle {
+    RequestStyle::new(RateLimitConfig::nearest(req).style(), req)
+}
+
+/// The rejection of a request about which the store cannot decide. The limiter has logged the reason.
+#[cold]
+pub(super) fn unavailable(req: &HttpRequest) -> Box<Rejection> {
+    Box::new(Rejection::Unavailable(Unavailable(style(req))))
+}
+
+/// The rejection of a request without the caller that a limit requires.
+#[cold]
+pub(super) fn missing_caller(req: &HttpRequest) -> Box<Rejection> {
+    Box::new(Rejection::MissingCaller(MissingCaller(style(req))))
+}
+
+/// The rejection by a limit that admits no request: its `max` is 0 or invalid, so no wait helps.
+#[cold]
+pub(super) fn deny_all(req: &HttpRequest, limit: AppliedLimit) -> Box<Rejection> {
+    let outcome = Outcome::new(0, Decision::Denied { retry_after: None }).with_cost(limit.cost);
+    let outcome = GroupOutcome::new(wall_clock(), iter::once(outcome));
+    Quotas::add(req, &mut AppliedLimits::from_iter([limit]), &outcome);
+    denied(req, outcome)
+}
+
+/// The rejection for a denial that is among the quotas of the request.
+#[cold]
+pub(super) fn denied(req: &HttpRequest, outcome: GroupOutcome) -> Box<Rejection> {
+    Box::new(Rejection::RateLimited(RateLimited::new(outcome, all_quotas(req), style(req))))
+}
 
 /// Drains a small body and renders the rejection. The future is large: box it, so that admitted requests do
 /// not carry it around.
@@ -26,12 +64,13 @@ pub(crate) async fn reject(req: &HttpRequest, payload: Payload, rejection: Box<R
 
 /// The response to a rejected request: that of the error handler, if there is one.
 fn render(req: &HttpRequest, rejection: Rejection) -> HttpResponse {
-    let Some(handler) = RateLimitConfig::nearest(req).error_handler() else {
+    let config = RateLimitConfig::nearest(req);
+    let Some(handler) = config.error_handler() else {
         return HttpResponse::from_error(rejection);
     };
     let retry_after = rejection.retry_after_seconds();
     let mut response = HttpResponse::from_error(handler(rejection, req));
-    write_quotas_of(req, response.headers_mut());
+    write_quotas_of(req, config.header_styles(), response.headers_mut());
     forbid_storing(response.headers_mut());
     if let Some(seconds) = retry_after
         && !response.headers().contains_key(RETRY_AFTER)
@@ -70,4 +109,28 @@ async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<Payload> {
     // Errors do not matter: the request is rejected anyway.
     let is_ended = matches!(read, Ok(Ok(Ok(_))));
     (is_chunked && !is_ended).then_some(payload)
+}
+
+/// Sets the header fields with the quotas of a request, if any limit was checked. Fields that the handler set
+/// under the same names are replaced: they would contradict what is counted.
+pub(crate) fn write_quotas_of(req: &HttpRequest, styles: &[HeaderStyle], headers: &mut HeaderMap) {
+    if !styles.is_empty() {
+        with_quotas(req, |quotas| write(styles, quotas, headers));
+    }
+}
+
+/// [`write_quotas_of`] for quotas that middleware holds. After a refund the fields of before are removed,
+/// also if what is left is unknown.
+pub(crate) fn write_quotas(
+    quotas: &Quotas,
+    is_refunded: bool,
+    styles: &[HeaderStyle],
+    headers: &mut HeaderMap,
+) {
+    if is_refunded {
+        for name in styles.iter().flat_map(|style| field_names(*style)) {
+            headers.remove(name);
+        }
+    }
+    quotas.with(|quotas| write(styles, quotas, headers));
 }
