@@ -17,7 +17,7 @@ use crate::address::{
     FORWARDED, ForwardedHeader, Ipv6Prefix, NetworkError, NetworkList, Networks, X_FORWARDED_FOR,
 };
 use crate::response::{
-    BodyStyle, CustomBody, HeaderStyle, HeaderStyles, Rejection, RejectionInfo, StyleSettings, field_names,
+    BodyStyle, CustomBody, HeaderStyle, Rejection, RejectionInfo, StyleSettings, field_names,
 };
 
 type ErrorHandler = dyn Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync;
@@ -95,6 +95,11 @@ impl RateLimitConfig {
             .unwrap_or_else(|| &DEFAULTS)
     }
 
+    /// What applies to a request without a configuration.
+    pub(crate) fn defaults() -> &'static Self {
+        &DEFAULTS
+    }
+
     /// Whether it is one of the application, and not the defaults of a request without a configuration.
     pub(crate) fn is_registered(&self) -> bool {
         !Arc::ptr_eq(&self.0, &DEFAULTS.0)
@@ -127,7 +132,7 @@ impl RateLimitConfig {
         self.0.ipv6_prefix
     }
 
-    pub(crate) fn header_styles(&self) -> &HeaderStyles {
+    pub(crate) fn header_styles(&self) -> &[HeaderStyle] {
         &self.0.style.headers
     }
 

@@ -22,7 +22,7 @@ use crate::decision::{
     Admission, Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
 };
 use crate::quotas::{Quotas, has_uncounted};
-use crate::response::{HeaderStyles, Held, hold};
+use crate::response::{HeaderStyle, Held, hold};
 
 /// A request that all limits of its handler admit.
 #[allow(
@@ -32,8 +32,8 @@ use crate::response::{HeaderStyles, Held, hold};
 pub struct AdmittedRequest {
     req: HttpRequest,
     payload: Payload,
-    /// How the response tells the quotas.
-    styles: HeaderStyles,
+    /// Whether it has a configuration. Otherwise the response need not look for one.
+    is_configured: bool,
     /// Held until the response has been sent, or until this is dropped without one.
     held: Cell<Held>,
 }
@@ -46,13 +46,13 @@ type HandlerAdmission = Admission<'static, Result<AdmittedRequest, HttpResponse>
 #[inline]
 pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> HandlerAdmission {
     let config = RateLimitConfig::nearest(&req);
-    let styles = config.header_styles().clone();
+    let is_configured = config.is_registered();
     let attempt = if is_counted(&req, config) {
         try_decide(&req, config, limits)
     } else {
         Attempt::Decided(Ok(Held::default()))
     };
-    admission(req, payload.into_inner(), styles, attempt)
+    admission(req, payload.into_inner(), is_configured, attempt)
 }
 
 /// The rest of the way of a request, on which only what has to wait is boxed.
@@ -60,10 +60,11 @@ pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerL
 pub(crate) fn admission(
     req: HttpRequest,
     payload: Payload,
-    styles: HeaderStyles,
+    is_configured: bool,
     attempt: Attempt,
 ) -> HandlerAdmission {
-    let admitted = |req, payload, held| AdmittedRequest { req, payload, styles, held: Cell::new(held) };
+    let admitted =
+        move |req, payload, held| AdmittedRequest { req, payload, is_configured, held: Cell::new(held) };
     match attempt {
         Attempt::Decided(Ok(held)) => Admission::Ready(Some(Ok(admitted(req, payload, held)))),
         Attempt::Decided(Err(rejection)) => {
@@ -125,8 +126,19 @@ impl AdmittedRequest {
         hold(response, self.held.take())
     }
 
+    /// The configuration is looked up once before the handler and once here: the request moves in between, and a
+    /// clone would touch a reference count that all threads share.
+    fn styles(&self) -> &[HeaderStyle] {
+        let config = if self.is_configured {
+            RateLimitConfig::nearest(&self.req)
+        } else {
+            RateLimitConfig::defaults()
+        };
+        config.header_styles()
+    }
+
     fn with_quotas<B>(&self, mut response: HttpResponse<B>) -> HttpResponse<B> {
-        write_quotas_of(&self.req, &self.styles, response.headers_mut());
+        write_quotas_of(&self.req, self.styles(), response.headers_mut());
         response
     }
 
@@ -145,7 +157,7 @@ impl AdmittedRequest {
             && let Some(last) = quotas.last_group()
             && quotas.refund(last, response.status()).await
         {
-            write_quotas(&quotas, true, &self.styles, response.headers_mut());
+            write_quotas(&quotas, true, self.styles(), response.headers_mut());
         }
         response
     }

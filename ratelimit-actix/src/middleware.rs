@@ -23,7 +23,7 @@ pub use self::limit::Limit;
 use crate::config::RateLimitConfig;
 use crate::decision::{Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas};
 use crate::quotas::{Quotas, number_of_groups};
-use crate::response::{Held, hold, keep};
+use crate::response::{HeaderStyle, Held, hold, keep};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -219,7 +219,8 @@ where
         let (layer, service) = (Rc::clone(&self.layer), Rc::clone(&self.service));
         Box::pin(async move {
             // Kept beyond the request, for an error of the service.
-            let styles = RateLimitConfig::nearest(req.request()).header_styles().clone();
+            let styles = RateLimitConfig::nearest(req.request()).header_styles();
+            let styles: SmallVec<[HeaderStyle; 2]> = SmallVec::from_slice(styles);
             let outer_groups = layer.has_conditions().then(|| number_of_groups(req.request()));
             let decided = match layer.try_decide(req.request()) {
                 Attempt::Decided(decided) => decided,

@@ -18,7 +18,7 @@ pub use self::body::{BodyStyle, RejectionInfo};
 pub use self::headers::HeaderStyle;
 pub(crate) use self::headers::{field_names, number, write};
 pub use self::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
-pub(crate) use self::style::{HeaderStyles, RequestStyle, StyleSettings, forbid_storing};
+pub(crate) use self::style::{RequestStyle, StyleSettings, forbid_storing};
 
 /// The body of a response, and what is dropped after it.
 struct KeptBody<T> {

@@ -51,7 +51,7 @@ pub(super) struct LimitNumbers {
     program: Option<NumbersView>,
     /// Rows of plans, and those of callers if the application shows callers.
     rows: Vec<RowView>,
-    /// NumbersView of all rows of plans, and of callers.
+    /// Numbers of all rows of plans, and of callers.
     plan_rows: usize,
     caller_rows: usize,
     /// `None` for a limit without an attribute.

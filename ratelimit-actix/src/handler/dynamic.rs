@@ -208,9 +208,9 @@ impl DynamicLimits {
         match failed {
             None => {
                 let config = RateLimitConfig::nearest(&req);
-                let styles = config.header_styles().clone();
+                let is_configured = config.is_registered();
                 let attempt = try_decide(&req, config, limits);
-                admission(req, payload, styles, attempt)
+                admission(req, payload, is_configured, attempt)
             }
             Some(error) => Admission::Pending(Box::pin(reject_failed(req, payload, limits, error))),
         }
@@ -232,9 +232,9 @@ async fn reject_failed(
         let caller = || caller.clone().unwrap_or_else(|| limit.by.caller(&req, config));
         *skipped = *skipped || limit.written.on_missing.resolve(caller()).is_err();
     }
-    let styles = config.header_styles().clone();
+    let is_configured = config.is_registered();
     let attempt = try_decide(&req, config, limits);
-    Err(match admission(req, payload, styles, attempt).await {
+    Err(match admission(req, payload, is_configured, attempt).await {
         Ok(admitted) => admitted.fail(*error).await,
         Err(denied) => denied,
     })

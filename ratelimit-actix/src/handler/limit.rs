@@ -15,14 +15,14 @@ use crate::caller::of_request::By;
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
 #[derive(Debug)]
 pub struct HandlerLimit {
-    pub(super) written: WrittenLimit,
+    pub(crate) written: WrittenLimit,
     /// What is computed for each request.
-    pub(super) computed: Computed,
-    pub(super) by: By,
+    pub(crate) computed: Computed,
+    pub(crate) by: By,
     /// What operators see beyond the policy.
-    pub(super) text: SourceText,
+    pub(crate) text: SourceText,
     /// Which limiters decided about the limit.
-    pub(super) limiter: SoleLimiter,
+    pub(crate) limiter: SoleLimiter,
 }
 
 impl HandlerLimit {

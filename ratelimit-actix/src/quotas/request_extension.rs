@@ -136,14 +136,14 @@ fn decided(req: &HttpRequest, quotas: QuotaGroup) -> DecidedGroup {
 
 #[inline]
 fn group(limits: &mut AppliedLimits, outcome: &GroupOutcome) -> QuotaGroup {
-    match (limits.len(), outcome.outcomes()) {
+    if let [outcome] = outcome.outcomes()
+        && let Some(limit) = limits.pop()
+    {
         // Built in place: a quota is large, and collecting would move it once more.
-        (1, [outcome]) => limits.pop().into_iter().map(|limit| Quota::new(limit, outcome.clone())).collect(),
-        (_, outcomes) => {
-            let parts = limits.drain(..).zip(outcomes);
-            parts.map(|(limit, outcome)| Quota::new(limit, outcome.clone())).collect()
-        }
+        return QuotaGroup::from_buf([Quota::new(limit, outcome.clone())]);
     }
+    let parts = limits.drain(..).zip(outcome.outcomes());
+    parts.map(|(limit, outcome)| Quota::new(limit, outcome.clone())).collect()
 }
 
 /// What was left out of one request.

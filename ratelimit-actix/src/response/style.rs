@@ -13,13 +13,10 @@ use smallvec::SmallVec;
 use super::body::{BodyStyle, CustomBody, RejectionInfo};
 use super::headers::{HeaderStyle, number};
 
-/// The styles of header fields. A request copies them, which takes less than to find its configuration again.
-pub(crate) type HeaderStyles = SmallVec<[HeaderStyle; 4]>;
-
 /// How all responses under one configuration look.
 #[derive(Debug)]
 pub(crate) struct StyleSettings {
-    pub(crate) headers: HeaderStyles,
+    pub(crate) headers: SmallVec<[HeaderStyle; 2]>,
     pub(crate) body: BodyStyle,
     pub(crate) custom_body: Option<CustomBody>,
     pub(crate) body_by_accept: bool,
