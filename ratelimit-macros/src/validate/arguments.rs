@@ -12,6 +12,7 @@ use crate::parse::kind::Kind;
 use crate::parse::name::Key;
 use crate::parse::number::Number;
 use crate::parse::tokens::path_text;
+use crate::parse::usage::Usage;
 use crate::parse::window::grammar;
 
 /// Reads the arguments of an attribute and checks the rules between them.
@@ -31,7 +32,10 @@ pub(crate) fn read_attribute(kind: Kind, attribute: &Attribute, diagnostics: &mu
 
 /// Records a mistake for each broken rule.
 fn check(args: &Args, attribute: &Written, diagnostics: &mut Diagnostics) {
-    check_max(args, attribute, diagnostics);
+    let has_max = args.max.is_some() || args.policy.is_some() || args.has_unknown;
+    if let Some(message) = args.kind.missing_max().filter(|_| !has_max) {
+        diagnostics.error(&attribute.at, message);
+    }
     if let Some(policy) = &args.policy {
         // Its numbers are not in view. The compiler compares them with `cost`.
         check_policy(policy, args, diagnostics);
@@ -42,8 +46,8 @@ fn check(args: &Args, attribute: &Written, diagnostics: &mut Diagnostics) {
         check_block(args, diagnostics);
         check_cost(args, diagnostics);
     }
-    check_caller(args, diagnostics);
     check_lease(args, diagnostics);
+    check_contradictions(args, diagnostics);
 }
 
 /// The algorithm of calendar windows.
@@ -58,13 +62,12 @@ pub(super) fn algorithm(args: &Args) -> Option<&'static Algorithm> {
     }
 }
 
-/// Reports a parameter that the algorithm does not have. Returns true if it was reported.
-fn check_algorithm_has(argument: &Argument<Number>, args: &Args, diagnostics: &mut Diagnostics) -> bool {
+/// Whether the algorithm lacks the parameter, which is reported then.
+fn lacks(argument: &Argument<Number>, args: &Args, diagnostics: &mut Diagnostics) -> bool {
     let name = argument.keyword.to_string();
     let Some(found) = algorithm(args).filter(|algorithm| !algorithm.has(&name)) else { return false };
     let owners = ALGORITHMS.iter().filter(|algorithm| algorithm.has(&name));
-    let owners: Vec<String> =
-        owners.map(|algorithm| format!("`algorithm = \"{}\"`", algorithm.name)).collect();
+    let owners: Vec<String> = owners.map(|owner| format!("`algorithm = \"{}\"`", owner.name)).collect();
     let message = format!(
         "`{name}` is only for {}, found \"{}\"; remove `{name}` or change the algorithm",
         owners.join(" or "),
@@ -79,6 +82,11 @@ fn literal(argument: Option<&Argument<Number>>, default: Option<u64>) -> Option<
     argument.map_or(default, |argument| argument.value.as_ref().ok().and_then(Number::literal))
 }
 
+/// The literal of `max` or its default.
+fn max(args: &Args) -> Option<u64> {
+    literal(args.max.as_ref(), Some(DEFAULT_MAX))
+}
+
 /// The length of the window, of a calendar the longest. `None` for a wrong value.
 pub(super) fn micros(args: &Args) -> Option<u64> {
     match &args.window {
@@ -91,7 +99,7 @@ pub(super) fn micros(args: &Args) -> Option<u64> {
 fn check_policy(policy: &Argument<ExprPath>, args: &Args, diagnostics: &mut Diagnostics) {
     let path = policy.value.as_ref();
     let path = path.map_or_else(|_| "the policy".to_owned(), |path| format!("`{}`", path_text(path)));
-    for keyword in args.parts_of_policy() {
+    for keyword in args.given(Usage::is_of_policy) {
         diagnostics.error(
             keyword,
             format!(
@@ -101,18 +109,10 @@ fn check_policy(policy: &Argument<ExprPath>, args: &Args, diagnostics: &mut Diag
     }
 }
 
-fn check_max(args: &Args, attribute: &Written, diagnostics: &mut Diagnostics) {
-    let is_given = args.max.is_some() || args.policy.is_some() || args.has_unknown;
-    if let Some(message) = args.kind.missing_max().filter(|_| !is_given) {
-        diagnostics.error(&attribute.at, message);
-    }
-}
-
 fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
-    let Some(argument) = &args.sub_windows else { return };
-    if check_algorithm_has(argument, args, diagnostics) {
+    let Some(argument) = args.sub_windows.as_ref().filter(|given| !lacks(given, args, diagnostics)) else {
         return;
-    }
+    };
     if let (Some(parts), Some(micros)) = (literal(Some(argument), None), micros(args))
         && !micros.is_multiple_of(parts)
     {
@@ -132,12 +132,8 @@ fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
 }
 
 fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
-    let Some(argument) = &args.burst else { return };
-    if check_algorithm_has(argument, args, diagnostics) {
-        return;
-    }
-    let max = literal(args.max.as_ref(), Some(DEFAULT_MAX));
-    if let (Some(burst), Some(max), Some(micros)) = (literal(Some(argument), None), max, micros(args))
+    let Some(argument) = args.burst.as_ref().filter(|given| !lacks(given, args, diagnostics)) else { return };
+    if let (Some(burst), Some(max), Some(micros)) = (literal(Some(argument), None), max(args), micros(args))
         && u128::from(burst) * u128::from(micros) > u128::from(grammar::MAX_MICROS) * u128::from(max)
     {
         let most = u128::from(grammar::MAX_MICROS) * u128::from(max) / u128::from(micros);
@@ -161,11 +157,8 @@ fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
         return;
     }
     let by_default = if args.window.is_none() { " by default" } else { "" };
-    let max = literal(args.max.as_ref(), Some(DEFAULT_MAX));
-    let refill = match (&args.burst, literal(args.burst.as_ref(), None), max) {
-        (Some(_), Some(burst), Some(max)) => {
-            (u128::from(burst) * u128::from(window)).div_ceil(u128::from(max))
-        }
+    let refill = match (literal(args.burst.as_ref(), None), max(args)) {
+        (Some(burst), Some(max)) => (u128::from(burst) * u128::from(window)).div_ceil(u128::from(max)),
         _ => 0,
     };
     // Times in the attribute are whole milliseconds.
@@ -190,10 +183,9 @@ fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
 fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(argument) = &args.cost else { return };
     let Some(algorithm) = algorithm(args) else { return };
-    let max = literal(args.max.as_ref(), Some(DEFAULT_MAX));
     let (what, most) = match &args.burst {
         Some(burst) if algorithm.has("burst") => ("burst", literal(Some(burst), None)),
-        _ => ("max", max),
+        _ => ("max", max(args)),
     };
     if let (Some(cost), Some(most)) = (literal(Some(argument), None), most)
         && cost > most
@@ -206,22 +198,39 @@ fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Placeholders of a key and `by` cannot both name the caller, and `global` is never missing.
-fn check_caller(args: &Args, diagnostics: &mut Diagnostics) {
-    let template = matches!(value_of(args.key.as_ref()), Some(Key::Template(..)));
-    if template && let Some(by) = &args.by {
-        diagnostics.error(
-            &by.keyword,
+/// Arguments that contradict another one, with the message.
+fn check_contradictions(args: &Args, diagnostics: &mut Diagnostics) {
+    let is_template = matches!(value_of(args.key.as_ref()), Some(Key::Template(..)));
+    let is_global = matches!(value_of(args.by.as_ref()), Some(By::Global));
+    let has_dynamic_max = value_of(args.max.as_ref()).and_then(Number::per_request).is_some();
+    let has_dynamic_anchor = value_of(args.anchor.as_ref()).and_then(Anchor::per_request).is_some();
+    for (name, contradicts, message) in [
+        (
+            "by",
+            is_template,
             "`by` and the placeholders of `key` both name the caller; remove `by`, or write a key without placeholders",
-        );
-    }
-    if let Some(on_missing) = &args.on_missing
-        && matches!(value_of(args.by.as_ref()), Some(By::Global))
-    {
-        diagnostics.error(
-            &on_missing.keyword,
+        ),
+        (
+            "on_missing",
+            is_global,
             "`on_missing` has no effect with `by = global`, where every request has a caller; remove it",
-        );
+        ),
+        (
+            "lease",
+            has_dynamic_max,
+            "`lease` needs a `max` that is the same for every request of a caller, because held units were charged under it; \
+             remove `lease`, or write a constant `max`",
+        ),
+        (
+            "lease",
+            has_dynamic_anchor,
+            "`lease` needs an `anchor` that is the same for every request of a caller, because held units end with the window; \
+             remove `lease`, or write a constant `anchor`",
+        ),
+    ] {
+        for keyword in args.given(|usage| contradicts && usage.name == name) {
+            diagnostics.error(keyword, message);
+        }
     }
 }
 
@@ -231,11 +240,7 @@ fn check_calendar(args: &Args, diagnostics: &mut Diagnostics) {
         return;
     }
     let Some(unit) = args.calendar_unit() else {
-        let given = [
-            args.zone.as_ref().map(|zone| &zone.keyword),
-            args.anchor.as_ref().map(|anchor| &anchor.keyword),
-        ];
-        for keyword in given.into_iter().flatten() {
+        for keyword in args.given(|usage| matches!(usage.name, "zone" | "anchor")) {
             let message =
                 format!("`{keyword}` is only for a `window` that is one of: {}; remove it", calendar_units());
             diagnostics.error(keyword, message);
@@ -267,30 +272,13 @@ fn check_calendar(args: &Args, diagnostics: &mut Diagnostics) {
 }
 
 fn check_lease(args: &Args, diagnostics: &mut Diagnostics) {
-    let Some(lease) = &args.lease else { return };
-    if let Some(algorithm) = value_of(args.algorithm.as_ref())
-        && let Some(reason) = algorithm.no_lease
-    {
+    let algorithm = value_of(args.algorithm.as_ref());
+    if let (Some(lease), Some(Algorithm { name, no_lease: Some(reason), .. })) = (&args.lease, algorithm) {
         let message = format!(
-            "`lease` is not for \"{}\", {reason}; remove `lease`, or write \
-             `algorithm = \"sliding_window_counter\", sub_windows = 60`",
-            algorithm.name
+            "`lease` is not for \"{name}\", {reason}; remove `lease`, or write \
+             `algorithm = \"sliding_window_counter\", sub_windows = 60`"
         );
         diagnostics.error(&lease.keyword, message);
-    }
-    if value_of(args.max.as_ref()).and_then(Number::per_request).is_some() {
-        diagnostics.error(
-            &lease.keyword,
-            "`lease` needs a `max` that is the same for every request of a caller, because held units were charged under it; \
-             remove `lease`, or write a constant `max`",
-        );
-    }
-    if value_of(args.anchor.as_ref()).and_then(Anchor::per_request).is_some() {
-        diagnostics.error(
-            &lease.keyword,
-            "`lease` needs an `anchor` that is the same for every request of a caller, because held units end with the window; \
-             remove `lease`, or write a constant `anchor`",
-        );
     }
 }
 

@@ -185,7 +185,7 @@ fn read_member(
         .map(|spec| Member::Handler(Box::new(spec)))
 }
 
-/// The limits of a handler: its own or the inherited ones. A bare `#[rate_limit]` stands for the inherited
+/// The limits of a handler: its own or the inherited ones. A bare `#[rate_limit]` means the inherited
 /// ones.
 fn limits_of(item: &Item, inherited: &Inherited, diagnostics: &mut Diagnostics) -> Vec<Args> {
     if item.stacked.is_empty() {

@@ -77,11 +77,11 @@ macro_rules! arguments {
                 })*
             }
 
-            /// The given arguments that are part of a policy.
-            pub(crate) fn parts_of_policy(&self) -> impl Iterator<Item = &Ident> {
+            /// The given arguments that `matches` is true of, in the order of the table.
+            pub(crate) fn given(&self, matches: impl Fn(&Usage) -> bool) -> impl Iterator<Item = &Ident> {
                 let given = [$(self.$field.as_ref().map(|argument| &argument.keyword)),*];
-                let of_policy = ARGUMENTS.iter().zip(given).filter(|(usage, _)| usage.is_of_policy());
-                of_policy.filter_map(|(_, keyword)| keyword)
+                let matching = ARGUMENTS.iter().zip(given).filter(move |(usage, _)| matches(usage));
+                matching.filter_map(|(_, keyword)| keyword)
             }
         }
     };
