@@ -3,8 +3,8 @@
 //!
 //! A lane is made in the background when a thread of its runtime asks a second time. Until it has a
 //! connection, and for callers without a runtime, there is the *home lane*, that of the store's own thread.
-//! It also serves runtimes beyond the bound, those without timers or IO, and what a lane's task does not take
-//! in time.
+//! It also serves runtimes beyond the bound, those without timers or IO, leases that are fetched in the
+//! background, and what a lane's task does not take in time.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
