@@ -3,10 +3,6 @@
 pub(crate) mod limit_source;
 mod respond;
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use actix_web::{HttpMessage, HttpRequest};
 use ratelimit_core::{Check, GroupOutcome, RateLimiter};
 use smallvec::SmallVec;
@@ -23,36 +19,6 @@ use crate::response::{Held, Rejection};
 
 /// The slots of an admitted request, to be held until its response has been sent; or why it is rejected.
 pub(crate) type AdmissionResult = Result<Held, Box<Rejection>>;
-
-/// A decision that is made, or that needs a round trip.
-///
-/// This is an enum and not an async function: a future that may wait for a server is large, and every request
-/// would copy it, also where none ever waits. The future of a decision that is made is no larger than the
-/// decision.
-#[allow(
-    missing_debug_implementations,
-    reason = "a payload has none, and a request's shows what the client sent"
-)]
-#[must_use = "a request is admitted only by awaiting it"]
-pub enum Admission<'r, T> {
-    /// The decision is made; `None` once it was returned.
-    Ready(Option<T>),
-    /// The request needs a round trip, or is rejected.
-    Pending(Pin<Box<dyn Future<Output = T> + 'r>>),
-}
-
-impl<T: Unpin> Future for Admission<'_, T> {
-    type Output = T;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        match self.get_mut() {
-            // A future must not be polled after it was ready.
-            Self::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
-            Self::Pending(pending) => pending.as_mut().poll(context),
-        }
-    }
-}
 
 /// Whether limits apply to a request: its method is counted, and its client is not exempt. Otherwise notes
 /// that none applies.

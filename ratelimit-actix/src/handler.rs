@@ -7,6 +7,8 @@ pub(crate) mod limit;
 pub(crate) mod sole_limiter;
 
 use std::cell::Cell;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use actix_web::dev::Payload;
 use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, web};
@@ -19,7 +21,7 @@ use crate::caller::Caller;
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::LimitSource;
 use crate::decision::{
-    Admission, Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
+    Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
 };
 use crate::quotas::{Quotas, has_uncounted};
 use crate::response::{HeaderStyle, Held, hold};
@@ -39,12 +41,42 @@ pub struct AdmittedRequest {
 }
 
 /// The admitted request, or the response to a rejected one.
-type HandlerAdmission = Admission<'static, Result<AdmittedRequest, HttpResponse>>;
+type Admitted = Result<AdmittedRequest, HttpResponse>;
+
+/// A decision that is made, or that needs a round trip.
+///
+/// This is an enum and not an async function: a future that may wait for a server is large, and every request
+/// would copy it, also where none ever waits. The future of a decision that is made is no larger than the
+/// decision.
+#[allow(
+    missing_debug_implementations,
+    reason = "a payload has none, and a request's shows what the client sent"
+)]
+#[must_use = "a request is admitted only by awaiting it"]
+pub enum Admission {
+    /// The decision is made; `None` once it was returned.
+    Ready(Option<Admitted>),
+    /// The request needs a round trip, or is rejected.
+    Pending(Pin<Box<dyn Future<Output = Admitted>>>),
+}
+
+impl Future for Admission {
+    type Output = Admitted;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Admitted> {
+        match self.get_mut() {
+            // A future must not be polled after it was ready.
+            Self::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
+            Self::Pending(pending) => pending.as_mut().poll(context),
+        }
+    }
+}
 
 /// Checks all limits of a handler at once, before anything reads the body. The future returns the response to
 /// a rejected request as its error.
 #[inline]
-pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> HandlerAdmission {
+pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> Admission {
     let config = RateLimitConfig::nearest(&req);
     let is_configured = config.is_registered();
     let attempt = if is_counted(&req, config) {
@@ -62,7 +94,7 @@ pub(crate) fn admission(
     payload: Payload,
     is_configured: bool,
     attempt: Attempt,
-) -> HandlerAdmission {
+) -> Admission {
     let admitted =
         move |req, payload, held| AdmittedRequest { req, payload, is_configured, held: Cell::new(held) };
     match attempt {
@@ -97,7 +129,7 @@ impl LimitSource for &'static HandlerLimit {
     }
 }
 
-impl HandlerAdmission {
+impl Admission {
     /// Awaits the decision, and runs the extractors of the handler together, as Actix does. One function does
     /// both, because each `await` in an expansion is code of its own in every handler.
     ///

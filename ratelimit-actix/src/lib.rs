@@ -172,7 +172,6 @@ pub mod __private_0_1 {
     pub use crate::caller::of_request::{By, principal, principal_or_ip};
     pub use crate::caller::plan::{IntoPlan, Plan};
     pub use crate::caller::value::{Caller, IntoCaller, OnMissing};
-    pub use crate::decision::Admission;
     pub use crate::declared::{Declaration, Declared};
     pub use crate::handler::bounds::{
         Answer, BodylessExtractor, ConstantPolicy, Extractor, RequestFn, assert_bodyless_extractor,
@@ -181,5 +180,5 @@ pub mod __private_0_1 {
     pub use crate::handler::default_key::DefaultKey;
     pub use crate::handler::dynamic::{DynamicLimits, join};
     pub use crate::handler::limit::{Computed, HandlerLimit, SourceText};
-    pub use crate::handler::{AdmittedRequest, admit};
+    pub use crate::handler::{Admission, AdmittedRequest, admit};
 }

@@ -8,14 +8,17 @@ mod settlement;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use actix_web::dev::Extensions;
+use actix_web::{HttpMessage, HttpRequest};
 use ratelimit_core::{Check, GroupOutcome, Outcome, RateLimiter, StoreError};
 use smallvec::SmallVec;
 
 pub use self::limit_charge::{LimitCharge, SettleError};
 pub use self::quota::Quota;
 pub(crate) use self::quota::{tightest, told};
-pub(crate) use self::request_extension::{LeftOut, all_quotas, has_uncounted, number_of_groups, with_quotas};
+pub(crate) use self::request_extension::{all_quotas, has_uncounted, number_of_groups, with_quotas};
 pub use self::settlement::{SettleOnDrop, UsageCounter};
+use crate::applied_limit::LimitRef;
 use crate::request::RequestDeadline;
 
 /// The quotas of limits that were checked together.
@@ -165,5 +168,42 @@ impl DecidedGroup {
         }
         let charge = async |limiter: &RateLimiter| limiter.check_up_to_all(&checks, units).await;
         deadline.run(&self.limiter, charge).await.map(Some)
+    }
+}
+
+/// What was left out of one request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeftOut {
+    /// Whether no limit is checked: the method is not counted, or the client is exempt.
+    all: bool,
+    /// Limits that are off, or that `skip` or a missing caller has left out.
+    limits: SmallVec<[LimitRef; 1]>,
+}
+
+impl LeftOut {
+    /// Notes that no limit is checked.
+    #[cold]
+    pub(crate) fn note_all(req: &HttpRequest) {
+        req.extensions_mut().get_or_insert_with(Self::default).all = true;
+    }
+
+    /// Notes that one limit is not checked.
+    #[cold]
+    pub(crate) fn note(req: &HttpRequest, limit: LimitRef) {
+        req.extensions_mut().get_or_insert_with(Self::default).limits.push(limit);
+    }
+
+    fn of(extensions: &Extensions) -> Self {
+        extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Whether a limit of this name may have been left out.
+    fn includes(&self, name: &str) -> bool {
+        self.all || self.limits.iter().any(|limit| limit.is_named(name))
+    }
+
+    /// The names of the limits, as far as they are known.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.limits.iter().map(|limit| limit.public_name())
     }
 }

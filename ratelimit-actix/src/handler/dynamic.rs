@@ -14,14 +14,14 @@ use smallvec::SmallVec;
 
 use super::bounds::{self, RequestFn};
 use super::limit::HandlerLimit;
-use super::{AdmittedRequest, admission};
+use super::{Admission, AdmittedRequest, admission};
 use crate::applied_limit::{AppliedLimit, LimitRef};
 use crate::caller::Caller;
 use crate::caller::of_request::By;
 use crate::caller::plan::Plan;
 use crate::config::RateLimitConfig;
 use crate::decision::limit_source::{LimitSource, rejects_without_value};
-use crate::decision::{Admission, is_counted, try_decide};
+use crate::decision::{is_counted, try_decide};
 use crate::request::nearest_limiter;
 
 /// A cost that no limit admits.
@@ -203,7 +203,7 @@ impl DynamicLimits {
 
     /// Checks all limits that apply, at once. The future returns the response to a rejected request as its
     /// error.
-    pub fn admit(self) -> Admission<'static, Result<AdmittedRequest, HttpResponse>> {
+    pub fn admit(self) -> Admission {
         let Self { req, payload, limits, failed } = self;
         match failed {
             None => {
