@@ -80,7 +80,8 @@ metrics! {
     /// Counter of hits in the denial cache: requests denied without a round trip, because Redis had just denied the same.
     describe_counter!(DENIAL_CACHE_HITS, "ratelimit_denial_cache_hits_total", Count, "Requests denied by the denial cache");
 
-    /// Histogram of the time of a decision by the store, in seconds. Without errors and hits in the denial cache.
+    /// Histogram of the time of a decision by the store, in seconds. Without errors, hits in the denial cache, and
+    /// requests that held units of leases admit.
     describe_histogram!(STORE_SECONDS, "ratelimit_store_seconds", Seconds, "Time the store took to decide");
 
     /// Counter of calls of the store without a decision. Label `class`: `unavailable` (no connection, or it cannot serve),

@@ -9,11 +9,10 @@ use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::command::GuardedCommand;
 use super::denial_cache::DenialCache;
 use super::key::KeyFormat;
 use super::lease::{CallLeases, LeaseTarget, Leases};
-use super::protocol::{Encoder, LimitArg, Replies, Request, Unclaimed};
+use super::protocol::{LimitArg, Replies, Request, Unclaimed};
 use super::slots::{CallSlots, Sender, SlotTable};
 use super::topology::NodeId;
 use crate::algorithm::Operation;
@@ -86,11 +85,6 @@ impl Riders {
     /// A guard for a command that is about to remove the states of these checks.
     pub(super) fn reset_on_drop(&self, checks: &[Check<'_>], keys: &KeyFormat) -> impl Send + use<> {
         (self.held.reset_on_drop(checks), self.slots.tell_again_on_drop(checks, keys))
-    }
-
-    /// Takes the commands that wait to be sent, such as those that give units back.
-    pub(super) fn take_commands(&self, encoder: &Encoder, is_cluster: bool) -> Vec<GuardedCommand> {
-        self.held.take_give_backs(encoder, is_cluster)
     }
 
     /// Voids the leases of a node: there is a new connection to it, or none, or it has rejected a call because a hash slot has moved.

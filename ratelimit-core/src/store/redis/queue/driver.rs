@@ -272,7 +272,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             }
         }
         // Before the requests, so that these find the units again.
-        let commands = riders.take_commands(encoder, link.is_cluster());
+        let commands = riders.held.take_give_backs(encoder, link.is_cluster());
         let commands = commands.into_iter().map(|command| {
             let hash_slot = link.hash_slot(command.command.keys().first());
             Call::of_command(command, hash_slot, None)
@@ -330,13 +330,9 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         self.alarm.set(Some(due));
         let first = CallId { batch, index: 0 };
         match connection {
-            Some(connection) => self.write(connection, commands, first),
+            Some(connection) => self.errand(Errand::Send { connection, commands, first }),
             None => (0..count).for_each(|index| self.send_alone(CallId { batch, index })),
         }
-    }
-
-    fn write(&mut self, connection: Connection, commands: SmallVec<[Cmd; 1]>, first: CallId) {
-        self.errand(Errand::Send { connection, commands, first });
     }
 
     /// Sends a call that is in flight over the connection for single commands.
@@ -372,7 +368,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         if let Some(connection) = connection.filter(|_| is_unknown || why == WhyAgain::OtherWindows) {
             let command = call.command.to_cmd();
             // Over the same connection, so that the next requests do not overtake it.
-            return self.write(connection, smallvec![command], id);
+            return self.errand(Errand::Send { connection, commands: smallvec![command], first: id });
         }
         call.progress = Arc::default();
         if link.is_cluster() {
