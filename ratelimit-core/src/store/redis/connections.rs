@@ -28,14 +28,14 @@ pub(super) struct Connections {
     shared: Arc<Shared>,
     runtime: Handle,
     is_home: bool,
-    places: Mutex<Vec<Place>>,
+    places: Mutex<Vec<NodeConnection>>,
     /// Whether the runtime has no IO or no timers, which only a panic tells.
     is_unfit: AtomicBool,
 }
 
 /// The connection to one server.
 #[derive(Default)]
-struct Place {
+struct NodeConnection {
     connection: Option<ServerConnection>,
     /// Generation of the store's connection to which this one belongs.
     generation: u64,
@@ -91,13 +91,13 @@ impl Connections {
         let generation = link.present_generation();
         let mut places = self.places.lock();
         if places.len() <= node.index() {
-            places.resize_with(node.index() + 1, Place::default);
+            places.resize_with(node.index() + 1, NodeConnection::default);
         }
         let place = &mut places[node.index()];
         if place.generation != generation {
             // The store has another connection: this one may lead to a server that is no longer the right
             // one.
-            *place = Place { generation, number: place.number, ..Place::default() };
+            *place = NodeConnection { generation, number: place.number, ..NodeConnection::default() };
         }
         if let Some(server) = &place.connection {
             let id = ConnectionId { node, number: place.number, generation };
@@ -247,6 +247,6 @@ impl Drop for MarkIfPanicking<'_> {
 }
 
 /// Whether a place still has the connection of this attempt.
-fn is_of(place: &Place, id: ConnectionId) -> bool {
+fn is_of(place: &NodeConnection, id: ConnectionId) -> bool {
     (place.generation, place.number) == (id.generation, id.number)
 }

@@ -162,7 +162,7 @@ impl Lanes {
         let lane = Lane::new(&self.shared, runtime.clone(), Some(home));
         others.insert(id, Arc::clone(&lane));
         drop(others);
-        let keeper = runtime.spawn(Place { lanes: Arc::downgrade(self), id }.keep());
+        let keeper = runtime.spawn(LaneEntry { lanes: Arc::downgrade(self), id }.keep());
         let _ = lane.keeper.set(keeper.abort_handle());
         Some(lane)
     }
@@ -269,18 +269,18 @@ impl Lanes {
 }
 
 /// Where a lane stands among those of its store.
-struct Place {
+struct LaneEntry {
     lanes: Weak<Lanes>,
     id: Id,
 }
 
-impl Place {
+impl LaneEntry {
     async fn keep(self) {
         pending::<()>().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for LaneEntry {
     /// The runtime has ended.
     fn drop(&mut self) {
         if let Some(lanes) = self.lanes.upgrade() {

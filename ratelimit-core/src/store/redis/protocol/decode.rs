@@ -57,7 +57,7 @@ impl Batch {
         let mut effects: SmallVec<[Effect; 1]> = smallvec![Effect::Charged(0); self.keys.len()];
         let replies = self.requests.iter().map(|request| {
             let (verdict, details) = if all_pass {
-                (Verdict::Allowed, Vec::new())
+                (ReplyVerdict::Allowed, Vec::new())
             } else {
                 next_verdict(&mut verdicts, request.limits.len())?
             };
@@ -69,7 +69,7 @@ impl Batch {
                         effects[usize::from(key)].add(request.effect(*effect));
                     }
                 }
-            } else if verdict == Verdict::Allowed && may_charge(request.operation) {
+            } else if verdict == ReplyVerdict::Allowed && may_charge(request.operation) {
                 for &(key, cost) in &request.limits {
                     effects[usize::from(key)].add(request.effect(Effect::Charged(cost)));
                 }
@@ -121,7 +121,7 @@ impl Replies {
     pub(in crate::store::redis) fn charged(&self, request: usize, limit: usize, cost: u64) -> u64 {
         let Some(reply) = self.replies.get(request) else { return 0 };
         let Some(&(key, _)) = reply.limits.get(limit) else { return 0 };
-        if reply.verdict != Verdict::Allowed || !reply.operation.charges() {
+        if reply.verdict != ReplyVerdict::Allowed || !reply.operation.charges() {
             return 0;
         }
         match reply.details.get(limit) {
@@ -169,7 +169,7 @@ impl Replies {
         let charge = if fits { cost } else { 0 };
         let is_as_requested =
             reply.details.iter().all(|detail| detail.charged().map_or(!fits, |units| units == charge));
-        let verdict = if fits { Verdict::Allowed } else { Verdict::Denied };
+        let verdict = if fits { ReplyVerdict::Allowed } else { ReplyVerdict::Denied };
         (reply.verdict == verdict && is_as_requested).then_some(fits)
     }
 }
@@ -190,13 +190,13 @@ impl RequestEntry {
 }
 
 /// Reads the next verdict and its details, about this number of limits.
-fn next_verdict(bytes: &mut &[u8], limits: usize) -> Option<(Verdict, Vec<Effect>)> {
+fn next_verdict(bytes: &mut &[u8], limits: usize) -> Option<(ReplyVerdict, Vec<Effect>)> {
     let has_details = bytes.first() == Some(&b'+');
     let (&verdict, mut rest) = bytes.get(usize::from(has_details)..)?.split_first()?;
     let verdict = match verdict {
-        b'1' => Verdict::Allowed,
-        b'0' => Verdict::Denied,
-        b'-' => Verdict::Corrupt,
+        b'1' => ReplyVerdict::Allowed,
+        b'0' => ReplyVerdict::Denied,
+        b'-' => ReplyVerdict::Corrupt,
         _ => return None,
     };
     let mut details = Vec::new();
@@ -235,7 +235,7 @@ impl FoundStates {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum ReplyVerdict {
     Allowed,
     Denied,
     /// A state is corrupt, so nothing was decided.
@@ -246,7 +246,7 @@ enum Verdict {
 #[derive(Debug)]
 pub(in crate::store::redis) struct Reply {
     states: Arc<FoundStates>,
-    verdict: Verdict,
+    verdict: ReplyVerdict,
     operation: Operation,
     /// For each limit the index of its key, and what earlier requests of the batch did there.
     limits: SmallVec<[(u16, Effect); 1]>,
@@ -288,8 +288,8 @@ impl Reply {
             self.state(check.policy(), *limit)?;
         }
         match self.verdict {
-            Verdict::Allowed | Verdict::Denied => Ok(()),
-            Verdict::Corrupt => Err(StoreError::Protocol { expected: EXPECTED }),
+            ReplyVerdict::Allowed | ReplyVerdict::Denied => Ok(()),
+            ReplyVerdict::Corrupt => Err(StoreError::Protocol { expected: EXPECTED }),
         }
     }
 
@@ -317,7 +317,7 @@ impl Reply {
                 states.push(match self.state(check.policy(), *found) {
                     // The script decided all the same, unless it was asked about a shadow limit alone.
                     Err(StoreError::CorruptState { .. })
-                        if check.is_shadow() && !is_alone && self.verdict != Verdict::Corrupt =>
+                        if check.is_shadow() && !is_alone && self.verdict != ReplyVerdict::Corrupt =>
                     {
                         State::new(check.policy())
                     }
@@ -334,8 +334,8 @@ impl Reply {
             _ => outcome.is_allowed(),
         };
         match self.verdict {
-            Verdict::Allowed if fits => Ok(outcome.with_slots(self.slots.clone())),
-            Verdict::Denied if !fits => Ok(outcome),
+            ReplyVerdict::Allowed if fits => Ok(outcome.with_slots(self.slots.clone())),
+            ReplyVerdict::Denied if !fits => Ok(outcome),
             _ => Err(PROTOCOL),
         }
     }
