@@ -40,7 +40,7 @@ soak *names:
 # Tests the error messages of the attribute.
 ui:
     cargo test -p ratelimit-macros
-    UI_REQUIRED=1 cargo test -p ui
+    UI_REQUIRED=1 cargo test -p ui -p ui-pass
 
 # Writes the expected error messages anew, and the page that shows some; review the difference like code.
 ui-update:

@@ -36,7 +36,13 @@ async fn fixed() -> &'static str {
     "ok"
 }
 
-#[rate_limit(algorithm = "sliding_window_log", window = "500ms", max = 5u64, block = "1s500ms", mode = "shadow")]
+#[rate_limit(
+    algorithm = "sliding_window_log",
+    window = "500ms",
+    max = 5u64,
+    block = "1s500ms",
+    mode = "shadow"
+)]
 #[get("/log")]
 async fn log() -> &'static str {
     "ok"
@@ -44,7 +50,13 @@ async fn log() -> &'static str {
 
 #[rate_limit(on_error = "local", on_missing = "reject", count = "all", window = "5m")]
 #[rate_limit(on_error = "deny", on_missing = "skip", count = "failures", window = "1h", by = tenant)]
-#[rate_limit(on_error = "allow", on_missing = "anonymous", count = "successes", window = "366d", key = "{ip}")]
+#[rate_limit(
+    on_error = "allow",
+    on_missing = "anonymous",
+    count = "successes",
+    window = "366d",
+    key = "{ip}"
+)]
 #[get("/words")]
 async fn words() -> &'static str {
     "ok"

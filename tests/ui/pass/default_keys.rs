@@ -64,7 +64,8 @@ fn main() {
         ("Of<T, { 1 + 1 }>::value", "::Of<T,_1+1_>::value~"),
         ("Borrowed<'_, T>::value", "::Borrowed<'_,T>::value"),
     ] {
-        let found = limits.iter().any(|limit| limit.handler() == handler && limit.policy().key().contains(part));
+        let found =
+            limits.iter().any(|limit| limit.handler() == handler && limit.policy().key().contains(part));
         assert!(found, "{handler} {part} {keys:?}");
     }
 }

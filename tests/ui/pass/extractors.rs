@@ -58,13 +58,13 @@ async fn patterns(
 #[rate_limit]
 #[get("/conditional")]
 async fn conditional(
-    #[cfg(not(test))] request: HttpRequest,
-    #[cfg(test)] never: DoesNotExist,
+    #[cfg(not(any()))] request: HttpRequest,
+    #[cfg(any())] never: DoesNotExist,
     #[allow(unused_variables)]
-    #[cfg(not(test))]
+    #[cfg(not(any()))]
     id: Option<web::Path<u64>>,
 ) -> String {
-    #[cfg(test)]
+    #[cfg(any())]
     drop(never);
     request.path().to_owned()
 }

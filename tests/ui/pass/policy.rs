@@ -74,5 +74,6 @@ fn main() {
     drop(generic());
     drop(all_directly());
     let _ = RateLimitMiddleware::new(Limit::new(&SEARCH));
-    let _ = App::new().service(search).service(all).service(api::api).route("/", actix_web::web::to(Users::list));
+    let _ =
+        App::new().service(search).service(all).service(api::api).route("/", actix_web::web::to(Users::list));
 }
