@@ -10,7 +10,6 @@ mod attribute;
 mod diagnostics;
 mod expand;
 mod parse;
-mod suggest;
 mod validate;
 
 use proc_macro::TokenStream;

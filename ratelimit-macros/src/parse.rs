@@ -18,6 +18,7 @@ pub(crate) mod number;
 mod path;
 pub(crate) mod request_fn;
 pub(crate) mod route;
+pub(crate) mod suggest;
 mod template;
 pub(crate) mod tokens;
 pub(crate) mod usage;

@@ -138,7 +138,7 @@ fn files_that_both_crates_have_are_equal() {
         ),
         (
             include_str!("../../ratelimit-core/src/policy/suggest.rs"),
-            include_str!("../../ratelimit-macros/src/suggest.rs"),
+            include_str!("../../ratelimit-macros/src/parse/suggest.rs"),
             "suggest.rs",
         ),
     ] {

@@ -9,9 +9,9 @@ use syn::{Expr, ExprCall, ExprPath, ExprTuple, Lit, LitStr};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, literal, ungrouped};
 use crate::parse::request_fn::{self, Closure};
+use crate::parse::suggest::nearest;
 use crate::parse::template::{self, Placeholder};
 use crate::parse::tokens::{code_text, path_text};
-use crate::suggest::nearest;
 
 /// The definition of the caller.
 pub(crate) enum By {

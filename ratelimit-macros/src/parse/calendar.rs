@@ -12,10 +12,10 @@ use crate::parse::expr::{describe, expect_str, literal};
 use crate::parse::name::Text;
 use crate::parse::path::is_constant;
 use crate::parse::request_fn::{self, RequestFn};
+use crate::parse::suggest::{list, nearest};
 use crate::parse::tokens::path_text;
 use crate::parse::usage::Usage;
 use crate::parse::window::{Length, Time};
-use crate::suggest::{list, nearest};
 
 /// The window of a limit.
 pub(crate) enum Window {

@@ -7,7 +7,7 @@ use syn::{Expr, ExprPath, Lit};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, literal, word};
 use crate::parse::request_fn;
-use crate::suggest::{list, nearest};
+use crate::parse::suggest::{list, nearest};
 
 /// How a value is written.
 #[derive(Clone, Copy)]

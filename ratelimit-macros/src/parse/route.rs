@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::{Attribute, Lit, LitStr};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::suggest::{list, nearest};
+use crate::parse::suggest::{list, nearest};
 
 /// The path of a route attribute.
 pub(crate) struct Route {

@@ -1,7 +1,7 @@
 //! The grammar of `key` templates: text with placeholders in braces, such as `"user:{user_id}"`. The
 //! placeholders name the caller, the text names the policy.
 
-use crate::suggest::{list, nearest};
+use crate::parse::suggest::{list, nearest};
 
 /// The kinds of placeholders, with an example each.
 const PLACEHOLDERS: [(&str, &str); 3] =

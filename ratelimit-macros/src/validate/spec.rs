@@ -11,7 +11,7 @@ use crate::parse::by::{By, Parameter, RouteCheck};
 use crate::parse::item::Item;
 use crate::parse::kind::Kind;
 use crate::parse::route::Route;
-use crate::suggest::nearest;
+use crate::parse::suggest::nearest;
 use crate::validate::arguments::{read, read_attribute};
 use crate::validate::counts;
 use crate::validate::handler::Handler;

@@ -1,7 +1,7 @@
 //! Suggestions in messages: the nearest known word, and lists of words.
 //!
-//! `ratelimit-core/src/policy/suggest.rs` and `ratelimit-macros/src/suggest.rs` are the same file, because
-//! the attribute's crate does not depend on the core. A test of the workspace compares them.
+//! `ratelimit-core/src/policy/suggest.rs` and `ratelimit-macros/src/parse/suggest.rs` are the same file,
+//! because the attribute's crate does not depend on the core. A test of the workspace compares them.
 
 /// The candidate nearest to `word`, if `word` is likely to be a misspelling of it.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
