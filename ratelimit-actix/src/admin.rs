@@ -27,9 +27,10 @@ use self::look::{Fields, LookError, LookView, Subject};
 
 /// Makes the services of the operator's scope: a page and JSON about every limit.
 ///
-/// Mount it in a scope of its own. `is_operator` is asked about every request; one that fails it gets an empty 404, as Actix answers
-/// where nothing is mounted. An application with a `default_service` answers otherwise there. The scope has no limit of its own: a
-/// secret that `is_operator` compares has to be too long to be guessed.
+/// Mount it in a scope of its own. `is_operator` is asked about every request; one that fails it gets an
+/// empty 404, as Actix answers where nothing is mounted. An application with a `default_service` answers
+/// otherwise there. The scope has no limit of its own: a secret that `is_operator` compares has to be too
+/// long to be guessed.
 ///
 /// Under `NormalizePath::trim()` the page cannot be reached, since its path ends with a slash; use
 /// `NormalizePath::new(TrailingSlash::MergeOnly)`.
@@ -45,20 +46,23 @@ use self::look::{Fields, LookError, LookView, Subject};
 /// | `POST /look.json` | what is left to one caller under one limit; charges nothing |
 /// | `POST /reset.json` | forgets what is counted for one caller under one limit; logs a warning |
 ///
-/// The last two take the fields of a form: `token` (or the header field `X-CSRF-Token`), `limit`, and `caller` or `digest`. A
-/// caller is written as on the page: `192.0.2.1`, `text acct-42`, `number 7`, `everyone`; a line for each part of a tuple;
-/// `partition alice` for a policy that the application checks itself. An IPv6 address stands for its network by every
-/// [prefix](crate::RateLimitConfigBuilder::ipv6_prefix) of the process; `ipv6_prefix` of a count in JSON tells by how many bits it
-/// counts, and is `null` if there is one network only. `was_counted` tells whether anything was counted; it is also `true` if a reset
-/// forgot what could not be read.
+/// The last two take the fields of a form: `token` (or the header field `X-CSRF-Token`), `limit`, and
+/// `caller` or `digest`. A caller is written as on the page: `192.0.2.1`, `text acct-42`, `number 7`,
+/// `everyone`; a line for each part of a tuple; `partition alice` for a policy that the application checks
+/// itself. An IPv6 address stands for its network by every
+/// [prefix](crate::RateLimitConfigBuilder::ipv6_prefix) of the process; `ipv6_prefix` of a count in JSON
+/// tells by how many bits it counts, and is `null` if there is one network only. `was_counted` tells whether
+/// anything was counted; it is also `true` if a reset forgot what could not be read.
 ///
-/// A reset reaches the counts by the numbers of the program and by those of overrides, in the store, so also those of other
-/// processes. Of numbers that are made at run time it reaches those that this process has decided by, at most 8 for each name.
+/// A reset reaches the counts by the numbers of the program and by those of overrides, in the store, so also
+/// those of other processes. Of numbers that are made at run time it reaches those that this process has
+/// decided by, at most 8 for each name.
 ///
-/// The numbers are those of this process. With several processes, metrics have the sum; the page is for one of them.
+/// The numbers are those of this process. With several processes, metrics have the sum; the page is for one
+/// of them.
 ///
-/// Nothing on the page comes from elsewhere. Its content security policy allows no inline script, and its scripts write all values as text.
-/// Callers are shown as digests; see [`show_callers`](Admin::show_callers).
+/// Nothing on the page comes from elsewhere. Its content security policy allows no inline script, and its
+/// scripts write all values as text. Callers are shown as digests; see [`show_callers`](Admin::show_callers).
 ///
 /// # Examples
 ///
@@ -90,8 +94,8 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Shows the callers that were denied most by their addresses, texts and numbers instead of digests only; by default
-    /// `false`. Check before that operators may see them.
+    /// Shows the callers that were denied most by their addresses, texts and numbers instead of digests only;
+    /// by default `false`. Check before that operators may see them.
     pub fn show_callers(mut self, show_callers: bool) -> Self {
         self.show_callers = show_callers;
         self
@@ -166,7 +170,8 @@ impl Endpoint {
     }
 }
 
-/// Fields of every response. Script, style and JSON are those of the scope, nothing is inline, and no form is sent.
+/// Fields of every response. Script, style and JSON are those of the scope, nothing is inline, and no form is
+/// sent.
 fn headers() -> [(HeaderName, &'static str); 5] {
     [
         (
@@ -249,7 +254,8 @@ impl Services {
     }
 }
 
-/// A redirect to the page, relative to the last part of the path, so that it also works behind a proxy that changes paths.
+/// A redirect to the page, relative to the last part of the path, so that it also works behind a proxy that
+/// changes paths.
 fn to_page(req: &HttpRequest) -> HttpResponse {
     let last = req.path().rsplit('/').next().unwrap_or_default();
     HttpResponse::PermanentRedirect().insert_header((LOCATION, format!("./{last}/"))).finish()
@@ -263,7 +269,8 @@ fn json_error(error: &LookError) -> HttpResponse {
     HttpResponse::build(error.status()).json(BTreeMap::from([("error", error.to_string())]))
 }
 
-/// A task that ends with this value. Each worker has one. The first that notices the end of a bar ends it for all.
+/// A task that ends with this value. Each worker has one. The first that notices the end of a bar ends it for
+/// all.
 struct Sampler(JoinHandle<()>);
 
 impl Sampler {
@@ -290,7 +297,8 @@ impl Drop for Sampler {
 /// Field of requests that carry the token and are not forms.
 const FIELD: &str = "x-csrf-token";
 
-/// The token of this process: 32 hexadecimal digits. Another site cannot read it from the page, so it cannot send it.
+/// The token of this process: 32 hexadecimal digits. Another site cannot read it from the page, so it cannot
+/// send it.
 fn token() -> &'static str {
     static TOKEN: OnceLock<String> = OnceLock::new();
     TOKEN.get_or_init(|| {

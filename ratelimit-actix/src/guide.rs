@@ -1,7 +1,9 @@
-//! The guide: the pages in the folder `docs` of the repository, as they are. Their pictures, and links between them, are there only.
+//! The guide: the pages in the folder `docs` of the repository, as they are. Their pictures, and links
+//! between them, are there only.
 //!
-//! The tests of the repository compile and run the code of the pages. The modules have no items, and exist in the documentation on
-//! docs.rs only. The reference of the attribute is [`rate_limit`](macro@crate::rate_limit).
+//! The tests of the repository compile and run the code of the pages. The modules have no items, and exist in
+//! the documentation on docs.rs only. The reference of the attribute is
+//! [`rate_limit`](macro@crate::rate_limit).
 
 macro_rules! pages {
     ($($name:ident $file:literal)*) => {$(

@@ -158,8 +158,8 @@ impl AdmittedRequest {
         hold(response, self.held.take())
     }
 
-    /// The configuration is looked up once before the handler and once here: the request moves in between, and a
-    /// clone would touch a reference count that all threads share.
+    /// The configuration is looked up once before the handler and once here: the request moves in between,
+    /// and a clone would touch a reference count that all threads share.
     fn styles(&self) -> &[HeaderStyle] {
         let config = if self.is_configured {
             RateLimitConfig::nearest(&self.req)

@@ -7,8 +7,9 @@ use ratelimit_core::{Check, Decision, GroupOutcome, Outcome, Reservation, StoreE
 
 /// A store that counts nothing: it admits every request and reports a full quota.
 ///
-/// It turns off all limits of a program, for tests and tools that are not about them. Two kinds of requests are still rejected:
-/// one without the caller that a limit requires gets 400, and one for which a `max` of 0 is computed gets 429.
+/// It turns off all limits of a program, for tests and tools that are not about them. Two kinds of requests
+/// are still rejected: one without the caller that a limit requires gets 400, and one for which a `max` of 0
+/// is computed gets 429.
 ///
 /// ```
 /// use actix_web::App;

@@ -1,16 +1,19 @@
 //! The algorithms as pure arithmetic over a caller's state, a policy, an instant and a cost.
 //!
-//! `Algorithm` describes the formulas, costs and worst cases. The [toolkit](crate::store::toolkit) has what a store needs.
+//! `Algorithm` describes the formulas, costs and worst cases. The [toolkit](crate::store::toolkit) has what a
+//! store needs.
 //!
 //! Every algorithm is a state with the same few steps, which a decision calls in this order:
 //!
-//! 1. `advance` brings the state to `now`: windows roll, expired entries go, a clock that went back is absorbed;
+//! 1. `advance` brings the state to `now`: windows roll, expired entries go, a clock that went back is
+//!    absorbed;
 //! 2. `available` is the number of units that would pass: a cost fits if it is no more;
 //! 3. `charge` takes the cost, once every limit of the group fits;
 //! 4. `resets_at` and `retry_after` report; the latter also about one more unit, if nothing remains.
 //!
-//! A Lua file of the same name in `lua/` does the same steps inside Redis. Neither knows a clock, a store or async. Time
-//! is in integer microseconds, and every division is exact: Rust multiplies in 128 bits, Lua divides by parts.
+//! A Lua file of the same name in `lua/` does the same steps inside Redis. Neither knows a clock, a store or
+//! async. Time is in integer microseconds, and every division is exact: Rust multiplies in 128 bits, Lua
+//! divides by parts.
 
 mod block;
 mod bytes;

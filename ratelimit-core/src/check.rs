@@ -30,7 +30,8 @@ impl<'a> Check<'a> {
         Self { policy, partition: partition.as_ref(), cost: 1, shadow }
     }
 
-    /// Sets the cost in units, by default 1. A cost of 0 is decided and charges nothing; a cost above the limit never passes.
+    /// Sets the cost in units, by default 1. A cost of 0 is decided and charges nothing; a cost above the
+    /// limit never passes.
     #[must_use]
     #[inline]
     pub const fn with_cost(mut self, cost: u64) -> Self {
@@ -43,7 +44,8 @@ impl<'a> Check<'a> {
         self.policy
     }
 
-    /// Bytes that identify the caller; any bytes will do. Stores keep a digest of them, never the bytes themselves.
+    /// Bytes that identify the caller; any bytes will do. Stores keep a digest of them, never the bytes
+    /// themselves.
     pub const fn partition(&self) -> &'a [u8] {
         self.partition
     }
@@ -53,8 +55,8 @@ impl<'a> Check<'a> {
         self.cost
     }
 
-    /// Whether the limit only reports what it would deny: its policy has [`Mode::Shadow`], or the limiter was built with
-    /// [`shadow(true)`](crate::RateLimiterBuilder::shadow).
+    /// Whether the limit only reports what it would deny: its policy has [`Mode::Shadow`], or the limiter was
+    /// built with [`shadow(true)`](crate::RateLimiterBuilder::shadow).
     #[inline]
     pub const fn is_shadow(&self) -> bool {
         self.shadow
@@ -73,8 +75,8 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// Whether requests may wait for a turn: under an enforced token bucket. The counts of other algorithms have no instant of the
-    /// future at which one request may start.
+    /// Whether requests may wait for a turn: under an enforced token bucket. The counts of other algorithms
+    /// have no instant of the future at which one request may start.
     pub(crate) const fn has_turns(&self) -> bool {
         !self.shadow && self.policy.algorithm().has_burst()
     }
@@ -84,12 +86,13 @@ impl<'a> Check<'a> {
         self.policy.state_id() == other.policy.state_id() && self.partition == other.partition
     }
 
-    /// Digest of the state in which this check counts: the same for checks that share a state, whatever their `max` and
-    /// cost.
+    /// Digest of the state in which this check counts: the same for checks that share a state, whatever their
+    /// `max` and cost.
     ///
-    /// The digest is keyed (`SipHash`-1-3, 128 bits), so a client that does not know the key cannot choose partitions that
-    /// collide. Only the partition is hashed; the policy's fingerprint is joined by exclusive or. So the digests of one
-    /// partition differ whenever the fingerprints do, and those of two partitions collide as rarely as random numbers.
+    /// The digest is keyed (`SipHash`-1-3, 128 bits), so a client that does not know the key cannot choose
+    /// partitions that collide. Only the partition is hashed; the policy's fingerprint is joined by exclusive
+    /// or. So the digests of one partition differ whenever the fingerprints do, and those of two partitions
+    /// collide as rarely as random numbers.
     pub fn digest(&self, key: &[u8; 16]) -> u128 {
         let caller: u128 = keyed(key).hash(self.partition).into();
         let policy = u128::from(self.policy.state_id());

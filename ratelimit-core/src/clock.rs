@@ -37,8 +37,8 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// Present instant. Must not go backwards within a process.
     fn now(&self) -> Timestamp;
 
-    /// Ends when this much time has passed; by default by the clock of the process that goes on while the machine is suspended, and then up
-    /// to a second late. Needs no runtime.
+    /// Ends when this much time has passed; by default by the clock of the process that goes on while the
+    /// machine is suspended, and then up to a second late. Needs no runtime.
     fn sleep(&self, wait: Duration) -> Sleep {
         Box::pin(Delay::new(wait))
     }
@@ -47,15 +47,16 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
 /// Future of [`Clock::sleep`].
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The clock of the process, set once by the wall clock. On Linux, macOS and Windows it also goes on while the machine is
-/// suspended.
+/// The clock of the process, set once by the wall clock. On Linux, macOS and Windows it also goes on while
+/// the machine is suspended.
 ///
-/// The wall clock is needed because fixed windows start at multiples of the window since the epoch. A wall clock that is set
-/// while the process runs must not change a decision. So all system clocks of a process agree, and follow no later change.
+/// The wall clock is needed because fixed windows start at multiples of the window since the epoch. A wall
+/// clock that is set while the process runs must not change a decision. So all system clocks of a process
+/// agree, and follow no later change.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
-    /// By how much the wall clock was ahead of the clock since boot when the process first asked, in microseconds; wraps
-    /// around.
+    /// By how much the wall clock was ahead of the clock since boot when the process first asked, in
+    /// microseconds; wraps around.
     ahead_us: u64,
 }
 
@@ -88,8 +89,8 @@ pub(crate) fn wall_clock() -> Timestamp {
 /// Age of a reading of the wall clock, in microseconds, from which it is read again.
 const WALL_CLOCK_AGE_US: u64 = 500_000;
 
-/// What the wall clock, as it is set now, shows at an `instant` of a [`SystemClock`], for a decision made `at`. A new setting
-/// is noticed half a second later, by the instants of the decisions.
+/// What the wall clock, as it is set now, shows at an `instant` of a [`SystemClock`], for a decision made
+/// `at`. A new setting is noticed half a second later, by the instants of the decisions.
 pub(crate) fn on_wall_clock(instant: Timestamp, at: Timestamp) -> Timestamp {
     thread_local! {
         // When the wall clock was read, and how far ahead it was, which wraps around.
@@ -110,7 +111,8 @@ pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A clock that stands still until it is moved; clones share their time. Who sleeps by it wakes when it is moved far enough.
+/// A clock that stands still until it is moved; clones share their time. Who sleeps by it wakes when it is
+/// moved far enough.
 #[cfg(any(test, feature = "test-util"))]
 #[derive(Clone, Debug, Default)]
 pub struct FakeClock {

@@ -1,8 +1,8 @@
 //! The contract of [`Store`](crate::store::Store) as tests, for the built-in stores and for your own.
 //!
-//! [`conformance_suite!`](crate::conformance_suite) makes one `#[test]` per [case](cases). It takes two functions: one that
-//! makes an empty store on a given clock, or returns `None` to skip, and one that runs a future to its end. A minor release
-//! may add cases.
+//! [`conformance_suite!`](crate::conformance_suite) makes one `#[test]` per [case](cases). It takes two
+//! functions: one that makes an empty store on a given clock, or returns `None` to skip, and one that runs a
+//! future to its end. A minor release may add cases.
 //!
 //! ```
 //! # mod block { pub fn on<F: Future>(future: F) -> F::Output {
@@ -27,8 +27,9 @@
     reason = "every function here is a test and panics by design"
 )]
 
-/// The cases of the conformance suite. Each panics if the store breaks the contract, and names the clause, the algorithm, what was
-/// expected and what was found. Begin with the random histories: a failure shows the smallest one that fails.
+/// The cases of the conformance suite. Each panics if the store breaks the contract, and names the clause,
+/// the algorithm, what was expected and what was found. Begin with the random histories: a failure shows the
+/// smallest one that fails.
 pub mod cases {
     mod races;
     pub(super) mod random;
@@ -49,7 +50,8 @@ mod tested;
 pub use self::cases::random::Reference;
 pub use self::tested::{Fixture, Tested, clock};
 
-/// Makes one test per case of the suite, in modules in the order in which to look at them; see the [module](crate::conformance).
+/// Makes one test per case of the suite, in modules in the order in which to look at them; see the
+/// [module](crate::conformance).
 #[macro_export]
 macro_rules! conformance_suite {
     (store: $store:path, block_on: $block_on:path $(,)?) => {

@@ -8,8 +8,8 @@ use crate::policy::Algorithm;
 
 /// Error of a store that could not decide.
 ///
-/// Authors of stores make errors by the functions below; the variants cannot be constructed outside of this crate, so that
-/// they can gain fields.
+/// Authors of stores make errors by the functions below; the variants cannot be constructed outside of this
+/// crate, so that they can gain fields.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -21,8 +21,8 @@ pub enum StoreError {
         source: Option<Cause>,
     },
 
-    /// The store, or this application, is set up wrongly, which does not pass by itself: a password, permissions, a database
-    /// that does not exist.
+    /// The store, or this application, is set up wrongly, which does not pass by itself: a password,
+    /// permissions, a database that does not exist.
     #[error("the store is not set up for this application: {remedy}")]
     #[non_exhaustive]
     Misconfigured {
@@ -32,7 +32,8 @@ pub enum StoreError {
         source: Cause,
     },
 
-    /// The store did not reply in time. It is unknown whether the request was charged, so it must not be sent again.
+    /// The store did not reply in time. It is unknown whether the request was charged, so it must not be sent
+    /// again.
     #[error("the store did not answer within {}", whole(*.after))]
     #[non_exhaustive]
     Timeout {
@@ -61,8 +62,8 @@ pub enum StoreError {
         expected: &'static str,
     },
 
-    /// The state stored for a caller is corrupt, or was not written by this version. Only this caller is affected. The key
-    /// expires within one window and one second.
+    /// The state stored for a caller is corrupt, or was not written by this version. Only this caller is
+    /// affected. The key expires within one window and one second.
     #[error(
         "corrupt state stored for a caller of policy `{policy}`; the key expires within one window and one second"
     )]
@@ -80,13 +81,14 @@ pub enum StoreError {
         size: usize,
     },
 
-    /// A charge of a token bucket stays, because its [refund](crate::RateLimiter::refund) would move [turns](crate::RateLimiter::wait)
-    /// that are not due. The other charges of the reservation were refunded.
+    /// A charge of a token bucket stays, because its [refund](crate::RateLimiter::refund) would move
+    /// [turns](crate::RateLimiter::wait) that are not due. The other charges of the reservation were
+    /// refunded.
     #[error("a charge stays, because its refund would move turns that are not due")]
     TurnsNotDue,
 
-    /// The limit is a [concurrency limit](crate::Policy::concurrency), of which a request holds slots. It cannot be charged as
-    /// many units as fit, nor beyond what it admits. Nothing was changed.
+    /// The limit is a [concurrency limit](crate::Policy::concurrency), of which a request holds slots. It
+    /// cannot be charged as many units as fit, nor beyond what it admits. Nothing was changed.
     #[error("`{limit}` is a concurrency limit: its slots are taken and freed, not charged up to a number")]
     #[non_exhaustive]
     ConcurrencyLimit {
@@ -137,7 +139,8 @@ impl StoreError {
         Self::CorruptState { policy: policy.into() }
     }
 
-    /// Whether the error passes by itself, so that a later check may succeed without a change of the set-up or the code.
+    /// Whether the error passes by itself, so that a later check may succeed without a change of the set-up
+    /// or the code.
     ///
     /// | variant | transient | what to do |
     /// |---|---|---|
@@ -170,7 +173,8 @@ fn whole(time: Duration) -> String {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettleError {
-    /// The reservation has not one charge but several, or none, so it is not clear which one is settled. Nothing was changed.
+    /// The reservation has not one charge but several, or none, so it is not clear which one is settled.
+    /// Nothing was changed.
     #[error("one limit is settled at a time, not {size}; select it by `Reservation::limit`")]
     NotOneCharge {
         /// Number of charges of the reservation.
@@ -184,8 +188,8 @@ pub enum SettleError {
         units: u64,
     },
 
-    /// The limit is a [concurrency limit](crate::Policy::concurrency), whose slots are freed when the work ends. Nothing was
-    /// changed.
+    /// The limit is a [concurrency limit](crate::Policy::concurrency), whose slots are freed when the work
+    /// ends. Nothing was changed.
     #[error(
         "`{limit}` is a concurrency limit, whose slots are freed when the work ends, so it cannot be settled"
     )]
@@ -194,25 +198,27 @@ pub enum SettleError {
         limit: String,
     },
 
-    /// The limit keeps its whole charge, because giving the rest back would move [turns](crate::RateLimiter::wait) that are not due.
-    /// Nothing was changed.
+    /// The limit keeps its whole charge, because giving the rest back would move
+    /// [turns](crate::RateLimiter::wait) that are not due. Nothing was changed.
     #[error("`{limit}` keeps its whole charge, because turns behind it are not due")]
     TurnsNotDue {
         /// Name of the limit.
         limit: String,
     },
 
-    /// The store did not answer in time, or with an error. It is unknown whether the limit was settled, so do not retry.
+    /// The store did not answer in time, or with an error. It is unknown whether the limit was settled, so do
+    /// not retry.
     #[error("the store did not confirm the settlement; it is unknown whether the limit was settled")]
     Store(#[from] StoreError),
 }
 
-/// A request cannot wait for a turn: the error of [`RateLimiter::wait`](crate::RateLimiter::wait). Nothing was charged, unless the
-/// store [did not answer in time](StoreError::Timeout).
+/// A request cannot wait for a turn: the error of [`RateLimiter::wait`](crate::RateLimiter::wait). Nothing
+/// was charged, unless the store [did not answer in time](StoreError::Timeout).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// The limit is not a token bucket. Other counts have no turns: all who wait would start at once, at the end of a window.
+    /// The limit is not a token bucket. Other counts have no turns: all who wait would start at once, at the
+    /// end of a window.
     #[error(
         "the limit `{limit}` counts by `{algorithm}`, which has no turns to wait for; expected `token_bucket`"
     )]
@@ -243,8 +249,8 @@ pub enum WaitError {
         burst: u64,
     },
 
-    /// The wait is longer than [`MAX_WAIT`](crate::policy::MAX_WAIT), or the turns of such a wait would be more than a bucket can count:
-    /// 10^12 units, or those of 366 days.
+    /// The wait is longer than [`MAX_WAIT`](crate::policy::MAX_WAIT), or the turns of such a wait would be
+    /// more than a bucket can count: 10^12 units, or those of 366 days.
     #[error("a request cannot wait {at_most:?} for the limit `{limit}`; expected at most {longest:?}")]
     TooLong {
         /// Name of the limit.

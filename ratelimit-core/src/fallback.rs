@@ -1,5 +1,5 @@
-//! Fallback: decisions during an outage of the store, by the failure policy of each limit; and one log line at its start and one at
-//! its end.
+//! Fallback: decisions during an outage of the store, by the failure policy of each limit; and one log line
+//! at its start and one at its end.
 
 #[cfg(test)]
 mod tests;
@@ -35,8 +35,8 @@ impl Fallback {
         Self { local: MemoryStore::with_max_callers(max_callers), instances, outage: Outage::default() }
     }
 
-    /// Decides in place of the store, by the failure policy of each limit. Returns `error` if one of them fails closed. Only
-    /// an outage is logged and counted as a failure of the store.
+    /// Decides in place of the store, by the failure policy of each limit. Returns `error` if one of them
+    /// fails closed. Only an outage is logged and counted as a failure of the store.
     pub(crate) fn decide(
         &self,
         group: &[Check<'_>],
@@ -109,7 +109,8 @@ impl Fallback {
         Some(Part { policy, units, beyond: is_beyond.then(|| share(sum - part)) })
     }
 
-    /// The outcome of a limit that this process has counted. Reports the limit as configured, not the part of this process.
+    /// The outcome of a limit that this process has counted. Reports the limit as configured, not the part of
+    /// this process.
     fn outcome(&self, check: &Check<'_>, part: &Part, counted: &Outcome, charges: bool) -> Outcome {
         let outcome = counted.clone().with_limit(check.policy().capacity());
         let Some(beyond) = part.beyond else { return outcome };
@@ -135,8 +136,9 @@ impl Fallback {
         result
     }
 
-    /// Charges what an admitted request takes beyond a full bucket, which its outcome does not tell yet. A debt, because a bucket that
-    /// is emptier than empty is otherwise taken for one whose clock went back, and a cheaper request would forgive it.
+    /// Charges what an admitted request takes beyond a full bucket, which its outcome does not tell yet. A
+    /// debt, because a bucket that is emptier than empty is otherwise taken for one whose clock went back,
+    /// and a cheaper request would forgive it.
     fn charge_debt(&self, outcome: Outcome, beyond: &Check<'_>) -> Outcome {
         let after = self.local.decide_group(slice::from_ref(beyond), Operation::Overdraw);
         match after.into_only() {
@@ -160,7 +162,8 @@ impl Fallback {
         }
     }
 
-    /// The policy that this process enforces during an outage for a request of `cost` units; `None` for a limit that fails open.
+    /// The policy that this process enforces during an outage for a request of `cost` units; `None` for a
+    /// limit that fails open.
     fn local_policy(&self, check: &Check<'_>, cost: u64) -> Option<Policy> {
         (check.on_error() == OnError::Local).then(|| check.policy().per_instance(self.instances, cost))
     }
@@ -195,8 +198,8 @@ pub(crate) struct Outage {
     failed_refund: LogLimit,
 }
 
-/// Quiet period after the last failure, in microseconds, before the outage counts as over. A part of a cluster may be out:
-/// then requests fail and succeed in turn, which is one outage.
+/// Quiet period after the last failure, in microseconds, before the outage counts as over. A part of a
+/// cluster may be out: then requests fail and succeed in turn, which is one outage.
 const QUIET_US: u64 = 1_000_000;
 
 impl Outage {
@@ -211,7 +214,8 @@ impl Outage {
 
     /// Records that the store replied.
     pub(crate) fn record_reply(&self) {
-        // Read first: this runs for every request, and a write would take the cache line from all other threads.
+        // Read first: this runs for every request, and a write would take the cache line from all other
+        // threads.
         if self.is_out() {
             self.end_if_quiet();
         }

@@ -1,20 +1,24 @@
-//! Rate limiting without HTTP, exact by the rule of the chosen algorithm, in process or across instances through Redis.
+//! Rate limiting without HTTP, exact by the rule of the chosen algorithm, in process or across instances
+//! through Redis.
 //!
-//! A [`Policy`] says how many units are allowed, in which window, and which [`Algorithm`] counts them. A [`RateLimiter`]
-//! decides with a [store](store::Store) whether a request of one caller passes, and returns an [`Outcome`]: allowed or denied,
-//! what remains, and exactly when to retry.
+//! A [`Policy`] says how many units are allowed, in which window, and which [`Algorithm`] counts them. A
+//! [`RateLimiter`] decides with a [store](store::Store) whether a request of one caller passes, and returns
+//! an [`Outcome`]: allowed or denied, what remains, and exactly when to retry.
 //!
 //! # Words
 //!
-//! * A **caller** is whatever a limit is counted for: an address, a user, a tenant. Here it is a *partition* of bytes.
-//! * A **check** is one policy, one partition and a cost. A **group** of checks is decided at one instant, all or nothing. In a
-//!   Redis cluster, a group with several callers is charged caller by caller, and refunded if one of them is denied.
-//! * A **denial** is an outcome, not an error. Its wait is exact: one microsecond earlier the request is denied again.
+//! * A **caller** is whatever a limit is counted for: an address, a user, a tenant. Here it is a *partition*
+//!   of bytes.
+//! * A **check** is one policy, one partition and a cost. A **group** of checks is decided at one instant,
+//!   all or nothing. In a Redis cluster, a group with several callers is charged caller by caller, and
+//!   refunded if one of them is denied.
+//! * A **denial** is an outcome, not an error. Its wait is exact: one microsecond earlier the request is
+//!   denied again.
 //! * A **reservation** is what a group was charged; a **refund** returns it.
-//! * A **concurrency limit** counts what runs at a time instead of what comes over time: a request takes a **slot** and holds it until
-//!   its work ends. See [`Policy::concurrency`].
-//! * During an **outage** of the store each limit follows the [`OnError`] of its policy: the limit counts in this process, fails
-//!   closed or fails open.
+//! * A **concurrency limit** counts what runs at a time instead of what comes over time: a request takes a
+//!   **slot** and holds it until its work ends. See [`Policy::concurrency`].
+//! * During an **outage** of the store each limit follows the [`OnError`] of its policy: the limit counts in
+//!   this process, fails closed or fails open.
 //!
 //! ```
 //! use std::time::Duration;
@@ -32,8 +36,8 @@
 //! # }
 //! ```
 //!
-//! Actix-web handlers use `#[rate_limit]` of `ratelimit-actix`; this crate is for everything else, such as job queues and
-//! gRPC services.
+//! Actix-web handlers use `#[rate_limit]` of `ratelimit-actix`; this crate is for everything else, such as
+//! job queues and gRPC services.
 //!
 //! # Features
 //!

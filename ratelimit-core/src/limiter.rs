@@ -55,8 +55,8 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// Kind of the store, for a log line at start: `memory`, `redis`, or the [kind](crate::store::Store::kind) of a custom
-    /// store.
+    /// Kind of the store, for a log line at start: `memory`, `redis`, or the
+    /// [kind](crate::store::Store::kind) of a custom store.
     pub fn store_kind(&self) -> &'static str {
         self.inner.store.as_dyn().kind()
     }
@@ -75,23 +75,23 @@ impl RateLimiter {
 
     /// Whether the [store is ready](crate::store::Store::is_ready), for a readiness probe.
     ///
-    /// A Redis store is ready while it is connected; a part of a cluster may be out. The in-process store is always ready. A
-    /// custom store reports it itself, and is always ready by default.
+    /// A Redis store is ready while it is connected; a part of a cluster may be out. The in-process store is
+    /// always ready. A custom store reports it itself, and is always ready by default.
     ///
     /// Requests need not wait for it: until then limits follow their [failure policies](crate::OnError).
     pub fn is_ready(&self) -> bool {
         self.inner.store.as_dyn().is_ready()
     }
 
-    /// What this limiter has decided in this process since it was built: a count for each limit, and the callers that were denied
-    /// most.
+    /// What this limiter has decided in this process since it was built: a count for each limit, and the
+    /// callers that were denied most.
     #[cfg(feature = "stats")]
     pub fn stats(&self) -> &crate::stats::Stats {
         &self.inner.observer.stats
     }
 
-    /// State of the store: its connection, circuit breaker, calls, denial cache and leases. For a page or a log line, not for
-    /// every request: it takes locks.
+    /// State of the store: its connection, circuit breaker, calls, denial cache and leases. For a page or a
+    /// log line, not for every request: it takes locks.
     #[cfg(feature = "stats")]
     pub fn store_status(&self) -> crate::store::StoreStatus {
         let Inner { store, fallback, .. } = &*self.inner;
@@ -103,29 +103,31 @@ impl RateLimiter {
         }
     }
 
-    /// Returns a limiter whose calls wait for the store no longer than `deadline`, nor than the store's own deadline.
+    /// Returns a limiter whose calls wait for the store no longer than `deadline`, nor than the store's own
+    /// deadline.
     ///
     /// For work with several calls and one deadline in total. It applies to every store with a
-    /// [deadline](crate::store::Store::deadline): the in-process store has none, because it never waits. Counts and settings are shared
-    /// with this limiter.
+    /// [deadline](crate::store::Store::deadline): the in-process store has none, because it never waits.
+    /// Counts and settings are shared with this limiter.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { inner: Arc::clone(&self.inner), deadline: deadline.min(self.deadline) }
     }
 
-    /// Longest wait of a call for the store. `None` for a store without a [deadline](crate::store::Store::deadline), such as the
-    /// in-process store, which never waits.
+    /// Longest wait of a call for the store. `None` for a store without a
+    /// [deadline](crate::store::Store::deadline), such as the in-process store, which never waits.
     pub fn deadline(&self) -> Option<Duration> {
         self.inner.store.as_dyn().deadline().map(|deadline| deadline.min(self.deadline))
     }
 
     /// Charges one unit of `policy` to the caller `partition`, if the request passes. Of a
-    /// [concurrency limit](Policy::concurrency) it says whether a slot is free, and takes none: [`acquire`](Self::acquire) does.
+    /// [concurrency limit](Policy::concurrency) it says whether a slot is free, and takes none:
+    /// [`acquire`](Self::acquire) does.
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] if the store cannot decide and the policy [fails closed](crate::OnError::Deny). A denial is an
-    /// outcome, not an error.
+    /// A [`StoreError`] if the store cannot decide and the policy [fails closed](crate::OnError::Deny). A
+    /// denial is an outcome, not an error.
     ///
     /// # Cancel safety
     ///
@@ -177,26 +179,27 @@ impl RateLimiter {
         if let Some(outcome) = self.try_decide_one(&check, operation)? {
             return Ok(outcome);
         }
-        // A box that holds the check, so that the in-memory future stays small: a future is copied until it is polled, and
-        // copying a large one takes longer than a decision in memory.
+        // A box that holds the check, so that the in-memory future stays small: a future is copied until it
+        // is polled, and copying a large one takes longer than a decision in memory.
         let check = self.check_of(policy, &partition, cost);
         Box::pin(async move { only(self.decide_by_store(&[check], operation).await?) }).await
     }
 
     /// Decides about several limits at once: all pass and all are charged, or none is.
     ///
-    /// The checks may differ in policy, caller and cost. A state that occurs twice is charged the sum. Slots of
-    /// [concurrency limits](Policy::concurrency) are held by the outcome: [take](GroupOutcome::take_slots) them for the time of the
-    /// work.
+    /// The checks may differ in policy, caller and cost. A state that occurs twice is charged the sum. Slots
+    /// of [concurrency limits](Policy::concurrency) are held by the outcome: [take](GroupOutcome::take_slots)
+    /// them for the time of the work.
     ///
     /// # Errors
     ///
-    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`](crate::MAX_GROUP) limits.
+    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than
+    /// [`MAX_GROUP`](crate::MAX_GROUP) limits.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped has charged the whole group or nothing. A Redis cluster charges a group with several callers
-    /// caller by caller. Dropping that future may leave the first callers charged.
+    /// A future that is dropped has charged the whole group or nothing. A Redis cluster charges a group with
+    /// several callers caller by caller. Dropping that future may leave the first callers charged.
     ///
     /// # Examples
     ///
@@ -226,15 +229,15 @@ impl RateLimiter {
         self.decide(group, || Operation::Check)
     }
 
-    /// Charges one unit like [`check`](Self::check), without awaiting. Returns `Ok(None)`, and charges nothing, if the
-    /// decision needs a round trip.
+    /// Charges one unit like [`check`](Self::check), without awaiting. Returns `Ok(None)`, and charges
+    /// nothing, if the decision needs a round trip.
     ///
-    /// Always decides in memory; with Redis only for callers in the denial cache, and for callers with held units of a
-    /// [lease](crate::PolicyBuilder::lease); with a custom store as far as it implements
+    /// Always decides in memory; with Redis only for callers in the denial cache, and for callers with held
+    /// units of a [lease](crate::PolicyBuilder::lease); with a custom store as far as it implements
     /// [`Store::try_decide`](crate::store::Store::try_decide).
     ///
-    /// **Warning:** `None` is no admission. A caller that takes it as one fails open with every store but the in-process
-    /// one. Call [`check`](Self::check) then, or reject the request.
+    /// **Warning:** `None` is no admission. A caller that takes it as one fails open with every store but the
+    /// in-process one. Call [`check`](Self::check) then, or reject the request.
     ///
     /// # Errors
     ///
@@ -272,15 +275,16 @@ impl RateLimiter {
         }
     }
 
-    /// Decides about a group like [`check_all`](Self::check_all), without awaiting. Returns `Ok(None)`, and charges nothing,
-    /// if the decision needs a round trip.
+    /// Decides about a group like [`check_all`](Self::check_all), without awaiting. Returns `Ok(None)`, and
+    /// charges nothing, if the decision needs a round trip.
     ///
     /// **Warning:** `None` is no admission; see [`try_check`](Self::try_check).
     ///
     /// # Errors
     ///
-    /// [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`](crate::MAX_GROUP) limits, and [`StoreError::Protocol`] if a
-    /// custom store does not return one outcome per check, and a policy of the group [fails closed](crate::OnError::Deny).
+    /// [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`](crate::MAX_GROUP) limits, and
+    /// [`StoreError::Protocol`] if a custom store does not return one outcome per check, and a policy of the
+    /// group [fails closed](crate::OnError::Deny).
     ///
     /// # Examples
     ///
@@ -308,7 +312,8 @@ impl RateLimiter {
         self.try_decide(&self.validated(group)?, || Operation::Check)
     }
 
-    /// [`check_all`](Self::check_all) after [`try_check_all`](Self::try_check_all) has returned `None`: does not try once more.
+    /// [`check_all`](Self::check_all) after [`try_check_all`](Self::try_check_all) has returned `None`: does
+    /// not try once more.
     #[doc(hidden)]
     pub async fn check_all_by_store(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         self.decide_by_store(&self.validated(group)?, Operation::Check).await
@@ -327,7 +332,8 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than [`MAX_GROUP`](crate::MAX_GROUP) limits.
+    /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than
+    /// [`MAX_GROUP`](crate::MAX_GROUP) limits.
     pub fn peek_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
         self.decide(group, || Operation::Peek)
     }

@@ -1,7 +1,7 @@
 //! One room for observation: what metrics, statistics and the log tell about decisions, calls and outages.
 //!
-//! The observed code calls the methods of an [`Observer`] or a [`StoreObserver`]. A decision about a limit is classified once, as
-//! [`Counted`].
+//! The observed code calls the methods of an [`Observer`] or a [`StoreObserver`]. A decision about a limit is
+//! classified once, as [`Counted`].
 
 pub(crate) mod log;
 #[cfg(feature = "metrics")]

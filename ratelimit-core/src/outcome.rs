@@ -23,8 +23,9 @@ pub struct Outcome {
     next_unit_after_us: u64,
     verdict: Verdict,
     /// By how much later a reservation says that the charge ends, in microseconds, plus a sum of
-    /// [`BY_SYSTEM_CLOCK`](Self::BY_SYSTEM_CLOCK), [`DEGRADED`](Self::DEGRADED), [`OVERFLOWED`](Self::OVERFLOWED) and
-    /// [`SHADOW`](Self::SHADOW): one number, so that an outcome stays small.
+    /// [`BY_SYSTEM_CLOCK`](Self::BY_SYSTEM_CLOCK), [`DEGRADED`](Self::DEGRADED),
+    /// [`OVERFLOWED`](Self::OVERFLOWED) and [`SHADOW`](Self::SHADOW): one number, so that an outcome stays
+    /// small.
     given_us_and_marks: u64,
 }
 
@@ -38,7 +39,8 @@ impl Outcome {
 
     /// Creates the outcome of a request of cost 1 under a limit of `limit` units, of which nothing remains.
     ///
-    /// The other methods `with_..` set the other numbers. The instant is that of the [group](GroupOutcome::new).
+    /// The other methods `with_..` set the other numbers. The instant is that of the
+    /// [group](GroupOutcome::new).
     ///
     /// # Examples
     ///
@@ -107,19 +109,21 @@ impl Outcome {
         self
     }
 
-    /// Sets the time from the decision until the full quota is available, in whole microseconds; by default 0.
+    /// Sets the time from the decision until the full quota is available, in whole microseconds; by
+    /// default 0.
     pub fn with_reset_after(mut self, reset_after: Duration) -> Self {
         self.reset_after_us = micros(reset_after);
         self
     }
 
-    /// Sets the smallest wait from the decision, in whole microseconds, after which one more unit passes. Header fields report
-    /// it. Has no effect while something remains.
+    /// Sets the smallest wait from the decision, in whole microseconds, after which one more unit passes.
+    /// Header fields report it. Has no effect while something remains.
     pub fn with_next_unit_after(self, next_unit_after: Duration) -> Self {
         self.with_next_unit_after_us(micros(next_unit_after))
     }
 
-    /// Sets the smallest wait, in microseconds, after which one more unit passes. Has no effect while something remains.
+    /// Sets the smallest wait, in microseconds, after which one more unit passes. Has no effect while
+    /// something remains.
     pub(crate) const fn with_next_unit_after_us(mut self, next_unit_after_us: u64) -> Self {
         if self.remaining == 0 {
             self.next_unit_after_us = next_unit_after_us;
@@ -167,8 +171,8 @@ impl Outcome {
         self
     }
 
-    /// Admits a request that is [due](Self::due_after) this wait after the decision, in whole microseconds. For a store that decides
-    /// about [waits](crate::store::toolkit::Operation::Wait) without the toolkit.
+    /// Admits a request that is [due](Self::due_after) this wait after the decision, in whole microseconds.
+    /// For a store that decides about [waits](crate::store::toolkit::Operation::Wait) without the toolkit.
     pub fn with_due_after(self, wait: Duration) -> Self {
         self.due_after_us(micros(wait))
     }
@@ -186,7 +190,8 @@ impl Outcome {
         self.with_next_unit_after_us(later.next_unit_after_us.saturating_add(between))
     }
 
-    /// Adds the mark of the clock that decided: [`BY_SYSTEM_CLOCK`](Self::BY_SYSTEM_CLOCK), or 0 for another one.
+    /// Adds the mark of the clock that decided: [`BY_SYSTEM_CLOCK`](Self::BY_SYSTEM_CLOCK), or 0 for another
+    /// one.
     #[inline]
     pub(crate) const fn with_clock_mark(mut self, mark: u64) -> Self {
         self.given_us_and_marks |= mark;
@@ -204,7 +209,8 @@ impl Outcome {
         self.has(Self::OVERFLOWED)
     }
 
-    /// Sets how much later than the full quota is available a [reservation](GroupOutcome::reservation) says that the charge ends.
+    /// Sets how much later than the full quota is available a [reservation](GroupOutcome::reservation) says
+    /// that the charge ends.
     #[inline]
     pub(crate) const fn with_given_us(mut self, given_us: u64) -> Self {
         self.given_us_and_marks |= given_us & Self::GIVEN_US;
@@ -221,8 +227,8 @@ impl Outcome {
         shown(self) == shown(other)
     }
 
-    /// The end of the charge, for a refund: the instant from which the full quota is available if no request comes; of a token bucket
-    /// later by what was given back out of order.
+    /// The end of the charge, for a refund: the instant from which the full quota is available if no request
+    /// comes; of a token bucket later by what was given back out of order.
     pub(crate) const fn counts_until(&self) -> Timestamp {
         let full_after_us = self.reset_after_us.saturating_add(self.given_us_and_marks & Self::GIVEN_US);
         Timestamp::from_micros(self.at.as_micros().saturating_add(full_after_us))
@@ -238,15 +244,16 @@ impl Outcome {
         self.at
     }
 
-    /// The instant at which more is [available](Self::available_after), for clients: on the wall clock as it is set now, if the
-    /// clock of this process has decided, and otherwise on the store's clock.
+    /// The instant at which more is [available](Self::available_after), for clients: on the wall clock as it
+    /// is set now, if the clock of this process has decided, and otherwise on the store's clock.
     #[doc(hidden)]
     pub fn available_at(&self) -> Timestamp {
         let instant = self.at.saturating_add(self.available_after());
         if self.has(Self::BY_SYSTEM_CLOCK) { on_wall_clock(instant, self.at) } else { instant }
     }
 
-    /// Whether this limit admitted the request, and if not, after which wait it does. A shadow limit admits every request.
+    /// Whether this limit admitted the request, and if not, after which wait it does. A shadow limit admits
+    /// every request.
     ///
     /// # Examples
     ///
@@ -284,7 +291,8 @@ impl Outcome {
         self.has(Self::SHADOW)
     }
 
-    /// Whether the limit is a shadow limit that would deny the request if it were enforced. It was not charged then.
+    /// Whether the limit is a shadow limit that would deny the request if it were enforced. It was not
+    /// charged then.
     #[inline]
     pub const fn would_deny(&self) -> bool {
         self.is_shadow() && !self.fits()
@@ -302,14 +310,16 @@ impl Outcome {
         self.verdict
     }
 
-    /// Whether this limit admitted the request. A group passes only if every limit does. A shadow limit admits every request.
+    /// Whether this limit admitted the request. A group passes only if every limit does. A shadow limit
+    /// admits every request.
     #[inline]
     pub const fn is_allowed(&self) -> bool {
         self.is_shadow() || self.fits()
     }
 
-    /// Whether a [concurrency limit](crate::Policy::concurrency) denied the request because all slots are held. It passes once one
-    /// of them is freed; no process knows when, so there is no [`retry_after`](Self::retry_after).
+    /// Whether a [concurrency limit](crate::Policy::concurrency) denied the request because all slots are
+    /// held. It passes once one of them is freed; no process knows when, so there is no
+    /// [`retry_after`](Self::retry_after).
     #[inline]
     pub const fn is_busy(&self) -> bool {
         !self.is_shadow() && matches!(self.verdict, Verdict::Busy)
@@ -326,8 +336,8 @@ impl Outcome {
     }
 
     /// Number of requests of cost 1 that would pass at this instant, after this decision. If held units of a
-    /// [lease](crate::PolicyBuilder::lease) admitted the request: what the store left at its last answer, up to 1 s before, and
-    /// what is held.
+    /// [lease](crate::PolicyBuilder::lease) admitted the request: what the store left at its last answer, up
+    /// to 1 s before, and what is held.
     pub const fn remaining(&self) -> u64 {
         self.remaining
     }
@@ -337,8 +347,8 @@ impl Outcome {
         Duration::from_micros(self.reset_after_us)
     }
 
-    /// If nothing remains: the smallest wait from the decision after which a request of cost 1 passes, if no other request
-    /// comes. `None` while something remains, and if the store does not report it.
+    /// If nothing remains: the smallest wait from the decision after which a request of cost 1 passes, if no
+    /// other request comes. `None` while something remains, and if the store does not report it.
     pub const fn next_unit_after(&self) -> Option<Duration> {
         match self.next_unit_after_us {
             Self::UNKNOWN_WAIT => None,
@@ -346,12 +356,13 @@ impl Outcome {
         }
     }
 
-    /// Wait from the decision, as header fields report it: until this request passes if it was denied; until one more unit
-    /// passes if nothing remains; and until the full quota is available otherwise.
+    /// Wait from the decision, as header fields report it: until this request passes if it was denied; until
+    /// one more unit passes if nothing remains; and until the full quota is available otherwise.
     ///
-    /// After this wait at least one unit passes if no other request comes. If nothing remains and the store does not report
-    /// [when one more unit passes](Self::next_unit_after), or if the request never passes, it is the time until the full
-    /// quota is available. Zero if a concurrency limit is [busy](Self::is_busy), of which no process knows.
+    /// After this wait at least one unit passes if no other request comes. If nothing remains and the store
+    /// does not report [when one more unit passes](Self::next_unit_after), or if the request never passes, it
+    /// is the time until the full quota is available. Zero if a concurrency limit is [busy](Self::is_busy),
+    /// of which no process knows.
     pub fn available_after(&self) -> Duration {
         match (self.retry_after(), self.next_unit_after()) {
             (None, None) => self.reset_after(),
@@ -359,11 +370,13 @@ impl Outcome {
         }
     }
 
-    /// Smallest wait from the decision after which the same request passes, if no other request is charged meanwhile.
+    /// Smallest wait from the decision after which the same request passes, if no other request is charged
+    /// meanwhile.
     ///
-    /// Exact: one microsecond earlier the request would still be denied. `None` if the limit admitted the request, if the
-    /// request never passes because its cost exceeds the limit, and if a concurrency limit is [busy](Self::is_busy). So a loop that
-    /// waits matches the [`decision`](Self::decision), which tells these apart.
+    /// Exact: one microsecond earlier the request would still be denied. `None` if the limit admitted the
+    /// request, if the request never passes because its cost exceeds the limit, and if a concurrency limit is
+    /// [busy](Self::is_busy). So a loop that waits matches the [`decision`](Self::decision), which tells
+    /// these apart.
     pub const fn retry_after(&self) -> Option<Duration> {
         match self.verdict {
             Verdict::RetryAfterMicros(micros) if !self.is_shadow() => Some(Duration::from_micros(micros)),
@@ -371,8 +384,9 @@ impl Outcome {
         }
     }
 
-    /// Time from the decision to the turn of a request that [waits](crate::RateLimiter::wait): what was charged ahead is due then. Zero
-    /// for every other outcome. After `wait` has returned, this time has passed.
+    /// Time from the decision to the turn of a request that [waits](crate::RateLimiter::wait): what was
+    /// charged ahead is due then. Zero for every other outcome. After `wait` has returned, this time has
+    /// passed.
     pub const fn due_after(&self) -> Duration {
         match self.verdict {
             Verdict::AllowedAfterMicros(wait) => Duration::from_micros(wait),
@@ -420,12 +434,13 @@ pub enum Decision {
     Allowed,
     /// The limit denies the request.
     Denied {
-        /// Smallest wait from the decision after which the limit admits the same request, if no other request is charged
-        /// meanwhile; in whole microseconds, exact. `None` if no wait helps, because the cost exceeds the limit.
+        /// Smallest wait from the decision after which the limit admits the same request, if no other request
+        /// is charged meanwhile; in whole microseconds, exact. `None` if no wait helps, because the cost
+        /// exceeds the limit.
         retry_after: Option<Duration>,
     },
-    /// A [concurrency limit](crate::Policy::concurrency) denies the request: all slots are held. It passes once one of them is freed,
-    /// and no process knows when.
+    /// A [concurrency limit](crate::Policy::concurrency) denies the request: all slots are held. It passes
+    /// once one of them is freed, and no process knows when.
     Busy,
 }
 

@@ -62,8 +62,8 @@ pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A named rule: the units allowed per window, and the [`Algorithm`] by which they are counted.
 ///
-/// A policy is a value without state: the counts are in a [store](crate::store::Store), one per caller. In a `static` or
-/// `const`, numbers out of bounds are compile errors.
+/// A policy is a value without state: the counts are in a [store](crate::store::Store), one per caller. In a
+/// `static` or `const`, numbers out of bounds are compile errors.
 ///
 /// # Examples
 ///
@@ -103,7 +103,8 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::Key`] if the key is empty, longer than [`MAX_NAME_LEN`], or has a character that is not allowed.
+    /// [`PolicyError::Key`] if the key is empty, longer than [`MAX_NAME_LEN`], or has a character that is not
+    /// allowed.
     pub fn with_key(mut self, key: impl Into<String>) -> Result<Self, PolicyError> {
         let key = key.into();
         if !is_name(&key) {
@@ -118,8 +119,8 @@ impl Policy {
         self.numbers.settings()
     }
 
-    /// This policy with other numbers over its own. A burst that equals `max` follows another `max`. The mode stays where they turn the
-    /// limit off.
+    /// This policy with other numbers over its own. A burst that equals `max` follows another `max`. The mode
+    /// stays where they turn the limit off.
     ///
     /// # Errors
     ///
@@ -174,7 +175,8 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::Name`] if the name is empty, longer than [`MAX_NAME_LEN`], or has a character that is not allowed.
+    /// [`PolicyError::Name`] if the name is empty, longer than [`MAX_NAME_LEN`], or has a character that is
+    /// not allowed.
     pub fn with_name(mut self, name: impl Into<String>) -> Result<Self, PolicyError> {
         let name = name.into();
         if !is_name(&name) {
@@ -225,9 +227,10 @@ impl Policy {
         self.numbers.algorithm.holds_slots()
     }
 
-    /// Length of the window in which up to `max` units pass, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole microseconds. For
-    /// a [calendar window](Self::calendar) the length of the longest one, which may exceed [`MAX_WINDOW`] by hours. For a
-    /// concurrency limit 10 s, the time for which the slots of a crashed process count.
+    /// Length of the window in which up to `max` units pass, from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole
+    /// microseconds. For a [calendar window](Self::calendar) the length of the longest one, which may exceed
+    /// [`MAX_WINDOW`] by hours. For a concurrency limit 10 s, the time for which the slots of a crashed
+    /// process count.
     pub const fn window(&self) -> Duration {
         Duration::from_micros(self.numbers.window_us)
     }
@@ -239,7 +242,8 @@ impl Policy {
         if self.is_concurrency() { None } else { Some(self.window()) }
     }
 
-    /// Length of the window at an instant. It differs from [`window`](Self::window) for a [calendar window](Self::calendar) only.
+    /// Length of the window at an instant. It differs from [`window`](Self::window) for a [calendar
+    /// window](Self::calendar) only.
     pub fn window_at(&self, at: Timestamp) -> Duration {
         match &self.numbers.calendar {
             Some(calendar) => Duration::from_micros(calendar.window_at(at.as_micros()).length()),
@@ -286,17 +290,17 @@ impl Policy {
 
     /// Time for which the first denial blocks the caller; `None` for a limit that does not block.
     ///
-    /// * A denial under this limit begins the block: the limit's own counts did not admit the request. A denial that another
-    ///   limit of the group caused does not begin it. Neither does a cost above [`capacity`](Self::capacity), which never
-    ///   passes, nor a peek.
+    /// * A denial under this limit begins the block: the limit's own counts did not admit the request. A
+    ///   denial that another limit of the group caused does not begin it. Neither does a cost above
+    ///   [`capacity`](Self::capacity), which never passes, nor a peek.
     /// * The block replaces the counts. Until its end every request under the limit is denied, and
-    ///   [`Outcome::retry_after`](crate::Outcome::retry_after) is the time until then. Denied requests do not prolong it. From its
-    ///   end on, the full quota is available.
-    /// * [`reset`](crate::RateLimiter::reset) ends it. A [`refund`](crate::RateLimiter::refund) of what was charged before it
-    ///   has no effect.
-    /// * Every policy that shares the counts obeys it, also one without `block` of its own. Policies that share counts should
-    ///   have the same `block`: a policy shortens a longer block that it finds to its own, and of several in a group the
-    ///   shortest begins.
+    ///   [`Outcome::retry_after`](crate::Outcome::retry_after) is the time until then. Denied requests do not
+    ///   prolong it. From its end on, the full quota is available.
+    /// * [`reset`](crate::RateLimiter::reset) ends it. A [`refund`](crate::RateLimiter::refund) of what was
+    ///   charged before it has no effect.
+    /// * Every policy that shares the counts obeys it, also one without `block` of its own. Policies that
+    ///   share counts should have the same `block`: a policy shortens a longer block that it finds to its
+    ///   own, and of several in a group the shortest begins.
     ///
     /// # Examples
     ///
@@ -349,9 +353,10 @@ impl Policy {
         self.numbers.lease_us == NO_LEASE
     }
 
-    /// This policy for one of several processes that count by themselves: an equal part of the limit, rounded up, but enough
-    /// for a request of `cost` units that the whole limit admits. Its state is the same for every cost. A bucket is the equal part
-    /// for every cost: under another burst its state would mean something else.
+    /// This policy for one of several processes that count by themselves: an equal part of the limit, rounded
+    /// up, but enough for a request of `cost` units that the whole limit admits. Its state is the same for
+    /// every cost. A bucket is the equal part for every cost: under another burst its state would mean
+    /// something else.
     pub(crate) fn per_instance(&self, instances: NonZeroU32, cost: u64) -> Self {
         let instances = u64::from(instances.get());
         let (max, burst) = (self.numbers.max.div_ceil(instances), self.numbers.burst.div_ceil(instances));
@@ -363,10 +368,12 @@ impl Policy {
         part
     }
 
-    /// This policy with the largest limit: what is counted beyond the real one is a debt. It has the states of this policy.
+    /// This policy with the largest limit: what is counted beyond the real one is a debt. It has the states
+    /// of this policy.
     ///
-    /// For windows and logs the largest limit is [`MAX_UNITS`]; for a token bucket, the units that are refilled within
-    /// [`MAX_WINDOW`], at most `MAX_UNITS`. So a debt that is as large as it may be is paid within `MAX_WINDOW` as well.
+    /// For windows and logs the largest limit is [`MAX_UNITS`]; for a token bucket, the units that are
+    /// refilled within [`MAX_WINDOW`], at most `MAX_UNITS`. So a debt that is as large as it may be is paid
+    /// within `MAX_WINDOW` as well.
     #[doc(hidden)]
     #[must_use]
     pub fn largest(&self) -> Self {
@@ -380,8 +387,8 @@ impl Policy {
         self.with_numbers(PolicyNumbers { max, burst, block_us: 0, ..self.numbers })
     }
 
-    /// The policy with the anchor under which the calendar window of an instant begins first: a peek by it finds what was counted under
-    /// any other anchor.
+    /// The policy with the anchor under which the calendar window of an instant begins first: a peek by it
+    /// finds what was counted under any other anchor.
     #[doc(hidden)]
     #[must_use]
     pub fn with_earliest_window(&self, at: Timestamp) -> Self {
@@ -389,8 +396,8 @@ impl Policy {
         self.with_numbers(PolicyNumbers { calendar, ..self.numbers })
     }
 
-    /// `max` times the longest wait for a turn, in microseconds: what the [largest limit](Self::largest) surely leaves beside a full
-    /// burst. A product, because a division would take as long as the decision.
+    /// `max` times the longest wait for a turn, in microseconds: what the [largest limit](Self::largest)
+    /// surely leaves beside a full burst. A product, because a division would take as long as the decision.
     fn room_for_turns(&self) -> u128 {
         let [max, window, burst] =
             [self.numbers.max, self.numbers.window_us, self.numbers.burst].map(u128::from);

@@ -26,7 +26,8 @@ pub const fn state_id(policy: &crate::policy::Policy) -> u64 {
     policy.state_id()
 }
 
-/// The policy as an enforced limit and as a shadow limit: overrides may have changed its mode since a caller was counted.
+/// The policy as an enforced limit and as a shadow limit: overrides may have changed its mode since a caller
+/// was counted.
 pub fn in_both_modes(policy: &crate::policy::Policy) -> [crate::policy::Policy; 2] {
     policy.in_both_modes()
 }

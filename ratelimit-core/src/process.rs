@@ -1,4 +1,5 @@
-//! What belongs to one process: threads and connections stay with the parent of a fork, so the child makes its own.
+//! What belongs to one process: threads and connections stay with the parent of a fork, so the child makes
+//! its own.
 
 use once_cell::sync::OnceCell;
 
@@ -34,7 +35,8 @@ impl<T> PerProcess<T> {
         Self { process: Process::present(), value, of_child: OnceCell::new() }
     }
 
-    /// The value of the present process, which `make` makes once in each child. It must not ask for the value itself.
+    /// The value of the present process, which `make` makes once in each child. It must not ask for the value
+    /// itself.
     #[inline]
     pub(crate) fn get_or_make<E>(&self, make: impl Fn() -> Result<T, E>) -> Result<&T, E> {
         if self.process.is_past() { self.in_child(make) } else { Ok(&self.value) }
@@ -46,7 +48,8 @@ impl<T> PerProcess<T> {
         let mut place = self;
         while place.process.is_past() {
             if place.of_child.get().is_none() {
-                // Made outside of the cell: a thread that makes it may be gone after the next fork, and the cell would wait.
+                // Made outside of the cell: a thread that makes it may be gone after the next fork, and the
+                // cell would wait.
                 let _ = place.of_child.set(Box::new(Self::new(make()?)));
             }
             let Some(child) = place.of_child.get() else { break };

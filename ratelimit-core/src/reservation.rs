@@ -8,11 +8,13 @@ use crate::check::{Check, OwnedCheck};
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Outcome};
 
-/// Charges of an admitted group, for a [refund](crate::RateLimiter::refund) if the work turns out not to be needed.
+/// Charges of an admitted group, for a [refund](crate::RateLimiter::refund) if the work turns out not to be
+/// needed.
 ///
-/// [`GroupOutcome::reservation`] makes it. It borrows the policies and partitions of the checks, so that it takes no
-/// allocation; [`into_owned`](Self::into_owned) copies them, for a refund after the request. The units stay charged while it is kept,
-/// and a refund returns those that still count. Dropping a reservation keeps the charges.
+/// [`GroupOutcome::reservation`] makes it. It borrows the policies and partitions of the checks, so that it
+/// takes no allocation; [`into_owned`](Self::into_owned) copies them, for a refund after the request. The
+/// units stay charged while it is kept, and a refund returns those that still count. Dropping a reservation
+/// keeps the charges.
 ///
 /// **Warning:** refund it once, and do not retry a refund that failed: the first one may still take effect.
 ///
@@ -57,7 +59,8 @@ impl<'a> Reservation<'a> {
         self.degraded
     }
 
-    /// The reservation of one limit: the first charge of a policy with this [name](crate::Policy::name). `None` if there is none.
+    /// The reservation of one limit: the first charge of a policy with this [name](crate::Policy::name).
+    /// `None` if there is none.
     ///
     /// For [`settle`](crate::RateLimiter::settle), while the other limits keep their charges.
     pub fn limit(&self, name: &str) -> Option<Self> {
@@ -65,7 +68,8 @@ impl<'a> Reservation<'a> {
         Some(Self { degraded: self.degraded, ..Self::single(charge.clone()) })
     }
 
-    /// Copies the policies and partitions, so that the reservation can outlive the request, for example in a spawned job.
+    /// Copies the policies and partitions, so that the reservation can outlive the request, for example in a
+    /// spawned job.
     ///
     /// # Examples
     ///
@@ -102,8 +106,8 @@ impl<'a> Reservation<'a> {
         Reservation { charges: self.charges.into_iter().map(owned).collect(), degraded: self.degraded }
     }
 
-    /// Charges, one per state, in the order of the group. A state that occurs twice in the group has one charge with the sum
-    /// of the costs.
+    /// Charges, one per state, in the order of the group. A state that occurs twice in the group has one
+    /// charge with the sum of the costs.
     pub fn charges(&self) -> impl ExactSizeIterator<Item = &Charge<'a>> {
         self.charges.iter()
     }
@@ -169,8 +173,8 @@ impl<'a> Charge<'a> {
 }
 
 impl GroupOutcome {
-    /// Charges of this decision, for a [refund]. `checks` must be the group of the decision. `None` if nothing was charged.
-    /// A shadow limit that would deny was not charged.
+    /// Charges of this decision, for a [refund]. `checks` must be the group of the decision. `None` if
+    /// nothing was charged. A shadow limit that would deny was not charged.
     ///
     /// [refund]: crate::RateLimiter::refund
     pub fn reservation<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
@@ -201,7 +205,8 @@ impl GroupOutcome {
         was_charged.then(|| Reservation::new(charges, self.is_degraded()))
     }
 
-    /// Whether the state of a check was not charged although the group passed: a shadow limit that counts there would deny.
+    /// Whether the state of a check was not charged although the group passed: a shadow limit that counts
+    /// there would deny.
     pub(crate) fn was_spared(&self, check: &Check<'_>, checks: &[Check<'_>]) -> bool {
         let mut limits = checks.iter().zip(self.outcomes());
         limits.any(|(other, outcome)| !outcome.fits() && other.shares_count_with(check))

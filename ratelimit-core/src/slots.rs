@@ -10,8 +10,9 @@ pub(crate) use self::held::operation_of_one;
 
 /// Slots of concurrency limits that an admitted request holds. They are freed when this is dropped.
 ///
-/// Keep it for as long as the work takes: a job keeps it in a variable, a response in its body. A clone holds the same slots,
-/// which are freed when the last clone is dropped. Comparisons do not look at it: slots are no part of what was decided.
+/// Keep it for as long as the work takes: a job keeps it in a variable, a response in its body. A clone holds
+/// the same slots, which are freed when the last clone is dropped. Comparisons do not look at it: slots are
+/// no part of what was decided.
 ///
 /// Empty for a request without concurrency limits, and then nothing is allocated.
 ///

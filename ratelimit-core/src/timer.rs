@@ -1,7 +1,8 @@
-//! The clock that goes on while the machine is suspended and follows no setting, and sleeps by it that need no runtime: one thread of
-//! the process wakes each sleeper when its time has come.
+//! The clock that goes on while the machine is suspended and follows no setting, and sleeps by it that need
+//! no runtime: one thread of the process wakes each sleeper when its time has come.
 //!
-//! Crates for this keep their thread in a static. In a child of a fork, which has no such thread, a sleep would never end.
+//! Crates for this keep their thread in a static. In a child of a fork, which has no such thread, a sleep
+//! would never end.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,8 +20,8 @@ use once_cell::sync::OnceCell;
 
 use crate::process::{PerProcess, Process};
 
-/// Microseconds since some instant before the process began, also while the machine is suspended. The standard library's clock
-/// stands still meanwhile on Linux and macOS.
+/// Microseconds since some instant before the process began, also while the machine is suspended. The
+/// standard library's clock stands still meanwhile on Linux and macOS.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 #[inline]
 pub(crate) fn since_boot_us() -> u64 {
@@ -45,7 +46,8 @@ pub(crate) fn since_boot_us() -> u64 {
 /// When a sleep ends, in microseconds since boot, and its number.
 type Key = (u64, u64);
 
-/// How often the thread looks at the clock at least: its waits stand still while the machine is suspended, and the clock goes on.
+/// How often the thread looks at the clock at least: its waits stand still while the machine is suspended,
+/// and the clock goes on.
 const LOOK: Duration = Duration::from_secs(1);
 
 enum Message {

@@ -1,8 +1,8 @@
 //! Addresses in forwarding header fields, read from the nearest hop to the farthest.
 //!
-//! A proxy appends at the right, so data that a client made up is at the left. Reading starts at the right and stops as soon as
-//! possible. Each byte is read a bounded number of times, at most [`MAX_HOPS`] hops of at most [`MAX_HOP`] bytes are read, and
-//! nothing is allocated.
+//! A proxy appends at the right, so data that a client made up is at the left. Reading starts at the right
+//! and stops as soon as possible. Each byte is read a bounded number of times, at most [`MAX_HOPS`] hops of
+//! at most [`MAX_HOP`] bytes are read, and nothing is allocated.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -23,8 +23,8 @@ pub(crate) static X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// The header field in which the trusted proxies of a deployment name the client.
 ///
-/// Choose the field that your proxies set, and let them remove the others: a field that they pass on unchanged comes from the
-/// client.
+/// Choose the field that your proxies set, and let them remove the others: a field that they pass on
+/// unchanged comes from the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForwardedHeader {
@@ -32,8 +32,8 @@ pub enum ForwardedHeader {
     XForwardedFor,
     /// `Forwarded` (RFC 7239): such a list with the address in the parameter `for`.
     Forwarded,
-    /// A field with one address that the outermost proxy sets and replaces, such as `X-Real-IP`. It is ignored if it occurs
-    /// twice.
+    /// A field with one address that the outermost proxy sets and replaces, such as `X-Real-IP`. It is
+    /// ignored if it occurs twice.
     Single(HeaderName),
 }
 
@@ -47,8 +47,8 @@ impl ForwardedHeader {
         }
     }
 
-    /// The first untrusted hop, starting from `peer`, which is trusted. A malformed or unknown hop ends the walk at the one
-    /// before it.
+    /// The first untrusted hop, starting from `peer`, which is trusted. A malformed or unknown hop ends the
+    /// walk at the one before it.
     pub(crate) fn client(
         &self,
         headers: &HeaderMap,
@@ -109,7 +109,8 @@ fn tail(list: &[u8]) -> &[u8] {
     &list[list.len().saturating_sub(MAX_HOP + 1)..]
 }
 
-/// The parts of `list` before and after the comma at `comma` in its [`tail`]; `None` when its last element is too long.
+/// The parts of `list` before and after the comma at `comma` in its [`tail`]; `None` when its last element is
+/// too long.
 fn split_at(list: &[u8], comma: Option<usize>) -> Option<Split<'_>> {
     match comma {
         Some(comma) => {
@@ -125,8 +126,8 @@ fn last_of_list(list: &[u8]) -> Option<Split<'_>> {
     split_at(list, tail(list).iter().rposition(|&byte| byte == b','))
 }
 
-/// Splits at the last comma outside quotes. Quotes are matched from the right, so that a quote that the client left open cannot
-/// swallow what proxies appended.
+/// Splits at the last comma outside quotes. Quotes are matched from the right, so that a quote that the
+/// client left open cannot swallow what proxies appended.
 fn last_of_quoted_list(list: &[u8]) -> Option<Split<'_>> {
     let tail = tail(list);
     let mut quoted = false;
@@ -226,7 +227,8 @@ where
     None
 }
 
-/// Parses an address with or without a port: IPv6 in brackets or bare, with or without a zone. Quotes around it are ignored.
+/// Parses an address with or without a port: IPv6 in brackets or bare, with or without a zone. Quotes around
+/// it are ignored.
 ///
 /// IPv4-mapped IPv6 becomes IPv4. Names, `unknown` and other spellings of numbers are malformed.
 fn node(text: &[u8]) -> Option<IpAddr> {

@@ -1,4 +1,5 @@
-//! Callers as text, for the operator's page and the rows of overrides: `address 192.0.2.1`, `text acct-42`, `number 7`.
+//! Callers as text, for the operator's page and the rows of overrides: `address 192.0.2.1`, `text acct-42`,
+//! `number 7`.
 
 #[cfg(feature = "admin")]
 use std::fmt::Write;
@@ -43,14 +44,15 @@ pub(crate) enum NotationError {
 }
 
 impl Caller {
-    /// Reads a caller. Each part of a tuple has a kind. The parts are on lines of their own, or on one line with ` + ` between
-    /// them. `group` gives the address by which a client counts.
+    /// Reads a caller. Each part of a tuple has a kind. The parts are on lines of their own, or on one line
+    /// with ` + ` between them. `group` gives the address by which a client counts.
     #[cfg(any(feature = "overrides", test))]
     pub(crate) fn from_notation(text: &str, group: impl Fn(IpAddr) -> IpAddr) -> Result<Self, NotationError> {
         Self::from_parts(text, |part| Self::from_part(part, &group))
     }
 
-    /// The same for the operator's page, where a part without a kind is an address if it can be one, and a text otherwise.
+    /// The same for the operator's page, where a part without a kind is an address if it can be one, and a
+    /// text otherwise.
     #[cfg(feature = "admin")]
     pub(crate) fn from_form(text: &str, group: impl Fn(IpAddr) -> IpAddr) -> Result<Self, NotationError> {
         Self::from_parts(text, |part| match Self::from_part(part, &group) {
@@ -108,7 +110,8 @@ impl Caller {
     }
 }
 
-/// The parts of a caller: the lines that are not empty. A text without a line break is split at each ` + ` before a kind.
+/// The parts of a caller: the lines that are not empty. A text without a line break is split at each ` + `
+/// before a kind.
 fn parts(text: &str) -> Vec<&str> {
     if text.contains('\n') {
         // Browsers send lines of a form with a carriage return.
@@ -134,8 +137,8 @@ fn has_kind(text: &str) -> bool {
     WORDS.iter().any(|(word, _)| *word == part) || kind.is_some_and(|kind| KINDS.contains(&kind))
 }
 
-/// The caller with these bytes as text, which [`Caller::from_notation`] reads back unless a value has line breaks or is not UTF-8,
-/// or a tuple has one part or is in another one. `None` if no caller has these bytes.
+/// The caller with these bytes as text, which [`Caller::from_notation`] reads back unless a value has line
+/// breaks or is not UTF-8, or a tuple has one part or is in another one. `None` if no caller has these bytes.
 #[cfg(feature = "admin")]
 pub(crate) fn notation(partition: &[u8]) -> Option<String> {
     let mut text = String::new();

@@ -1,8 +1,8 @@
-//! Bounds on functions and policies of the application, with error messages of their own: the bounds that really fail are deep inside
-//! Actix.
+//! Bounds on functions and policies of the application, with error messages of their own: the bounds that
+//! really fail are deep inside Actix.
 //!
-//! Handlers have arguments and return values. Other functions compute a value for each request: from the request or from
-//! extractors, sync or async.
+//! Handlers have arguments and return values. Other functions compute a value for each request: from the
+//! request or from extractors, sync or async.
 
 use std::future::Future;
 

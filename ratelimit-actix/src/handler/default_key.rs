@@ -5,9 +5,9 @@ use ratelimit_core::policy::MAX_NAME_LEN;
 
 /// The path of a handler as a key.
 ///
-/// A path may be too long for a key, or contain characters that a key cannot have. Such characters become `_`, the start of a
-/// long path is cut off, and a hash of the whole path at the end keeps similar paths apart. The same path gives the same key in
-/// every build: counts in a shared store depend on it.
+/// A path may be too long for a key, or contain characters that a key cannot have. Such characters become
+/// `_`, the start of a long path is cut off, and a hash of the whole path at the end keeps similar paths
+/// apart. The same path gives the same key in every build: counts in a shared store depend on it.
 #[derive(Debug)]
 pub struct DefaultKey {
     path: &'static str,

@@ -1,5 +1,5 @@
-//! Correcting what one limit was charged for a request to the true cost: at once, or when a streaming body ends, also if the client
-//! goes away.
+//! Correcting what one limit was charged for a request to the true cost: at once, or when a streaming body
+//! ends, also if the client goes away.
 
 use std::fmt;
 use std::future::Future;
@@ -104,7 +104,8 @@ impl From<&Self> for UsageCounter {
 /// Settles a limit when it is dropped, to what its counter says then. From
 /// [`LimitCharge::settle_on_drop`](crate::LimitCharge::settle_on_drop).
 ///
-/// Move it into the stream of a response: it is dropped with the body, at its end or when the client has gone away.
+/// Move it into the stream of a response: it is dropped with the body, at its end or when the client has gone
+/// away.
 #[must_use = "the limit is settled when this is dropped; move it into the stream of the response"]
 pub struct SettleOnDrop {
     /// `None` for a limit that does not apply to the request.

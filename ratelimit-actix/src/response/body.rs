@@ -1,4 +1,5 @@
-//! Bodies of responses to rejected requests, as the configuration or `Accept` chooses them. None contains data that the client sent.
+//! Bodies of responses to rejected requests, as the configuration or `Accept` chooses them. None contains
+//! data that the client sent.
 
 use std::fmt::{self, Write as _};
 
@@ -11,11 +12,12 @@ use crate::address::is_token;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BodyStyle {
-    /// `{"error":"Too Many Requests","message":"Rate limit exceeded. Try again in 42 seconds.","retryAfter":42}`
+    /// `{"error":"Too Many Requests","message":"Rate limit exceeded. Try again in 42
+    /// seconds.","retryAfter":42}`
     #[default]
     Json,
-    /// `application/problem+json` (RFC 9457), with the problem types of the IETF's draft: `quota-exceeded` with the
-    /// `violated-policies`, and `temporary-reduced-capacity` for 503.
+    /// `application/problem+json` (RFC 9457), with the problem types of the IETF's draft: `quota-exceeded`
+    /// with the `violated-policies`, and `temporary-reduced-capacity` for 503.
     Problem,
     /// The message alone, as `text/plain`.
     Text,
@@ -55,9 +57,11 @@ impl BodyStyle {
     }
 }
 
-/// What the body of a rejection can say: the argument of [`body_with`](crate::RateLimitConfigBuilder::body_with).
+/// What the body of a rejection can say: the argument of
+/// [`body_with`](crate::RateLimitConfigBuilder::body_with).
 ///
-/// The function that renders a body gets one for each rejected request. It contains no data that the client sent.
+/// The function that renders a body gets one for each rejected request. It contains no data that the client
+/// sent.
 #[derive(Clone, Copy, Debug)]
 pub struct RejectionInfo<'a> {
     pub(crate) status: StatusCode,
@@ -84,8 +88,8 @@ impl RejectionInfo<'_> {
         self.violated
     }
 
-    /// How many requests of the caller may run at a time, if that many run and nothing else denied the request. When the next one
-    /// passes is unknown.
+    /// How many requests of the caller may run at a time, if that many run and nothing else denied the
+    /// request. When the next one passes is unknown.
     pub fn at_a_time(&self) -> Option<u64> {
         self.at_a_time
     }
@@ -171,7 +175,8 @@ impl fmt::Debug for CustomBody {
 /// Most media ranges that are read. A rejection is not worth more work.
 const MAX_RANGES: usize = 32;
 
-/// The quality of `content_type` in thousandths: 0 for a type that the client does not name, 1000 without the field.
+/// The quality of `content_type` in thousandths: 0 for a type that the client does not name, 1000 without the
+/// field.
 pub(super) fn quality(headers: &HeaderMap, content_type: &str) -> u16 {
     let (media_type, _) = content_type.split_once(';').unwrap_or((content_type, ""));
     let ranges = headers.get_all(ACCEPT).filter_map(|line| line.to_str().ok());

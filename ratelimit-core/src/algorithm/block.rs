@@ -8,15 +8,17 @@
 //! retry_after  until - now                                       (never when the cost exceeds the limit)
 //! ```
 //!
-//! Every decision asks here whether a block holds, and only then the algorithm, which knows of none. A denial by the algorithm
-//! may begin a block.
+//! Every decision asks here whether a block holds, and only then the algorithm, which knows of none. A denial
+//! by the algorithm may begin a block.
 //!
-//! The block replaces the counts. From `until` on, the state is that of a new caller. Neither a denial nor a refund changes
-//! it. Under every policy a block ends at the latest one block of that policy after `now`: a request shortens a block that
-//! the clock, which went back, or another policy over the same counts made longer. Under a policy without a block of its own,
-//! which obeys that of another policy, it ends at the latest after the longest window.
+//! The block replaces the counts. From `until` on, the state is that of a new caller. Neither a denial nor a
+//! refund changes it. Under every policy a block ends at the latest one block of that policy after `now`: a
+//! request shortens a block that the clock, which went back, or another policy over the same counts made
+//! longer. Under a policy without a block of its own, which obeys that of another policy, it ends at the
+//! latest after the longest window.
 //!
-//! Twin: `lua/open.lua` and, where a block begins, `lua/judge.lua`, with the state in 8 bytes: `b`, `until` (7 bytes).
+//! Twin: `lua/open.lua` and, where a block begins, `lua/judge.lua`, with the state in 8 bytes: `b`, `until`
+//! (7 bytes).
 
 use smallvec::SmallVec;
 
@@ -113,8 +115,8 @@ fn deny(members: &[Member<'_>], states: &mut [State], now: Timestamp, operation:
     GroupOutcome::decided(now, false, outcomes.collect())
 }
 
-/// Begins the block of each state that denies. Of several policies the shortest: a longer one would not last beyond the next
-/// request.
+/// Begins the block of each state that denies. Of several policies the shortest: a longer one would not last
+/// beyond the next request.
 #[cold]
 fn begin_blocks(members: &[Member<'_>], states: &mut [State], decided: &GroupOutcome) -> GroupOutcome {
     let (now, told) = (decided.at(), decided.outcomes());
@@ -145,7 +147,8 @@ impl State {
         until
     }
 
-    /// The end of the block, if it is one that lasts longer than until `now`. Under `policy` it ends at the latest after its own.
+    /// The end of the block, if it is one that lasts longer than until `now`. Under `policy` it ends at the
+    /// latest after its own.
     #[inline]
     fn hold(&mut self, policy: &Policy, now: Timestamp) -> Option<u64> {
         let Packed::Blocked { until } = &mut self.0 else { return None };

@@ -36,8 +36,8 @@ const SUB_WINDOWS: u8 = b's';
 const BLOCKED: u8 = b'b';
 
 impl State {
-    /// The state as bytes, for a store that keeps it outside of this process. They are 9 to 35, with more for each entry of a
-    /// log (12) and each sub-window (5).
+    /// The state as bytes, for a store that keeps it outside of this process. They are 9 to 35, with more for
+    /// each entry of a log (12) and each sub-window (5).
     ///
     /// # Examples
     ///
@@ -116,13 +116,14 @@ impl State {
         writer.into_bytes()
     }
 
-    /// The state that [`to_bytes`](Self::to_bytes) made `bytes` of, under a policy with the same algorithm, window and
-    /// sub-windows.
+    /// The state that [`to_bytes`](Self::to_bytes) made `bytes` of, under a policy with the same algorithm,
+    /// window and sub-windows.
     ///
     /// # Errors
     ///
-    /// [`StoreError::CorruptState`] if the bytes have another version, are of another algorithm, are malformed, or hold numbers
-    /// that no state of the policy has. A store returns this error; the row goes when it expires, or by a reset.
+    /// [`StoreError::CorruptState`] if the bytes have another version, are of another algorithm, are
+    /// malformed, or hold numbers that no state of the policy has. A store returns this error; the row goes
+    /// when it expires, or by a reset.
     pub fn from_bytes(policy: &Policy, bytes: &[u8]) -> Result<Self, StoreError> {
         let state = read(policy, bytes).map(Self);
         state.ok_or_else(|| StoreError::CorruptState { policy: policy.key().to_owned() })

@@ -6,15 +6,17 @@
 //! retry_after  before - now      (never when cost > max)
 //! ```
 //!
-//! A count belongs to the present window if it started less than half a window before that, or later. So it begins again once per
-//! edge, also where processes whose zone data differ count together: the first process at its edge begins the window. It ends with
-//! the last window in which it was used, also for a request whose window begins earlier by another anchor.
+//! A count belongs to the present window if it started less than half a window before that, or later. So it
+//! begins again once per edge, also where processes whose zone data differ count together: the first process
+//! at its edge begins the window. It ends with the last window in which it was used, also for a request whose
+//! window begins earlier by another anchor.
 //!
 //! If the clock goes back behind the start, the count moves to the present window.
 //!
-//! A refund has the window of its charge, and moves neither the start nor the end of the count. It reaches only a count that began with
-//! that window: whether a count that began at another edge had the charge cannot be told. So an empty count keeps its start until it
-//! ends, for requests whose window begins earlier: what was charged in that window before is not of this count.
+//! A refund has the window of its charge, and moves neither the start nor the end of the count. It reaches
+//! only a count that began with that window: whether a count that began at another edge had the charge cannot
+//! be told. So an empty count keeps its start until it ends, for requests whose window begins earlier: what
+//! was charged in that window before is not of this count.
 //!
 //! In Redis the end is a part of the state, so that the TTL of its key decides nothing.
 //!
@@ -61,7 +63,8 @@ impl State {
         Some(Self { window: policy.calendar_window(now)?, count, ends })
     }
 
-    /// Reads a state that Redis holds, at `now`. `None` if the bytes are malformed, or if the policy has no calendar.
+    /// Reads a state that Redis holds, at `now`. `None` if the bytes are malformed, or if the policy has no
+    /// calendar.
     #[cfg(feature = "redis")]
     pub(super) fn read(policy: &Policy, now: u64, bytes: &[u8]) -> Option<Self> {
         let (&tag, bytes) = bytes.split_first()?;
@@ -100,7 +103,8 @@ impl Step for State {
             if units == 0 {
                 self.count.start = start.max(window.from);
             }
-            // A count that began by other zone data or another anchor is kept until the end of this window, also by a denial.
+            // A count that began by other zone data or another anchor is kept until the end of this window,
+            // also by a denial.
             self.ends = ends.max(window.before);
         }
         units > 0 && (went_back || self.ends > ends)

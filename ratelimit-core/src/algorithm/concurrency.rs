@@ -7,12 +7,12 @@
 //! retry_after  unknown                                           (never when cost > max)
 //! ```
 //!
-//! In a store of this process, and in a custom one, the state is one count: a charge takes slots, and a refund frees them. A
-//! state of which something is held does not expire.
+//! In a store of this process, and in a custom one, the state is one count: a charge takes slots, and a
+//! refund frees them. A state of which something is held does not expire.
 //!
-//! In Redis the state has an entry for each process, which tells it two numbers that only grow: the slots that it knows to be
-//! granted to it, and those of them that it has freed. Held are the granted ones that are not freed. The entry has the lower 48
-//! bits of each number.
+//! In Redis the state has an entry for each process, which tells it two numbers that only grow: the slots
+//! that it knows to be granted to it, and those of them that it has freed. Held are the granted ones that are
+//! not freed. The entry has the lower 48 bits of each number.
 //!
 //! ```text
 //! message      merges what is told into the own entry, by the later one of each number, and prolongs it to now + hold, also
@@ -21,8 +21,8 @@
 //!              is held
 //! ```
 //!
-//! Since told numbers only grow and each message has both, a message may come late, twice or never, and the next one mends what
-//! went wrong. `store/redis/slots` is the process's side.
+//! Since told numbers only grow and each message has both, a message may come late, twice or never, and the
+//! next one mends what went wrong. `store/redis/slots` is the process's side.
 //!
 //! Twin: `lua/concurrency.lua`.
 

@@ -12,20 +12,23 @@ use crate::policy::Policy;
 pub enum Operation {
     /// An admitted group is charged. A limit with a [block](Policy::block) that denies it begins the block.
     Check,
-    /// Nothing is charged and no block begins; apart from that, the outcome is that of a check at the same instant.
+    /// Nothing is charged and no block begins; apart from that, the outcome is that of a check at the same
+    /// instant.
     Peek,
     /// The check of a part of a group of which another part is denied: nothing is charged, but blocks begin.
     Judge,
-    /// Charges every limit of an admitted group the same number of units: as many as fit, and at most the cost of the checks,
-    /// which is the same for all. A state that occurs twice is charged twice as many. The outcome is that of a check with the
-    /// units that were charged as cost. If not even one unit fits, it is the denial of one.
+    /// Charges every limit of an admitted group the same number of units: as many as fit, and at most the
+    /// cost of the checks, which is the same for all. A state that occurs twice is charged twice as many. The
+    /// outcome is that of a check with the units that were charged as cost. If not even one unit fits, it is
+    /// the denial of one.
     UpTo,
-    /// Charges every limit although it may not fit, up to the [largest limit](crate::RateLimiter::settle); nothing during a
-    /// block. The outcome is that of a peek afterwards.
+    /// Charges every limit although it may not fit, up to the [largest limit](crate::RateLimiter::settle);
+    /// nothing during a block. The outcome is that of a peek afterwards.
     Overdraw,
-    /// A [wait](crate::RateLimiter::wait) for a turn, of one enforced token bucket: if the same check would pass after at most this
-    /// time, it is charged now, and the outcome tells [when it is due](Outcome::due_after). Otherwise the outcome is that of a
-    /// peek. Any other group is decided as by a check.
+    /// A [wait](crate::RateLimiter::wait) for a turn, of one enforced token bucket: if the same check would
+    /// pass after at most this time, it is charged now, and the outcome tells [when it is
+    /// due](Outcome::due_after). Otherwise the outcome is that of a peek. Any other group is decided as by a
+    /// check.
     Wait {
         /// Longest wait, in microseconds.
         at_most_us: u64,
@@ -117,7 +120,8 @@ pub(super) fn with_next_unit(
     };
     match wait {
         Some(wait) => outcome.with_next_unit_after_us(wait),
-        // Slots, of which no process knows when one is freed: every other policy admits one unit at some time.
+        // Slots, of which no process knows when one is freed: every other policy admits one unit at some
+        // time.
         None => outcome,
     }
 }

@@ -70,7 +70,8 @@ impl Effect {
         if let Self::Charged(units) = self { Some(units) } else { None }
     }
 
-    /// Reads the effect of a request: units with the tag `c`, or a block as it is stored. `None` if the bytes are malformed.
+    /// Reads the effect of a request: units with the tag `c`, or a block as it is stored. `None` if the bytes
+    /// are malformed.
     pub(crate) fn decode(bytes: [u8; 8]) -> Option<Self> {
         let mut reader = Reader::new(&bytes[1..]);
         match bytes[0] {
@@ -110,8 +111,8 @@ pub(crate) fn decide_as_told(
 }
 
 impl State {
-    /// Decodes a state from a script's reply, after what this process told of itself, with the effect of earlier requests of the same
-    /// batch. `None` if the bytes are malformed.
+    /// Decodes a state from a script's reply, after what this process told of itself, with the effect of
+    /// earlier requests of the same batch. `None` if the bytes are malformed.
     pub(crate) fn decode(
         policy: &Policy,
         bytes: &[u8],

@@ -7,11 +7,12 @@
 //! retry_after  start + window - now      (never when cost > max)
 //! ```
 //!
-//! Up to 2 × `max` pass around the edge of a window. [`Algorithm`](crate::Algorithm) has the source and the complexity.
+//! Up to 2 × `max` pass around the edge of a window. [`Algorithm`](crate::Algorithm) has the source and the
+//! complexity.
 //!
-//! If the clock goes back behind the stored window, the count moves to a window that starts at `now`: it is kept, and no
-//! wait is longer than one window. The next window starts at a multiple again, so for each step back up to `max` more
-//! units can pass than without it.
+//! If the clock goes back behind the stored window, the count moves to a window that starts at `now`: it is
+//! kept, and no wait is longer than one window. The next window starts at a multiple again, so for each step
+//! back up to `max` more units can pass than without it.
 //!
 //! Twin: `lua/fixed_window.lua`.
 

@@ -22,7 +22,8 @@ pub(super) struct Member<'a> {
     pub(super) state: usize,
 }
 
-/// Decides about a group of enforced limits. Members that share a state are each decided with the sum of their costs.
+/// Decides about a group of enforced limits. Members that share a state are each decided with the sum of
+/// their costs.
 pub(super) fn decide(
     members: &[Member<'_>],
     states: &mut [State],
@@ -71,8 +72,8 @@ struct Group<'a> {
 struct DistinctState<'a> {
     /// Index of the state.
     index: usize,
-    /// Policy of the first member; those of the others differ at most in `max`, and in zone and anchor of a calendar. The
-    /// window is that of the first.
+    /// Policy of the first member; those of the others differ at most in `max`, and in zone and anchor of a
+    /// calendar. The window is that of the first.
     policy: &'a Policy,
     unpacked: Unpacked,
     /// Number of members that share it.
@@ -115,8 +116,9 @@ impl<'a> Group<'a> {
         self.members.iter().zip(self.indices.iter().map(|index| &self.distinct[*index]))
     }
 
-    /// Replaces the costs by the largest number of units, at most the cost of the members, that fits every member,
-    /// with as many units for each member of its state. By 1 if none fits: that is denied. Returns the number.
+    /// Replaces the costs by the largest number of units, at most the cost of the members, that fits every
+    /// member, with as many units for each member of its state. By 1 if none fits: that is denied. Returns
+    /// the number.
     fn take_largest_fit(&mut self) -> u64 {
         let most = self.members.first().map_or(0, |member| member.cost);
         let limits = self.members_with_states().zip(&self.available);
@@ -142,8 +144,8 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The outcome of every member, after the charge if there is one; with the number of units that were charged to each, if it was
-    /// not its cost.
+    /// The outcome of every member, after the charge if there is one; with the number of units that were
+    /// charged to each, if it was not its cost.
     fn outcomes(&self, units: Option<u64>, is_charged: bool) -> SmallVec<[Outcome; 2]> {
         let limits = self.members_with_states().zip(&self.available);
         let outcomes = limits.map(|((member, state), available)| {
@@ -187,8 +189,8 @@ fn overdraw(members: &[Member<'_>], states: &mut [State], now: Timestamp) {
     }
 }
 
-/// Charges a bucket now for a request that passes after at most `at_most_us`: its instant only grows, so requests are due in the
-/// order of these decisions.
+/// Charges a bucket now for a request that passes after at most `at_most_us`: its instant only grows, so
+/// requests are due in the order of these decisions.
 fn take_turn(member: &Member<'_>, state: &mut State, now: Timestamp, at_most_us: u64) -> Outcome {
     let (policy, at, cost) = (member.policy, now.as_micros(), member.cost);
     let peeked = decide_one::<true>(policy, cost, state, now, Operation::Peek);
@@ -210,8 +212,8 @@ fn take_turn(member: &Member<'_>, state: &mut State, now: Timestamp, at_most_us:
 }
 
 impl Unpacked {
-    /// Charges units that may be more than are available, for a turn or a settlement, at the instant to which the state is advanced. A
-    /// bucket is in debt then.
+    /// Charges units that may be more than are available, for a turn or a settlement, at the instant to which
+    /// the state is advanced. A bucket is in debt then.
     pub(super) fn charge_in_debt(&mut self, policy: &Policy, now: u64, units: u64, is_turn: bool) {
         self.step_mut().charge(policy, now, units);
         if let Self::TokenBucket(bucket) = self {

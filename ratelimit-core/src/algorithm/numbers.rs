@@ -1,5 +1,5 @@
-//! The numbers of states: exact products and quotients, instants exact to the fraction of a microsecond, and integers of 40 and 56
-//! bits.
+//! The numbers of states: exact products and quotients, instants exact to the fraction of a microsecond, and
+//! integers of 40 and 56 bits.
 
 use crate::policy::MAX_UNITS;
 
@@ -35,8 +35,8 @@ impl Rational {
 
 /// `a * b / c`, rounded down, and the remainder.
 ///
-/// Exact for every combination of numbers that [`Policy`](crate::policy::Policy) admits. Saturates if the quotient does not
-/// fit, which no such combination reaches.
+/// Exact for every combination of numbers that [`Policy`](crate::policy::Policy) admits. Saturates if the
+/// quotient does not fit, which no such combination reaches.
 #[inline]
 pub(super) fn mul_div(a: u64, b: u64, c: u64) -> (u64, u64) {
     // The product nearly always fits, and a division of 128 bits takes several times as long.
@@ -49,7 +49,8 @@ pub(super) fn mul_div(a: u64, b: u64, c: u64) -> (u64, u64) {
     (clip(product / c), clip(product % c))
 }
 
-/// An unsigned integer in `N` bytes. Saturates at the largest one, which neither a policy nor a clock reaches.
+/// An unsigned integer in `N` bytes. Saturates at the largest one, which neither a policy nor a clock
+/// reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Uint<const N: usize>([u8; N]);
 

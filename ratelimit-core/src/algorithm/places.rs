@@ -1,4 +1,5 @@
-//! A decision about a group over the places of a store: loads each distinct state once, decides, and stores what changed.
+//! A decision about a group over the places of a store: loads each distinct state once, decides, and stores
+//! what changed.
 
 use smallvec::SmallVec;
 
@@ -14,16 +15,16 @@ pub(crate) trait StatePlaces {
     /// Names the place of one state.
     type Place: Copy + PartialEq;
 
-    /// The state in a place, if there is one: copied for a peek, and otherwise taken out, which moves a long log instead of
-    /// copying it.
+    /// The state in a place, if there is one: copied for a peek, and otherwise taken out, which moves a long
+    /// log instead of copying it.
     fn load(&mut self, place: Self::Place, policy: &Policy, operation: Operation) -> Option<State>;
 
     /// Stores a state.
     fn store(&mut self, place: Self::Place, state: State);
 }
 
-/// Decides about a group whose states are in `places`, one for each check in their order. Checks with the same place share a
-/// state.
+/// Decides about a group whose states are in `places`, one for each check in their order. Checks with the
+/// same place share a state.
 pub(crate) fn decide_at<T: StatePlaces>(
     group: &[Check<'_>],
     places: impl Iterator<Item = T::Place>,
@@ -57,12 +58,12 @@ pub(crate) fn decide_at<T: StatePlaces>(
 }
 
 impl State {
-    /// Decides about one limit at `now`, and charges `cost` units if they fit and the operation is [`Operation::Check`]; see
-    /// [`Operation`] for others.
+    /// Decides about one limit at `now`, and charges `cost` units if they fit and the operation is
+    /// [`Operation::Check`]; see [`Operation`] for others.
     ///
-    /// [`decide_with`](crate::store::toolkit::decide_with) is the same for a group. The state must have been made by
-    /// [`new`](Self::new) for a policy with the same algorithm, window and sub-windows. A peek may advance the state to
-    /// `now`, which changes no later decision.
+    /// [`decide_with`](crate::store::toolkit::decide_with) is the same for a group. The state must have been
+    /// made by [`new`](Self::new) for a policy with the same algorithm, window and sub-windows. A peek may
+    /// advance the state to `now`, which changes no later decision.
     ///
     /// # Examples
     ///

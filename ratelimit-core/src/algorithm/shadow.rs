@@ -1,7 +1,8 @@
-//! Shadow limits: the enforced limits of a group are decided without them, and then they with what was decided.
+//! Shadow limits: the enforced limits of a group are decided without them, and then they with what was
+//! decided.
 //!
-//! A shadow limit never shares a state with an enforced one. The shadow limits over one state are a group of their own: it is
-//! charged if the enforced limits admit the request, and if it fits.
+//! A shadow limit never shares a state with an enforced one. The shadow limits over one state are a group of
+//! their own: it is charged if the enforced limits admit the request, and if it fits.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -34,14 +35,16 @@ pub(super) fn is_one_step(check: &Check<'_>, operation: Operation) -> bool {
     operation.takes_whole_cost() && check.policy().rate_window().is_some()
 }
 
-/// Decides about a group of limits at one instant: all are charged, or none is. `places` has the index of the state of each.
+/// Decides about a group of limits at one instant: all are charged, or none is. `places` has the index of the
+/// state of each.
 ///
-/// Checks that share a state are each decided with the sum of their costs, and the state is charged that sum once. Shadow limits
-/// do not decide whether the group is admitted; their state is charged if the sum fits each of them. This is the whole of a
-/// decision; a store adds that no other decision about these states comes between.
+/// Checks that share a state are each decided with the sum of their costs, and the state is charged that sum
+/// once. Shadow limits do not decide whether the group is admitted; their state is charged if the sum fits
+/// each of them. This is the whole of a decision; a store adds that no other decision about these states
+/// comes between.
 ///
-/// Every state must have been made by [`State::new`] for a policy with the same algorithm, window and sub-windows. Panics if
-/// the index of a state is out of bounds.
+/// Every state must have been made by [`State::new`] for a policy with the same algorithm, window and
+/// sub-windows. Panics if the index of a state is out of bounds.
 pub(crate) fn decide(
     group: &[Check<'_>],
     places: &[usize],

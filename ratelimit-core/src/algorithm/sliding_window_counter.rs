@@ -1,8 +1,8 @@
 //! Sliding window counter: counts per sub-window, the oldest weighted by its overlap with the window.
 //!
-//! The window is divided into `S` sub-windows of `length = window / S`. Seen from `now`, which lies `now - start` into
-//! the current sub-window, the window covers the current and the `S - 1` whole sub-windows before it, and reaches
-//! `length - (now - start)` into the oldest one:
+//! The window is divided into `S` sub-windows of `length = window / S`. Seen from `now`, which lies
+//! `now - start` into the current sub-window, the window covers the current and the `S - 1` whole sub-windows
+//! before it, and reaches `length - (now - start)` into the oldest one:
 //!
 //! ```text
 //! overlap      length - (now - start)
@@ -13,8 +13,9 @@
 //! ```
 //!
 //! Waits are those without further requests. Let `whole(j)` and `oldest(j)` be the same sums seen `j`
-//! sub-windows later. A cost fits as soon as `used <= allowance` with `allowance = max - cost`, which is in the first
-//! `j` with `whole(j) <= allowance`, once `oldest(j) * overlap < (allowance - whole(j) + 1) * length`:
+//! sub-windows later. A cost fits as soon as `used <= allowance` with `allowance = max - cost`, which is in
+//! the first `j` with `whole(j) <= allowance`, once `oldest(j) * overlap < (allowance - whole(j) + 1) *
+//! length`:
 //!
 //! ```text
 //! overlap(j)   ((allowance - whole(j) + 1) * length - 1) / oldest(j)      rounded down
@@ -22,13 +23,14 @@
 //! reset_after  the same for the newest count > 0, with an allowance of 0 (0 when nothing is counted)
 //! ```
 //!
-//! The estimate assumes that requests were spread evenly over the oldest sub-window. If they all came at its end, the
-//! window can hold up to `oldest * (1 - overlap / length)` more than `max`; more sub-windows make that smaller.
-//! With `S = 1` this is the counter over two windows described by Cloudflare ("How we built rate limiting capable of
-//! scaling to millions of domains", 2017), where 0.003 % of 400 million requests were decided wrongly.
+//! The estimate assumes that requests were spread evenly over the oldest sub-window. If they all came at its
+//! end, the window can hold up to `oldest * (1 - overlap / length)` more than `max`; more sub-windows make
+//! that smaller. With `S = 1` this is the counter over two windows described by Cloudflare ("How we built
+//! rate limiting capable of scaling to millions of domains", 2017), where 0.003 % of 400 million requests
+//! were decided wrongly.
 //!
-//! `S + 1` counts of state. When the clock goes back, the current sub-window starts at `now` and all counts are kept;
-//! sub-windows start at multiples of their length again once nothing is counted.
+//! `S + 1` counts of state. When the clock goes back, the current sub-window starts at `now` and all counts
+//! are kept; sub-windows start at multiples of their length again once nothing is counted.
 //!
 //! Twin: `lua/sliding_window_counter.lua`.
 
@@ -77,8 +79,8 @@ impl TwoWindows {
         forget_at >= counted_span(policy.window_us(), current.into(), earlier.into())
     }
 
-    /// An instant from which nothing counts: `resets_at`, or later by less than a twelfth of the window, which saves a
-    /// division.
+    /// An instant from which nothing counts: `resets_at`, or later by less than a twelfth of the window,
+    /// which saves a division.
     pub(super) fn forget_at(&self) -> u64 {
         self.start + counted_span(self.length, self.current, self.earlier[0])
     }
@@ -297,8 +299,9 @@ impl Encoded for SubWindows {
         let whole_between = reader.units()?;
         let between: Option<Vec<u64>> = (1..policy.sub_windows()).map(|_| reader.units()).collect();
         let mut earlier = between?;
-        // The script reads the single counts only where it needs them, and then finds that their sum is wrong. Until then
-        // it decides by the sum, and a request that passed was charged, so it must not get an error.
+        // The script reads the single counts only where it needs them, and then finds that their sum is
+        // wrong. Until then it decides by the sum, and a request that passed was charged, so it must not get
+        // an error.
         if earlier.iter().sum::<u64>() != whole_between {
             earlier.fill(0);
             earlier[0] = whole_between;

@@ -1,7 +1,7 @@
 //! The state of a caller: packed in 16 bytes for a table, and unpacked for the algorithms.
 //!
-//! A packed state knows by itself when it expires, so that a store needs no policy to drop it: instead of the start of a
-//! window it has the instant from which nothing counts.
+//! A packed state knows by itself when it expires, so that a store needs no policy to drop it: instead of the
+//! start of a window it has the instant from which nothing counts.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,8 @@ use crate::reservation::Charge;
 
 /// State of one caller under one policy, in 16 bytes.
 ///
-/// A store keeps it, and [`decide_with`](crate::store::toolkit::decide_with) decides over it; its contents are opaque.
+/// A store keeps it, and [`decide_with`](crate::store::toolkit::decide_with) decides over it; its contents
+/// are opaque.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State(pub(super) Packed);
 
@@ -54,8 +55,9 @@ pub(super) enum Unpacked {
     Concurrency(concurrency::State),
 }
 
-/// Runs the same code on whichever state it is, without dynamic dispatch, so that it is inlined. Then runs `$then` with the
-/// result, still in the branch of that state: there the compiler knows what it packs, and copies nothing else.
+/// Runs the same code on whichever state it is, without dynamic dispatch, so that it is inlined. Then runs
+/// `$then` with the result, still in the branch of that state: there the compiler knows what it packs, and
+/// copies nothing else.
 macro_rules! each {
     ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr) => {
         each!($unpacked, $step => $body, $result => $then,
@@ -95,9 +97,9 @@ impl State {
         })
     }
 
-    /// The instant from which this state decides as a new one would, so that it can be dropped. For a counter over two
-    /// windows, up to a twelfth of the window later; of slots that are held, in the year 4253; of a calendar window, its end, also
-    /// when all was refunded.
+    /// The instant from which this state decides as a new one would, so that it can be dropped. For a counter
+    /// over two windows, up to a twelfth of the window later; of slots that are held, in the year 4253; of a
+    /// calendar window, its end, also when all was refunded.
     pub fn expires_at(&self) -> Timestamp {
         Timestamp::from_micros(match &self.0 {
             Packed::FixedWindow { forget_at, .. }
@@ -113,7 +115,8 @@ impl State {
         })
     }
 
-    /// What tells whether a decision charged or blocked: the state, of a log only its newest entry. Older ones only expire.
+    /// What tells whether a decision charged or blocked: the state, of a log only its newest entry. Older
+    /// ones only expire.
     pub(crate) fn mark(&self) -> Self {
         match &self.0 {
             Packed::SlidingWindowLog(Some(log)) => {
@@ -140,11 +143,11 @@ impl State {
         }
     }
 
-    /// Refunds `cost` units that were charged at `at` and count until `until`, as far as they still count. Returns false,
-    /// and changes nothing, if they no longer count at `now`.
+    /// Refunds `cost` units that were charged at `at` and count until `until`, as far as they still count.
+    /// Returns false, and changes nothing, if they no longer count at `now`.
     ///
-    /// Units that have expired or were refilled meanwhile are not refunded again, and units that were charged in a later
-    /// window are not touched. A block, which replaced the counts, stays as it is.
+    /// Units that have expired or were refilled meanwhile are not refunded again, and units that were charged
+    /// in a later window are not touched. A block, which replaced the counts, stays as it is.
     pub fn refund(
         &mut self,
         policy: &Policy,
@@ -156,7 +159,8 @@ impl State {
         let still_counts = now < until && !matches!(self.0, Packed::Blocked { .. });
         if still_counts {
             let now = now.as_micros();
-            // The window of the charge may be one of another anchor: the count of a calendar stays where it is.
+            // The window of the charge may be one of another anchor: the count of a calendar stays where it
+            // is.
             let has_calendar = policy.calendar().is_some();
             let (unpacked, _) = self.unpack(policy, if has_calendar { at.as_micros() } else { now });
             each!(unpacked, step => {
@@ -169,7 +173,8 @@ impl State {
         still_counts
     }
 
-    /// [Refunds](Self::refund) a charge, unless a later turn would [move](Self::keeps). Returns whether it changed anything.
+    /// [Refunds](Self::refund) a charge, unless a later turn would [move](Self::keeps). Returns whether it
+    /// changed anything.
     pub fn refund_charge(&mut self, charge: &Charge<'_>, now: Timestamp) -> bool {
         let (check, mut at, until) = (charge.check(), charge.at(), charge.until());
         match self.is_last_of_turns(charge, now) {
@@ -182,7 +187,8 @@ impl State {
     }
 
     /// Whether a charge that still counts is not [refunded](Self::refund_charge), because that would move
-    /// [turns](crate::store::toolkit::Operation::Wait) of its token bucket that are not due: it is not the last charge.
+    /// [turns](crate::store::toolkit::Operation::Wait) of its token bucket that are not due: it is not the
+    /// last charge.
     pub fn keeps(&self, charge: &Charge<'_>, now: Timestamp) -> bool {
         now < charge.until() && self.is_last_of_turns(charge, now) == Some(false)
     }
@@ -193,8 +199,8 @@ impl State {
         bucket.is_last_of_turns(charge.check().policy(), now.as_micros(), charge.until().as_micros())
     }
 
-    /// Unpacks the state for a decision at `now`. Returns true if the state was moved out, so that it must be packed again in
-    /// any case.
+    /// Unpacks the state for a decision at `now`. Returns true if the state was moved out, so that it must be
+    /// packed again in any case.
     #[allow(clippy::inline_always, reason = "saves 46 of 588 instructions of a check in memory")]
     #[inline(always)]
     pub(super) fn unpack(&mut self, policy: &Policy, now: u64) -> (Unpacked, bool) {

@@ -1,5 +1,5 @@
-//! What every algorithm's state implements: the steps of a decision, and reading and writing it as bytes, as Redis holds them by the
-//! layout in each algorithm's file, and as custom stores do.
+//! What every algorithm's state implements: the steps of a decision, and reading and writing it as bytes, as
+//! Redis holds them by the layout in each algorithm's file, and as custom stores do.
 
 use crate::outcome::Verdict;
 #[cfg(feature = "redis")]
@@ -8,13 +8,15 @@ use crate::policy::{MAX_UNITS, Policy};
 
 /// State of one caller under one policy. All instants and waits are in microseconds.
 pub(super) trait Step {
-    /// Advances the state to `now`. Returns true if the advanced state must be stored even when nothing is charged.
+    /// Advances the state to `now`. Returns true if the advanced state must be stored even when nothing is
+    /// charged.
     ///
-    /// That is so if the clock went back, if the state counts for longer than it did, or if advancing again would cost as much again.
+    /// That is so if the clock went back, if the state counts for longer than it did, or if advancing again
+    /// would cost as much again.
     fn advance(&mut self, policy: &Policy, now: u64) -> bool;
 
-    /// Units available at `now`, in an advanced state. `None` if the count exceeds `max`, which happens after `max` was
-    /// lowered and after a settlement; then not even a cost of 0 passes.
+    /// Units available at `now`, in an advanced state. `None` if the count exceeds `max`, which happens after
+    /// `max` was lowered and after a settlement; then not even a cost of 0 passes.
     fn available(&self, policy: &Policy, now: u64) -> Option<u64>;
 
     /// Charges `cost`, which is available.
@@ -49,8 +51,8 @@ pub(super) trait Step {
 #[cfg(feature = "redis")]
 pub(super) const ABSENT: &[u8] = b".";
 
-/// A state that Redis holds: the tag of its algorithm, then little-endian integers, as the Lua file of the same name
-/// describes under "State".
+/// A state that Redis holds: the tag of its algorithm, then little-endian integers, as the Lua file of the
+/// same name describes under "State".
 #[cfg(feature = "redis")]
 pub(super) trait Encoded: Sized {
     const ALGORITHM: Algorithm;

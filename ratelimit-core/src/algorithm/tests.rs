@@ -103,7 +103,8 @@ fn a_refund_affects_only_its_own_charge() {
         let mut state = State::new(&policy);
         charge(&mut state, &policy, start, 2);
         charge(&mut state, &policy, start + length, 1);
-        // A refund of an instant without a charge, whose window has not ended. The second instant is the first of a window.
+        // A refund of an instant without a charge, whose window has not ended. The second instant is the
+        // first of a window.
         for taken_at in [start - 2 * policy.window_us(), start - 5 + 2 * length, start + 2 * length] {
             let mut other = state.clone();
             let before = left(&other, start + length);

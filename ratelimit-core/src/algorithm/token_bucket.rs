@@ -1,8 +1,8 @@
 //! Token bucket: `burst` tokens when full, refilled at `max` per window, kept as one instant.
 //!
-//! This is the generic cell rate algorithm (ITU-T I.371, appendix I): instead of a level, the state is the theoretical
-//! arrival time `tat`, the instant at which the bucket is full if no request comes. A cost moves it on by the time that as
-//! many tokens take to refill:
+//! This is the generic cell rate algorithm (ITU-T I.371, appendix I): instead of a level, the state is the
+//! theoretical arrival time `tat`, the instant at which the bucket is full if no request comes. A cost moves
+//! it on by the time that as many tokens take to refill:
 //!
 //! ```text
 //! refill(n)    n * window / max
@@ -13,9 +13,9 @@
 //! retry_after  tat - refill(burst - cost) - now                  rounded up (never when cost > burst)
 //! ```
 //!
-//! A refund moves `tat` back by what is not paid of its charge. Time, and whatever is given back out of order, pay the oldest
-//! charge of the bucket first. So a charge is told where it ended on an axis that no refund before it shortens, its *mark*, and
-//! the state holds in `given` how much later that is than `tat`:
+//! A refund moves `tat` back by what is not paid of its charge. Time, and whatever is given back out of
+//! order, pay the oldest charge of the bucket first. So a charge is told where it ended on an axis that no
+//! refund before it shortens, its *mark*, and the state holds in `given` how much later that is than `tat`:
 //!
 //! ```text
 //! mark         tat + given behind the charge                     rounded up
@@ -26,20 +26,22 @@
 //! while full   given = given - (now - tat)                       time that pays nothing else pays it, down to 0
 //! ```
 //!
-//! So what passes, less what is given back, passes the plain bucket: with every charge that is kept, `tat` is never earlier than
-//! if the others had not been made. What `tat` moves back by because the clock does is added to `given` as well, since the marks stay.
+//! So what passes, less what is given back, passes the plain bucket: with every charge that is kept, `tat` is
+//! never earlier than if the others had not been made. What `tat` moves back by because the clock does is
+//! added to `given` as well, since the marks stay.
 //!
-//! `window / max` is rarely whole, so instants are rationals: whole microseconds and a numerator over `max`. Nothing is
-//! rounded before it is reported, so no token is lost or gained over any length of time.
+//! `window / max` is rarely whole, so instants are rationals: whole microseconds and a numerator over `max`.
+//! Nothing is rounded before it is reported, so no token is lost or gained over any length of time.
 //!
-//! In any span of time `t` at most `burst + t * max / window` units pass. One instant of state, constant time.
-//! If the clock goes back, waits become longer, but never longer than a full refill: `tat` is capped at
+//! In any span of time `t` at most `burst + t * max / window` units pass. One instant of state, constant
+//! time. If the clock goes back, waits become longer, but never longer than a full refill: `tat` is capped at
 //! `now + refill(burst)`, an empty bucket.
 //!
-//! A settlement, or a wait for a turn, may charge more than is available. Then the bucket is in debt: `tat` is later than that of an empty bucket, and
-//! nothing passes until time has paid the debt. The state carries the instant of the last one, which tells a debt from a
-//! clock that went back: behind that instant `tat` moves back with the clock. It also tells whether turns were taken in the debt: until
-//! that debt is paid, only the last charge is given back, since any other refund would move the turns.
+//! A settlement, or a wait for a turn, may charge more than is available. Then the bucket is in debt: `tat`
+//! is later than that of an empty bucket, and nothing passes until time has paid the debt. The state carries
+//! the instant of the last one, which tells a debt from a clock that went back: behind that instant `tat`
+//! moves back with the clock. It also tells whether turns were taken in the debt: until that debt is paid,
+//! only the last charge is given back, since any other refund would move the turns.
 //!
 //! Twin: `lua/token_bucket.lua`.
 
@@ -67,8 +69,8 @@ fn instant(micros: u64) -> Rational {
 pub(super) struct State {
     /// Theoretical arrival time: when the bucket is full.
     pub(super) tat: Rational,
-    /// Microseconds that were given back out of order, and that time has not paid yet, rounded up. Not 0 only after the step that
-    /// makes it so: a [`Long`] state is advanced with it.
+    /// Microseconds that were given back out of order, and that time has not paid yet, rounded up. Not 0 only
+    /// after the step that makes it so: a [`Long`] state is advanced with it.
     pub(super) given: u64,
 }
 
@@ -105,8 +107,8 @@ impl State {
         instant(now).plus(refill(policy.capacity(), policy), policy.max())
     }
 
-    /// `given` of a bucket that is moved back to `empty`, because it is emptier. By values, so that the state of other decisions stays in
-    /// registers.
+    /// `given` of a bucket that is moved back to `empty`, because it is emptier. By values, so that the state
+    /// of other decisions stays in registers.
     #[cold]
     fn given_after_cut(given: u64, tat: Rational, empty: Rational, max: u64) -> u64 {
         add_given(given, tat.minus(empty, max).rounded_up())
@@ -178,8 +180,8 @@ impl Step for State {
             self.tat = self.tat.minus(back, policy.max());
             return;
         }
-        // The mark is rounded up, so the exact one is after `mark - 1`. It is also not before the instant at which a full bucket
-        // would have been full again. The later of the two bounds is never too late.
+        // The mark is rounded up, so the exact one is after `mark - 1`. It is also not before the instant at
+        // which a full bucket would have been full again. The later of the two bounds is never too late.
         let mark = instant(mark.saturating_sub(1)).max(instant(at).plus(taken, policy.max()));
         let paid = instant(now + self.given);
         let back = back.min(mark.max(paid).minus(paid, policy.max()));
@@ -207,7 +209,8 @@ impl Long {
         self.indebted_at != NO_DEBT
     }
 
-    /// While turns are not due, whether the charge with this mark is the last one, whose refund moves no turn.
+    /// While turns are not due, whether the charge with this mark is the last one, whose refund moves no
+    /// turn.
     pub(super) fn is_last_of_turns(mut self, policy: &Policy, now: u64, mark: u64) -> Option<bool> {
         self.advance(policy, now);
         self.has_turns.then(|| self.bucket.is_last(policy, mark))
@@ -292,13 +295,15 @@ impl State {
     }
 }
 
-/// First byte of a bucket that may be in debt, in which turns may have been taken; version 0.1.0 writes it for every debt.
+/// First byte of a bucket that may be in debt, in which turns may have been taken; version 0.1.0 writes it
+/// for every debt.
 const TURNS_TAG: u8 = b'd';
 /// First byte of a bucket that may be in debt by settlements alone.
 const DEBT_TAG: u8 = b'e';
 /// First byte of a bucket of which units were given back out of order.
 const GIVEN_TAG: u8 = b'r';
-/// First bytes of a bucket that may be in debt, of which units were given back out of order: with turns, and without.
+/// First bytes of a bucket that may be in debt, of which units were given back out of order: with turns, and
+/// without.
 const GIVEN_AND_TURNS_TAG: u8 = b'o';
 const GIVEN_IN_DEBT_TAG: u8 = b'p';
 
@@ -320,8 +325,8 @@ impl Long {
         matches!(tag, TURNS_TAG | DEBT_TAG | GIVEN_TAG | GIVEN_AND_TURNS_TAG | GIVEN_IN_DEBT_TAG)
     }
 
-    /// Reads a bucket behind its [tag](Self::tag); `None` if the bytes are malformed, or if time does not pay the debt within the
-    /// longest window.
+    /// Reads a bucket behind its [tag](Self::tag); `None` if the bytes are malformed, or if time does not pay
+    /// the debt within the longest window.
     pub(super) fn read(policy: &Policy, tag: u8, reader: &mut Reader<'_>) -> Option<Self> {
         let mut long = Self::from(State::read(policy, reader)?);
         long.has_turns = matches!(tag, TURNS_TAG | GIVEN_AND_TURNS_TAG);

@@ -101,7 +101,8 @@ pub(super) fn difference(
     found: &GroupOutcome,
     expected: &GroupOutcome,
 ) -> Option<Difference> {
-    // What a bucket was given back out of order is its own: a store may drop a state of which it no longer matters.
+    // What a bucket was given back out of order is its own: a store may drop a state of which it no longer
+    // matters.
     let outcomes = || found.outcomes().iter().zip(expected.outcomes());
     let is_same = outcomes().all(|(found, expected)| found.is_shown_as(expected));
     let sums = |group: &GroupOutcome| (group.at(), group.is_allowed(), group.outcomes().len());

@@ -1,4 +1,5 @@
-//! Random histories: what happens to a store, one event after the other; and the smallest one that still fails.
+//! Random histories: what happens to a store, one event after the other; and the smallest one that still
+//! fails.
 
 use std::time::Duration;
 
@@ -52,7 +53,8 @@ pub(super) struct Event {
 pub(super) enum What {
     /// The clock goes on.
     Advance(Duration),
-    /// The clock goes on to a wait that the last decision told, of its limits in turn, but a microsecond; and then by microseconds.
+    /// The clock goes on to a wait that the last decision told, of its limits in turn, but a microsecond; and
+    /// then by microseconds.
     AdvanceToWait(usize, Duration),
     /// The clock goes on to a microsecond before the end of this event's charge, and then by microseconds.
     AdvanceToEnd(usize, Duration),
@@ -218,7 +220,8 @@ impl History {
         wait.unwrap_or_else(|| self.0.len().saturating_sub(1 + random.index(most)))
     }
 
-    /// Three waits of a bucket that is used up, one of which is given up, at once or after less or more than a refill.
+    /// Three waits of a bucket that is used up, one of which is given up, at once or after less or more than
+    /// a refill.
     fn add_turns(&mut self, world: &World, random: &mut Random) {
         let is_bucket = |policy: &usize| world.policies[*policy].algorithm() == Algorithm::TokenBucket;
         let buckets: Vec<usize> = (0..world.policies.len()).filter(is_bucket).collect();

@@ -13,15 +13,16 @@ use crate::policy::{Algorithm, Policy};
 use crate::reservation::Reservation;
 use crate::store::{Deadline, Store};
 
-/// Result of a suite's store function: a store, or a value that holds a store and what it needs, such as a server.
+/// Result of a suite's store function: a store, or a value that holds a store and what it needs, such as a
+/// server.
 pub trait Fixture: Sync {
     /// Type of the store.
     type Store: Store;
     /// The store under test.
     fn store(&self) -> &Self::Store;
 
-    /// Another handle on the same counts, such as one with a connection of its own; by default none. Then every case calls both
-    /// in turns.
+    /// Another handle on the same counts, such as one with a connection of its own; by default none. Then
+    /// every case calls both in turns.
     fn second(&self) -> Option<&Self::Store> {
         None
     }
@@ -35,7 +36,8 @@ impl<S: Store> Fixture for S {
     }
 }
 
-/// The store under test. With [two handles](Fixture::second) on the same counts, each call takes the other one.
+/// The store under test. With [two handles](Fixture::second) on the same counts, each call takes the other
+/// one.
 #[derive(Debug)]
 pub struct Tested<'s, S> {
     handles: [&'s S; 2],
@@ -82,7 +84,8 @@ impl<'s, S: Store> Tested<'s, S> {
         self.handle().refund(reservation, Deadline::none()).await
     }
 
-    /// Frees what a decision holds: what the store holds itself by dropping the outcome, and the rest by a refund.
+    /// Frees what a decision holds: what the store holds itself by dropping the outcome, and the rest by a
+    /// refund.
     pub(super) async fn free(&self, group: &[Check<'_>], outcome: GroupOutcome) {
         if let Some(charges) = outcome.charges_to_free(group) {
             decided(self.refund(&charges).await);

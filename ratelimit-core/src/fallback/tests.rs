@@ -36,7 +36,8 @@ fn passes(fallback: &Fallback, policy: &Policy, cost: u64) -> bool {
     decide(fallback, &[Check::new(policy, "a").with_cost(cost)], Operation::Check).is_allowed()
 }
 
-/// Units of requests of 50 that pass in 20 s, with a request of one unit behind each if `cheap`. The part refills 100 in them.
+/// Units of requests of 50 that pass in 20 s, with a request of one unit behind each if `cheap`. The part
+/// refills 100 in them.
 fn passed_in_20_seconds(cheap: bool) -> u64 {
     let ((fallback, clock), policy) = (one_of_ten(), bucket());
     let mut passed = 0;

@@ -34,8 +34,8 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// Begins a refund for a value that is dropped. A store that has to wait for it goes on in the background. A turn that stays
-    /// because of later ones is no failure.
+    /// Begins a refund for a value that is dropped. A store that has to wait for it goes on in the
+    /// background. A turn that stays because of later ones is no failure.
     pub(super) fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration) {
         match self.store.as_dyn().begin_refund(reservation, limit) {
             Ok(()) | Err(StoreError::TurnsNotDue) => {}
@@ -44,7 +44,8 @@ impl Inner {
     }
 }
 
-/// The store of a limiter. The in-process store is named, so that its decisions need neither a box nor a virtual call.
+/// The store of a limiter. The in-process store is named, so that its decisions need neither a box nor a
+/// virtual call.
 #[derive(Debug)]
 pub(super) enum Backend {
     Memory(MemoryStore),

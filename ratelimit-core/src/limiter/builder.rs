@@ -28,26 +28,27 @@ pub struct RateLimiterBuilder {
 impl RateLimiterBuilder {
     /// Number of processes that share the limits; by default 1.
     ///
-    /// During an outage of the store, each process enforces a limit with [`OnError::Local`](crate::OnError::Local) by
-    /// itself, at `max` and burst divided by this number, rounded up. The Redis store also makes
-    /// [leases](crate::PolicyBuilder::lease) the smaller, the more processes there are.
+    /// During an outage of the store, each process enforces a limit with
+    /// [`OnError::Local`](crate::OnError::Local) by itself, at `max` and burst divided by this number,
+    /// rounded up. The Redis store also makes [leases](crate::PolicyBuilder::lease) the smaller, the more
+    /// processes there are.
     pub fn instances(mut self, instances: NonZeroU32) -> Self {
         self.instances = instances;
         self
     }
 
-    /// Number of callers that this process counts during an outage of the store; by default 100,000. A caller counts once for
-    /// each of its policies.
+    /// Number of callers that this process counts during an outage of the store; by default 100,000. A caller
+    /// counts once for each of its policies.
     pub fn fallback_callers(mut self, callers: usize) -> Self {
         self.fallback_callers = callers;
         self
     }
 
-    /// Makes every limit of this limiter a [shadow limit](crate::Mode::Shadow), which denies nothing and reports what it would
-    /// deny; by default `false`.
+    /// Makes every limit of this limiter a [shadow limit](crate::Mode::Shadow), which denies nothing and
+    /// reports what it would deny; by default `false`.
     ///
-    /// The policies keep their modes, and with them their counts: a limiter that enforces them over the same store finds what this
-    /// one has counted.
+    /// The policies keep their modes, and with them their counts: a limiter that enforces them over the same
+    /// store finds what this one has counted.
     ///
     /// # Examples
     ///
@@ -78,16 +79,16 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Sets the clock by which requests [wait](RateLimiter::wait); by default that of a [`MemoryStore`], and the system's for any other
-    /// store.
+    /// Sets the clock by which requests [wait](RateLimiter::wait); by default that of a [`MemoryStore`], and
+    /// the system's for any other store.
     #[cfg(any(test, feature = "test-util"))]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Builds the limiter with these settings. Clone it to share its counts; it cannot fail, because stores check their
-    /// settings when they are built.
+    /// Builds the limiter with these settings. Clone it to share its counts; it cannot fail, because stores
+    /// check their settings when they are built.
     ///
     /// # Panics
     ///
@@ -108,12 +109,12 @@ impl RateLimiterBuilder {
 }
 
 impl RateLimiter {
-    /// Creates a limiter over a store: a [`MemoryStore`] or a `RedisStore` with settings of its own, or a custom
-    /// [`Store`].
+    /// Creates a limiter over a store: a [`MemoryStore`] or a `RedisStore` with settings of its own, or a
+    /// custom [`Store`].
     ///
     /// Create one and clone it. See [`Store`] for the contract of a custom store, the
-    /// conformance suite of the feature `test-util` for its tests, and `examples/custom_store.rs`. [`builder`](Self::builder) has
-    /// further settings.
+    /// conformance suite of the feature `test-util` for its tests, and `examples/custom_store.rs`.
+    /// [`builder`](Self::builder) has further settings.
     ///
     /// # Examples
     ///
@@ -167,14 +168,15 @@ impl RateLimiter {
         Self::new(MemoryStore::new())
     }
 
-    /// Creates a limiter that shares its counts with every process that uses the same Redis server, Sentinel service or
-    /// Cluster: `RateLimiter::new(RedisStore::builder(url).build()?)`.
+    /// Creates a limiter that shares its counts with every process that uses the same Redis server, Sentinel
+    /// service or Cluster: `RateLimiter::new(RedisStore::builder(url).build()?)`.
     /// [`RedisStore::builder`](crate::RedisStore::builder) lists the forms of the URL.
     ///
-    /// Returns at once: neither a DNS look-up nor a connection is made on the calling thread. Starts a thread that connects
-    /// in the background and reconnects whenever the connection is lost. An attempt that fails is logged with its cause,
-    /// such as a host that does not resolve. While there is no connection, every limit follows its
-    /// [failure policy](crate::OnError) at once. [`is_ready`](Self::is_ready) reports the connection.
+    /// Returns at once: neither a DNS look-up nor a connection is made on the calling thread. Starts a thread
+    /// that connects in the background and reconnects whenever the connection is lost. An attempt that fails
+    /// is logged with its cause, such as a host that does not resolve. While there is no connection, every
+    /// limit follows its [failure policy](crate::OnError) at once. [`is_ready`](Self::is_ready) reports the
+    /// connection.
     ///
     /// # Errors
     ///

@@ -28,8 +28,8 @@ impl RateLimiter {
         }
     }
 
-    /// Decides about a group without awaiting, if the store can. The operation is a function, so that it is known when this is
-    /// compiled.
+    /// Decides about a group without awaiting, if the store can. The operation is a function, so that it is
+    /// known when this is compiled.
     #[inline]
     pub(super) fn try_decide(
         &self,

@@ -1,5 +1,5 @@
-//! Limiters of one process: the installed one, for handlers that find no other; and those that count alone, in memory by the system's
-//! clock. Two of these for the same requests are usually one per worker.
+//! Limiters of one process: the installed one, for handlers that find no other; and those that count alone,
+//! in memory by the system's clock. Two of these for the same requests are usually one per worker.
 
 use std::sync::{Arc, Weak};
 use std::{fmt, ptr};
@@ -9,12 +9,13 @@ use once_cell::sync::OnceCell;
 use super::backend::Backend;
 use super::{Inner, RateLimiter};
 
-// Of `once_cell`, because `try_insert` returns both the value that is installed and the one that was rejected; the cell of
-// the standard library has it only in nightly versions.
+// Of `once_cell`, because `try_insert` returns both the value that is installed and the one that was
+// rejected; the cell of the standard library has it only in nightly versions.
 static INSTALLED: OnceCell<RateLimiter> = OnceCell::new();
 
 impl RateLimiter {
-    /// Installs this as the limiter of the process, for handlers that find no other. Returns the installed limiter.
+    /// Installs this as the limiter of the process, for handlers that find no other. Returns the installed
+    /// limiter.
     ///
     /// Call it once, when the program starts. An installed limiter is never replaced.
     ///

@@ -14,11 +14,11 @@ use crate::overrides::{Overrides, OverridesError};
 use crate::policy::Policy;
 
 impl RateLimiter {
-    /// The numbers of a policy that are in force for callers without a row of their own. Those of the program without the feature
-    /// `overrides`.
+    /// The numbers of a policy that are in force for callers without a row of their own. Those of the program
+    /// without the feature `overrides`.
     ///
-    /// Handlers and middleware of `ratelimit-actix` do this by themselves. [`check`](Self::check) and its relatives take the
-    /// policy that they are given.
+    /// Handlers and middleware of `ratelimit-actix` do this by themselves. [`check`](Self::check) and its
+    /// relatives take the policy that they are given.
     pub fn in_force<'p>(&self, policy: &'p Policy) -> InForce<'p> {
         match self.overrides_guard().limit(policy) {
             Some(overridden) => overridden.into_owned(),
@@ -26,7 +26,8 @@ impl RateLimiter {
         }
     }
 
-    /// The numbers of a policy that are in force for one caller: those of its row, otherwise those of its plan.
+    /// The numbers of a policy that are in force for one caller: those of its row, otherwise those of its
+    /// plan.
     ///
     /// Check, settle and refund by the policy that this returns, so that all three have the same numbers.
     ///
@@ -77,9 +78,11 @@ impl RateLimiter {
 
 #[cfg(feature = "overrides")]
 impl RateLimiterBuilder {
-    /// Adds policies that overrides may name, beside the limits of attributes. Call it before [`overrides`](Self::overrides).
+    /// Adds policies that overrides may name, beside the limits of attributes. Call it before
+    /// [`overrides`](Self::overrides).
     ///
-    /// For policies of middleware, and for those that the application checks itself; see [`RateLimiter::in_force`].
+    /// For policies of middleware, and for those that the application checks itself; see
+    /// [`RateLimiter::in_force`].
     pub fn policies(self, policies: impl IntoIterator<Item: Borrow<Policy>>) -> Self {
         self.overrides.add_policies(policies);
         self
@@ -89,8 +92,9 @@ impl RateLimiterBuilder {
     ///
     /// # Errors
     ///
-    /// If the overrides name what the program does not have, set numbers out of their bounds, or would let no request pass. The
-    /// mistakes, up to 100, are in one error. Also if the file is [watched](Overrides::watch), and its thread does not start.
+    /// If the overrides name what the program does not have, set numbers out of their bounds, or would let no
+    /// request pass. The mistakes, up to 100, are in one error. Also if the file is
+    /// [watched](Overrides::watch), and its thread does not start.
     ///
     /// # Examples
     ///
@@ -121,10 +125,11 @@ impl RateLimiterBuilder {
 
 #[cfg(feature = "overrides")]
 impl RateLimiter {
-    /// Replaces all overrides at once, for sources other than a file. Decisions that are being made keep the old numbers.
+    /// Replaces all overrides at once, for sources other than a file. Decisions that are being made keep the
+    /// old numbers.
     ///
-    /// Checks the rows on the calling thread, while the old ones stay in force: call it from a thread that may block if there are
-    /// many. Of two calls at once, that one wins whose check ends later.
+    /// Checks the rows on the calling thread, while the old ones stay in force: call it from a thread that
+    /// may block if there are many. Of two calls at once, that one wins whose check ends later.
     ///
     /// # Errors
     ///

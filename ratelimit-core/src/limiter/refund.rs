@@ -10,17 +10,18 @@ use crate::reservation::Reservation;
 impl RateLimiter {
     /// Refunds the charges of a decision, as far as they still count.
     ///
-    /// A refund never touches units of a later window, and never raises what remains above the full quota. See
-    /// [`GroupOutcome::reservation`](crate::GroupOutcome::reservation). While [turns](Self::wait) of a token bucket are not due, only its last
-    /// charge is refunded.
+    /// A refund never touches units of a later window, and never raises what remains above the full quota.
+    /// See [`GroupOutcome::reservation`](crate::GroupOutcome::reservation). While [turns](Self::wait) of a
+    /// token bucket are not due, only its last charge is refunded.
     ///
     /// # Errors
     ///
-    /// [`StoreError::TurnsNotDue`] if a charge that still counts stays because of turns; another [`StoreError`] if the store cannot be
-    /// reached in time: it is then unknown whether the units were refunded, and a warning is logged, at most once per second.
+    /// [`StoreError::TurnsNotDue`] if a charge that still counts stays because of turns; another
+    /// [`StoreError`] if the store cannot be reached in time: it is then unknown whether the units were
+    /// refunded, and a warning is logged, at most once per second.
     ///
-    /// **Warning:** do not retry a refund. The first one may still take effect, and a second one would then refund the units
-    /// of other requests.
+    /// **Warning:** do not retry a refund. The first one may still take effect, and a second one would then
+    /// refund the units of other requests.
     pub async fn refund(&self, reservation: Reservation<'_>) -> Result<(), StoreError> {
         let result = match &self.inner.store {
             _ if reservation.is_degraded() => self.inner.fallback.refund(&reservation),
@@ -63,8 +64,9 @@ impl RateLimiter {
         self.reset_all(&[Check::new(policy, &partition)]).await
     }
 
-    /// Drops the states of a group in one round trip, in the store and in the fallback of this process. The costs of the checks do
-    /// not matter. A Redis cluster takes one round trip for each caller, all at the same time.
+    /// Drops the states of a group in one round trip, in the store and in the fallback of this process. The
+    /// costs of the checks do not matter. A Redis cluster takes one round trip for each caller, all at the
+    /// same time.
     ///
     /// # Errors
     ///

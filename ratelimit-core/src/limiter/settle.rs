@@ -15,8 +15,9 @@ use crate::reservation::Reservation;
 impl RateLimiter {
     /// Charges as many of `units` as fit. Returns their number and the outcome, in one round trip.
     ///
-    /// The outcome is that of a check with this number of units. If not even one unit fits, nothing is charged, and the outcome
-    /// is the denial of one unit, with the wait for it; it begins a [block](Policy::block) as any denial does.
+    /// The outcome is that of a check with this number of units. If not even one unit fits, nothing is
+    /// charged, and the outcome is the denial of one unit, with the wait for it; it begins a
+    /// [block](Policy::block) as any denial does.
     ///
     /// # Errors
     ///
@@ -51,14 +52,15 @@ impl RateLimiter {
         Ok((charged, only(outcome)?))
     }
 
-    /// Charges every limit of a group the same number of units: as many of `units` as fit all of them. The costs of the checks
-    /// do not matter. A count that occurs twice is charged twice as many.
+    /// Charges every limit of a group the same number of units: as many of `units` as fit all of them. The
+    /// costs of the checks do not matter. A count that occurs twice is charged twice as many.
     ///
     /// Shadow limits are charged if the number fits them, and do not lower it. A
     /// [reservation](GroupOutcome::reservation) needs the group with the number as cost.
     ///
-    /// A group of several callers in a Redis cluster takes a peek and a check, and not one round trip. If other requests come
-    /// between them, fewer units may be charged than fit, and a limit with a [block](Policy::block) may begin it early.
+    /// A group of several callers in a Redis cluster takes a peek and a check, and not one round trip. If
+    /// other requests come between them, fewer units may be charged than fit, and a limit with a
+    /// [block](Policy::block) may begin it early.
     ///
     /// # Errors
     ///
@@ -83,28 +85,30 @@ impl RateLimiter {
 
     /// Corrects the charge of one limit to its true cost, up or down.
     ///
-    /// For costs that are known after the work, such as the tokens of an answer or the bytes of a file: the request is charged an
-    /// estimate, and settled. If `actual` is less than what was charged, the rest is [refunded](Self::refund), as far as it
-    /// still counts. If it is more, the rest is charged as well, even if the limit does not admit it. What is counted beyond
-    /// the limit is a debt: nothing remains, and later requests are denied until time has paid it. Their
-    /// [`retry_after`](Outcome::retry_after) is exact.
+    /// For costs that are known after the work, such as the tokens of an answer or the bytes of a file: the
+    /// request is charged an estimate, and settled. If `actual` is less than what was charged, the rest is
+    /// [refunded](Self::refund), as far as it still counts. If it is more, the rest is charged as well, even
+    /// if the limit does not admit it. What is counted beyond the limit is a debt: nothing remains, and later
+    /// requests are denied until time has paid it. Their [`retry_after`](Outcome::retry_after) is exact.
     ///
     /// * Windows and logs count the debt where it was made: a fixed window forgets it at its end.
-    /// * A count never exceeds 10^12 units, and no debt of a token bucket takes longer than 366 days until the bucket is full
-    ///   again. What is beyond is forgiven.
-    /// * Nothing is settled during a [block](Policy::block). A block replaces a debt as it replaces all counts.
+    /// * A count never exceeds 10^12 units, and no debt of a token bucket takes longer than 366 days until
+    ///   the bucket is full again. What is beyond is forgiven.
+    /// * Nothing is settled during a [block](Policy::block). A block replaces a debt as it replaces all
+    ///   counts.
     /// * In an outage the counts of this process are settled, if they were charged.
-    /// * With a [lease](crate::PolicyBuilder::lease) a limit is settled exactly. Units that this process holds pay if there are enough,
-    ///   and are given back otherwise. Units that other processes hold can be used beside the debt, for at most 1 s.
+    /// * With a [lease](crate::PolicyBuilder::lease) a limit is settled exactly. Units that this process
+    ///   holds pay if there are enough, and are given back otherwise. Units that other processes hold can be
+    ///   used beside the debt, for at most 1 s.
     ///
-    /// A reservation of several limits is settled limit by limit; see [`Reservation::limit`]. Settle each once, and do not refund
-    /// it as well.
+    /// A reservation of several limits is settled limit by limit; see [`Reservation::limit`]. Settle each
+    /// once, and do not refund it as well.
     ///
     /// # Errors
     ///
-    /// [`SettleError`] if the reservation does not have exactly one charge, `actual` is above [`MAX_UNITS`], the limit is a
-    /// concurrency limit, [turns](Self::wait) behind the charge are not due, or the store does not answer in time; it is then unknown
-    /// whether the charge was settled, so do not retry.
+    /// [`SettleError`] if the reservation does not have exactly one charge, `actual` is above [`MAX_UNITS`],
+    /// the limit is a concurrency limit, [turns](Self::wait) behind the charge are not due, or the store does
+    /// not answer in time; it is then unknown whether the charge was settled, so do not retry.
     ///
     /// # Examples
     ///

@@ -16,37 +16,42 @@ use crate::policy::Policy;
 use crate::reservation::{Charge, Reservation};
 
 impl RateLimiter {
-    /// Waits for the next turn of a token bucket, at most `at_most`, and returns when it is due: first come, first served, over all
-    /// processes that share the store.
+    /// Waits for the next turn of a token bucket, at most `at_most`, and returns when it is due: first come,
+    /// first served, over all processes that share the store.
     ///
-    /// For calls to others, which shall keep their limit instead of failing. One call of the store takes the turn: if
-    /// [`check_n`](Self::check_n) would pass after at most `at_most`, the units are charged at once. Otherwise the outcome is its
-    /// denial with the exact [`retry_after`](Outcome::retry_after), and nothing is charged or awaited. So at most `at_most * max /
-    /// window` units wait at any time, in all processes together.
+    /// For calls to others, which shall keep their limit instead of failing. One call of the store takes the
+    /// turn: if [`check_n`](Self::check_n) would pass after at most `at_most`, the units are charged at once.
+    /// Otherwise the outcome is its denial with the exact [`retry_after`](Outcome::retry_after), and nothing
+    /// is charged or awaited. So at most `at_most * max / window` units wait at any time, in all processes
+    /// together.
     ///
-    /// * **Order.** Turns are due in the order in which the store decided, whatever the costs. A check never overtakes: it is denied
-    ///   while turns are taken.
-    /// * **Time.** The turn is [due](Outcome::due_after) by the store's clock. The process sleeps a thousandth longer, from the
-    ///   arrival of the reply: it never starts early. A process that wakes late starts late. If the machine is suspended meanwhile, the
-    ///   wait ends at most a second after it goes on or after the turn is due, whichever is later.
-    /// * **Outage.** With [`OnError::Local`](crate::OnError::Local) the request waits for a turn of this process,
-    ///   [`Deny`](crate::OnError::Deny) is an error, and [`Allow`](crate::OnError::Allow) does not wait.
+    /// * **Order.** Turns are due in the order in which the store decided, whatever the costs. A check never
+    ///   overtakes: it is denied while turns are taken.
+    /// * **Time.** The turn is [due](Outcome::due_after) by the store's clock. The process sleeps a
+    ///   thousandth longer, from the arrival of the reply: it never starts early. A process that wakes late
+    ///   starts late. If the machine is suspended meanwhile, the wait ends at most a second after it goes on
+    ///   or after the turn is due, whichever is later.
+    /// * **Outage.** With [`OnError::Local`](crate::OnError::Local) the request waits for a turn of this
+    ///   process, [`Deny`](crate::OnError::Deny) is an error, and [`Allow`](crate::OnError::Allow) does not
+    ///   wait.
     /// * **Shadow.** Under a shadow limit nothing waits: the outcome is that of a check.
-    /// * **What must not move.** A turn that was taken stays when it is. So while turns are not due, only the last charge of the
-    ///   bucket is [refunded](Self::refund). A refund of another one is an error, in any process. A [reset](Self::reset) forgets
-    ///   the turns, and so does a change of `max` or burst, which begins a new count.
+    /// * **What must not move.** A turn that was taken stays when it is. So while turns are not due, only the
+    ///   last charge of the bucket is [refunded](Self::refund). A refund of another one is an error, in any
+    ///   process. A [reset](Self::reset) forgets the turns, and so does a change of `max` or burst, which
+    ///   begins a new count.
     ///
     /// # Errors
     ///
-    /// [`WaitError`] if the limit is not a token bucket or has a block, if the cost is above its burst, or if `at_most` is more
-    /// than [`MAX_WAIT`](crate::policy::MAX_WAIT); and if the store cannot decide and the limit fails closed. A denial is an outcome,
-    /// not an error.
+    /// [`WaitError`] if the limit is not a token bucket or has a block, if the cost is above its burst, or if
+    /// `at_most` is more than [`MAX_WAIT`](crate::policy::MAX_WAIT); and if the store cannot decide and the
+    /// limit fails closed. A denial is an outcome, not an error.
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped before its turn, also while its call to a server is in flight, gives the turn back if it is the last one
-    /// of the bucket. Otherwise the turn stays unused, since moving those behind it would start two of them at once. A process that
-    /// crashes, and a reply that is lost, also leave a turn unused.
+    /// A future that is dropped before its turn, also while its call to a server is in flight, gives the turn
+    /// back if it is the last one of the bucket. Otherwise the turn stays unused, since moving those behind
+    /// it would start two of them at once. A process that crashes, and a reply that is lost, also leave a
+    /// turn unused.
     ///
     /// # Examples
     ///

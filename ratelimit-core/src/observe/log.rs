@@ -1,4 +1,5 @@
-//! Lines of the log: the address that explains one, and which are told once in a process, at most once a second, or once a minute.
+//! Lines of the log: the address that explains one, and which are told once in a process, at most once a
+//! second, or once a minute.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -30,7 +31,8 @@ pub fn is_first(section: &'static str, subject: impl Hash) -> bool {
     LOGGED.note(hasher.finish())
 }
 
-/// Largest number of ids that are told apart. With more, every id counts as one of the set, so new lines of the log are left out.
+/// Largest number of ids that are told apart. With more, every id counts as one of the set, so new lines of
+/// the log are left out.
 const MAX_IDS: usize = 4_096;
 
 /// A bounded set of ids, such as those of policies' states: what has been logged once.
@@ -75,7 +77,8 @@ impl LogLimit {
 /// Minimum time between two lines with one name, in microseconds.
 const NAME_INTERVAL_US: u64 = 60_000_000;
 
-/// Largest number of names whose last line is remembered. Policies made at run time may have any number of names.
+/// Largest number of names whose last line is remembered. Policies made at run time may have any number of
+/// names.
 const MAX_NAMES: usize = 1_000;
 
 /// Admits one log line per minute and name.

@@ -1,6 +1,7 @@
 //! What a limiter tells: each event has a method, which gives it to the metrics, the statistics and the log.
 //!
-//! Without the features `metrics` and `stats` nothing is computed for these, so that the code that is observed has no conditions.
+//! Without the features `metrics` and `stats` nothing is computed for these, so that the code that is
+//! observed has no conditions.
 
 #[cfg(feature = "redis")]
 pub(super) mod store;
@@ -104,7 +105,8 @@ impl Observer {
         metrics::failed(error);
     }
 
-    /// A group was decided without the store; `None` if a limit of it failed closed. `callers` counts the callers of this process.
+    /// A group was decided without the store; `None` if a limit of it failed closed. `callers` counts the
+    /// callers of this process.
     pub(crate) fn degraded(
         &self,
         group: &[Check<'_>],
@@ -149,7 +151,8 @@ impl Observer {
 /// What the overrides of a limiter tell.
 #[cfg(feature = "overrides")]
 impl Observer {
-    /// A watch of a file begins. So do the counters of its new contents, for the reason of [`store_made`](Self::store_made).
+    /// A watch of a file begins. So do the counters of its new contents, for the reason of
+    /// [`store_made`](Self::store_made).
     pub(crate) fn overrides_watched() {
         for is_applied in [true, false] {
             Self::overrides_reloaded(is_applied, 0);

@@ -1,7 +1,8 @@
 //! Statistics of a limiter: what each limit decided since the start, and which callers were denied most.
 //!
-//! A decision adds to counters of its own limit; up to 2,048 states are found without a lock. A denial also looks its caller up in a
-//! small table; if another thread uses that part of the table, the denial goes on without.
+//! A decision adds to counters of its own limit; up to 2,048 states are found without a lock. A denial also
+//! looks its caller up in a small table; if another thread uses that part of the table, the denial goes on
+//! without.
 
 mod counts;
 mod denied;
@@ -98,7 +99,8 @@ impl Stats {
         self.limits.with(policy, Arc::clone)
     }
 
-    /// Every limit that was decided so far, in the order of their names. Limits with one name are one, as in the metrics.
+    /// Every limit that was decided so far, in the order of their names. Limits with one name are one, as in
+    /// the metrics.
     pub fn limits(&self) -> Vec<LimitStats> {
         let bar = self.present_bar();
         let mut limits: Vec<LimitStats> = self
@@ -123,9 +125,9 @@ impl Stats {
 
     /// The callers that were denied most, at most `max` and 512: those with the largest counts first.
     ///
-    /// The counts are approximate. When the table is full, a new caller takes the place of the one with the smallest count, and
-    /// goes on from there; [`DeniedCaller::error`] tells how much of a count may be that of others. A caller with more than a
-    /// 64th of the denials of its part of the table is always listed.
+    /// The counts are approximate. When the table is full, a new caller takes the place of the one with the
+    /// smallest count, and goes on from there; [`DeniedCaller::error`] tells how much of a count may be that
+    /// of others. A caller with more than a 64th of the denials of its part of the table is always listed.
     pub fn denied_callers(&self, max: usize) -> Vec<DeniedCaller> {
         self.denied.top(max)
     }
@@ -136,13 +138,14 @@ impl Stats {
     }
 
     /// The partition of a denied caller, for a [`peek`](crate::RateLimiter::peek) or a
-    /// [`reset`](crate::RateLimiter::reset). `None` if the caller is no longer among those denied most, or its partition is
-    /// longer than 256 bytes.
+    /// [`reset`](crate::RateLimiter::reset). `None` if the caller is no longer among those denied most, or
+    /// its partition is longer than 256 bytes.
     pub fn partition_of(&self, digest: CallerDigest) -> Option<Vec<u8>> {
         self.denied.partition_of(digest)
     }
 
-    /// The digest by which a caller is listed. Its key is random, so that it differs between limiters and processes.
+    /// The digest by which a caller is listed. Its key is random, so that it differs between limiters and
+    /// processes.
     pub fn digest_of(&self, partition: &[u8]) -> CallerDigest {
         self.denied.digest_of(partition)
     }
@@ -152,8 +155,8 @@ impl Stats {
         Duration::from_micros(self.clock.now().as_micros().saturating_sub(self.started.as_micros()))
     }
 
-    /// Ends the bars of the [recent decisions](LimitStats::recent) whose time is over. Call it at least once per
-    /// [`BAR_SECONDS`]; further calls do nothing. Without it all decisions are in the last bar.
+    /// Ends the bars of the [recent decisions](LimitStats::recent) whose time is over. Call it at least once
+    /// per [`BAR_SECONDS`]; further calls do nothing. Without it all decisions are in the last bar.
     pub fn sample(&self) {
         let bar = self.present_bar();
         if self.last_bar.fetch_max(bar, Ordering::Relaxed) < bar {
@@ -184,20 +187,20 @@ impl LimitStats {
         self.totals
     }
 
-    /// Counts of the last minute: of the present bar of the [recent decisions](Self::recent) and the 11 before it, so of 55 to 60
-    /// seconds.
+    /// Counts of the last minute: of the present bar of the [recent decisions](Self::recent) and the 11
+    /// before it, so of 55 to 60 seconds.
     pub const fn last_minute(&self) -> Totals {
         self.last_minute
     }
 
-    /// Slots of a [concurrency limit](Policy::concurrency) that requests of this process hold now, of all callers; 0 for other
-    /// limits.
+    /// Slots of a [concurrency limit](Policy::concurrency) that requests of this process hold now, of all
+    /// callers; 0 for other limits.
     pub const fn held(&self) -> u64 {
         self.held
     }
 
-    /// Decisions of the last ten minutes in [`BARS`] bars of [`BAR_SECONDS`]. The last bar is the present one, which has not ended.
-    /// A limit that was first decided later has fewer.
+    /// Decisions of the last ten minutes in [`BARS`] bars of [`BAR_SECONDS`]. The last bar is the present
+    /// one, which has not ended. A limit that was first decided later has fewer.
     pub fn recent(&self) -> &[Bar] {
         &self.recent
     }
@@ -233,7 +236,8 @@ mod tests {
             let group = [Check::new(&shadow, "a"), Check::new(&enforced, "a")];
             let _ = limiter.try_check_all(&group).unwrap();
         }
-        // The last 2 of 20 leave less than a tenth. The shadow limit admits one request, which leaves nothing.
+        // The last 2 of 20 leave less than a tenth. The shadow limit admits one request, which leaves
+        // nothing.
         let expected = [("enforced", [20, 2, 0, 0, 2, 0, 0]), ("shadow", [1, 0, 0, 21, 1, 0, 0])];
         assert_eq!(totals(&limiter), expected.map(|(name, counts)| (name.to_owned(), counts)));
         let denied = limiter.stats().denied_callers(10);

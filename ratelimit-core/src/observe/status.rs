@@ -10,12 +10,13 @@ use serde::{Serialize, Serializer};
 #[cfg_attr(feature = "stats", derive(Serialize))]
 #[non_exhaustive]
 pub struct StoreStatus {
-    /// Number of callers held in this process, each counted once for each of its policies. `None` if the store counts elsewhere.
+    /// Number of callers held in this process, each counted once for each of its policies. `None` if the
+    /// store counts elsewhere.
     pub callers: Option<usize>,
     /// The state of the connection to a server. `None` for a store without one.
     pub connection: Option<ConnectionStatus>,
-    /// Number of callers that this process counts because the store did not answer in time. Expired ones are dropped when room is
-    /// needed.
+    /// Number of callers that this process counts because the store did not answer in time. Expired ones are
+    /// dropped when room is needed.
     pub fallback_callers: usize,
     /// Whether an outage is on: a call failed, and the store has not replied for a second without a failure.
     pub is_out: bool,
@@ -44,7 +45,8 @@ pub struct ConnectionStatus {
     pub deadline: Duration,
     /// Number of slot ranges, which have a circuit breaker each: 64 of a cluster, 1 of a single server.
     pub slot_ranges: usize,
-    /// Slot ranges whose circuit breaker is open, numbered from 0. In a cluster, range *n* has the 256 slots from 256 *n* on.
+    /// Slot ranges whose circuit breaker is open, numbered from 0. In a cluster, range *n* has the 256 slots
+    /// from 256 *n* on.
     pub open_slot_ranges: Vec<usize>,
     /// Times of the calls that got a reply in the last one to two minutes, in microseconds.
     pub round_trip_us: Percentiles,

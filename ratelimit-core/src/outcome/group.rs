@@ -20,15 +20,17 @@ pub struct GroupOutcome {
 }
 
 impl GroupOutcome {
-    /// Creates the outcome of a group, with one [`Outcome`] per check in their order. Sets their instant to `at`.
+    /// Creates the outcome of a group, with one [`Outcome`] per check in their order. Sets their instant to
+    /// `at`.
     ///
-    /// The group is admitted if every limit admits it. It was decided without the store if an outcome [was](Outcome::is_degraded).
+    /// The group is admitted if every limit admits it. It was decided without the store if an outcome
+    /// [was](Outcome::is_degraded).
     pub fn new(at: Timestamp, outcomes: impl IntoIterator<Item = Outcome>) -> Self {
         Self { at, ..Self::decided_apart(outcomes.into_iter().map(|outcome| outcome.decided_at(at))) }
     }
 
-    /// As [`new`](Self::new), for limits that were decided at different instants, such as those of several nodes. Each keeps its
-    /// own, and the latest is that of the group.
+    /// As [`new`](Self::new), for limits that were decided at different instants, such as those of several
+    /// nodes. Each keeps its own, and the latest is that of the group.
     pub(crate) fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> Self {
         let outcomes: SmallVec<[Outcome; 2]> = outcomes.into_iter().collect();
         let at = outcomes.iter().map(Outcome::at).max().unwrap_or_default();
@@ -53,7 +55,8 @@ impl GroupOutcome {
         Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }
     }
 
-    /// Changes what is told about each limit; the group is admitted if every one is. `change` gets the limit's place.
+    /// Changes what is told about each limit; the group is admitted if every one is. `change` gets the
+    /// limit's place.
     pub(crate) fn map(mut self, change: impl Fn(usize, Outcome) -> Outcome) -> Self {
         for (index, outcome) in self.outcomes.iter_mut().enumerate() {
             *outcome = change(index, outcome.clone());
@@ -79,8 +82,9 @@ impl GroupOutcome {
         &self.slots
     }
 
-    /// Takes the slots of [concurrency limits](crate::Policy::concurrency) that the group holds. They are freed when what this
-    /// returns is dropped; without this call, when the outcome is. Empty for a group that was denied, or has no such limit.
+    /// Takes the slots of [concurrency limits](crate::Policy::concurrency) that the group holds. They are
+    /// freed when what this returns is dropped; without this call, when the outcome is. Empty for a group
+    /// that was denied, or has no such limit.
     pub fn take_slots(&mut self) -> Slots {
         std::mem::take(&mut self.slots)
     }
@@ -125,7 +129,8 @@ impl GroupOutcome {
         self
     }
 
-    /// Joins the outcomes of parts of a group of `size` limits; each part comes with the indices of its limits.
+    /// Joins the outcomes of parts of a group of `size` limits; each part comes with the indices of its
+    /// limits.
     pub(crate) fn join<'p>(
         size: usize,
         allowed: bool,
@@ -174,11 +179,12 @@ impl GroupOutcome {
         if self.outcomes.len() == 1 { self.outcomes.pop() } else { None }
     }
 
-    /// Smallest wait after which the whole group passes, if no other request is charged meanwhile: the longest wait of the
-    /// violated limits. If a concurrency limit is [busy](Outcome::is_busy) as well, the group certainly does not pass before.
+    /// Smallest wait after which the whole group passes, if no other request is charged meanwhile: the
+    /// longest wait of the violated limits. If a concurrency limit is [busy](Outcome::is_busy) as well, the
+    /// group certainly does not pass before.
     ///
-    /// `None` if the group passed, if the cost exceeds one of its limits, and if [only slots are missing](Self::is_busy):
-    /// [`is_allowed`](Self::is_allowed) and `is_busy` tell these apart.
+    /// `None` if the group passed, if the cost exceeds one of its limits, and if [only slots are
+    /// missing](Self::is_busy): [`is_allowed`](Self::is_allowed) and `is_busy` tell these apart.
     pub fn retry_after(&self) -> Option<Duration> {
         if self.violated().any(|outcome| outcome.verdict == Verdict::Never) {
             return None;
@@ -186,8 +192,8 @@ impl GroupOutcome {
         self.violated().filter_map(Outcome::retry_after).max()
     }
 
-    /// Whether the group was denied and only slots of [concurrency limits](crate::Policy::concurrency) are missing: no process knows
-    /// when it passes.
+    /// Whether the group was denied and only slots of [concurrency limits](crate::Policy::concurrency) are
+    /// missing: no process knows when it passes.
     pub fn is_busy(&self) -> bool {
         !self.allowed && self.violated().all(Outcome::is_busy)
     }
@@ -196,9 +202,10 @@ impl GroupOutcome {
         self.enforced().map(|(_, outcome)| outcome).filter(|outcome| !outcome.fits())
     }
 
-    /// Index of the limit that matters most to a client: the violated one with the longest wait, otherwise the one with the
-    /// least remaining, and among equals the one that is [available](Outcome::available_after) later. Shadow limits do not
-    /// concern a client. `None` for a group without enforced limits.
+    /// Index of the limit that matters most to a client: the violated one with the longest wait, otherwise
+    /// the one with the least remaining, and among equals the one that is
+    /// [available](Outcome::available_after) later. Shadow limits do not concern a client. `None` for a group
+    /// without enforced limits.
     pub fn tightest(&self) -> Option<usize> {
         let rank =
             |outcome: &Outcome| (outcome.verdict, u64::MAX - outcome.remaining, outcome.available_after());

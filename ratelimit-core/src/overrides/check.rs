@@ -1,5 +1,5 @@
-//! Checks overrides as a whole against the limits that they can name: those that crates declare at link time, and policies that are
-//! given to the builder.
+//! Checks overrides as a whole against the limits that they can name: those that crates declare at link time,
+//! and policies that are given to the builder.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -170,7 +170,8 @@ impl KnownLimit {
 pub struct DeclaredLimits {
     /// Lists its limits.
     pub limits: fn() -> Vec<KnownLimit>,
-    /// The partition of the caller that a row names. The error says what was expected, and does not have the name.
+    /// The partition of the caller that a row names. The error says what was expected, and does not have the
+    /// name.
     pub caller: fn(&str) -> Result<Vec<u8>, String>,
 }
 
@@ -193,8 +194,8 @@ const OR_PARTITION: &str = "`partition tenant-42` for a policy that the applicat
 
 /// The partition of the caller that a row names, or what was expected.
 ///
-/// A policy that the builder was given may be one of middleware, one that the application checks itself, or both. So it has rows of
-/// every kind.
+/// A policy that the builder was given may be one of middleware, one that the application checks itself, or
+/// both. So it has rows of every kind.
 pub(super) fn partition(caller: &str, limit: &KnownLimit) -> Result<Vec<u8>, String> {
     match caller.strip_prefix(PARTITION) {
         Some(_) if limit.encodes_callers => Err(

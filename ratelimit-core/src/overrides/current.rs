@@ -26,8 +26,8 @@ pub(crate) struct Current {
     table: ArcSwapOption<OverrideTable>,
     /// Policies that were given to the builder.
     policies: RwLock<Vec<KnownLimit>>,
-    /// The number of the newest watch. All earlier ones are over. Locked while other overrides are put in force, but not while they
-    /// are checked, which takes long for many rows.
+    /// The number of the newest watch. All earlier ones are over. Locked while other overrides are put in
+    /// force, but not while they are checked, which takes long for many rows.
     watch: Mutex<u64>,
     /// The file that is watched.
     watched: Mutex<Option<Watched>>,
@@ -65,7 +65,8 @@ impl Current {
         self.policies.write().extend(policies.into_iter().map(KnownLimit::of_policy));
     }
 
-    /// Checks overrides, and puts them in force as a whole. Ends the watch before. Returns the number of the watch of their file.
+    /// Checks overrides, and puts them in force as a whole. Ends the watch before. Returns the number of the
+    /// watch of their file.
     ///
     /// Of two at once, that wins whose check ends later.
     pub(crate) fn replace(&self, overrides: &Overrides) -> Result<u64, OverridesError> {
@@ -80,7 +81,8 @@ impl Current {
         Ok(number)
     }
 
-    /// [`replace`](Self::replace) by a watch. `None`, and nothing changes, if that is over. Returns the number of limits and rows.
+    /// [`replace`](Self::replace) by a watch. `None`, and nothing changes, if that is over. Returns the
+    /// number of limits and rows.
     pub(super) fn replace_by(
         &self,
         number: u64,
@@ -125,7 +127,8 @@ impl Current {
         *self.watched.lock() = Some(watched);
     }
 
-    /// Watches the file again in a child of the process whose thread watches it. One relaxed load in any other process.
+    /// Watches the file again in a child of the process whose thread watches it. One relaxed load in any
+    /// other process.
     #[inline]
     fn watch_again(self: &Arc<Self>) {
         let Ok(has_to) = self.has_to_watch_again.get_or_make(|| Ok::<_, Infallible>(AtomicBool::new(true)));
@@ -162,8 +165,8 @@ impl Current {
         self.table.load().as_ref().is_some_and(|table| !table.is_empty())
     }
 
-    /// The overrides in force, without touching a reference count. Not to be kept while a request waits. One relaxed load if there
-    /// have not been any.
+    /// The overrides in force, without touching a reference count. Not to be kept while a request waits. One
+    /// relaxed load if there have not been any.
     #[inline]
     pub(crate) fn guard(self: &Arc<Self>) -> OverridesGuard {
         if !self.is_set.load(Ordering::Relaxed) {

@@ -10,9 +10,11 @@ const MAX_PROBLEMS: usize = 100;
 
 /// Overrides that cannot be used: what is wrong, all at once. Nothing of them is in force.
 ///
-/// After 100 different mistakes no further ones are looked for, so that a large file with a mistake in every row is rejected soon.
+/// After 100 different mistakes no further ones are looked for, so that a large file with a mistake in every
+/// row is rejected soon.
 ///
-/// The text is one line. It has names of limits and plans as they were given, and no name of the table `callers`.
+/// The text is one line. It has names of limits and plans as they were given, and no name of the table
+/// `callers`.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{source_name} cannot be used: {}", Listed { problems, may_have_more: *.may_have_more })]
 pub struct OverridesError {
@@ -68,7 +70,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The problems of one source while they are looked for. Each is there once, however many limits of a name repeat it.
+/// The problems of one source while they are looked for. Each is there once, however many limits of a name
+/// repeat it.
 #[derive(Debug, Default)]
 pub(super) struct Problems(Vec<Problem>);
 

@@ -22,8 +22,9 @@ pub struct OverridesStatus {
 
 /// The numbers that are in force for a limit, and where they come from.
 ///
-/// It keeps the numbers of the instant when it was made. Later overrides do not change it, so that a request is checked,
-/// settled and refunded under the same numbers. Those of a file keep all rows of their limit in memory as well.
+/// It keeps the numbers of the instant when it was made. Later overrides do not change it, so that a request
+/// is checked, settled and refunded under the same numbers. Those of a file keep all rows of their limit in
+/// memory as well.
 #[derive(Clone, Debug)]
 pub struct InForce<'p>(Source<'p>);
 
@@ -106,8 +107,8 @@ impl InForce<'_> {
         self.row().map_or((0, 0), |(rows, _)| rows.counts())
     }
 
-    /// The rows of plans and callers of the limit: the name of the plan or the text of the caller, and the numbers in force for it.
-    /// Plans first, each kind in the order of the names.
+    /// The rows of plans and callers of the limit: the name of the plan or the text of the caller, and the
+    /// numbers in force for it. Plans first, each kind in the order of the names.
     ///
     /// For a page of an operator. The texts name callers, so do not log them.
     pub fn rows(&self) -> impl Iterator<Item = (&str, InForce<'_>)> {
@@ -142,8 +143,8 @@ impl InForce<'_> {
         self.replaced().is_off()
     }
 
-    /// The row that applies: the most special one. What it does not set comes from [`Origin::Limit`], and what that does not set
-    /// from the program.
+    /// The row that applies: the most special one. What it does not set comes from [`Origin::Limit`], and
+    /// what that does not set from the program.
     pub fn origin(&self) -> Origin {
         self.row().map_or(Origin::Program, |(_, row)| row.origin)
     }

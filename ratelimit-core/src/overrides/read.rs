@@ -1,5 +1,5 @@
-//! Files and texts to overrides: the form, without the limits of the program. Finds mistakes, each with its line, without a walk
-//! through the text for each.
+//! Files and texts to overrides: the form, without the limits of the program. Finds mistakes, each with its
+//! line, without a walk through the text for each.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,8 +25,8 @@ impl Overrides {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is no file, is longer than [`MAX_FILE_LEN`](super::MAX_FILE_LEN), does not end with a line
-    /// break, or is not in the form above.
+    /// If the file cannot be read, is no file, is longer than [`MAX_FILE_LEN`](super::MAX_FILE_LEN), does not
+    /// end with a line break, or is not in the form above.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, OverridesError> {
         let path = path.as_ref();
         let text = read_file(path).map_err(|text| OverridesError::one(&file_name(path), text))?;
@@ -194,7 +194,8 @@ impl FileReader {
     }
 }
 
-/// An unknown key, which is shown if it is near a known one. Another one may be the name of a caller, which no message has.
+/// An unknown key, which is shown if it is near a known one. Another one may be the name of a caller, which
+/// no message has.
 fn unknown(kind: &str, key: &SpannedKey<'_>, near: Option<&str>, expected: &str) -> String {
     match near {
         Some(_) => format!("unknown {kind} `{}`{expected}", key.get_ref()),

@@ -10,10 +10,11 @@ use crate::policy::Settings;
 
 /// Other numbers for limits of the program, by the names of the limits.
 ///
-/// The numbers come from a file, a text in the same form, or code. They are checked as a whole against all limits of the program
-/// when they are given to [`RateLimiterBuilder::overrides`](crate::RateLimiterBuilder::overrides) or
-/// [`RateLimiter::replace_overrides`](crate::RateLimiter::replace_overrides): unknown names, numbers out of their bounds, and
-/// limits that no request could pass are errors.
+/// The numbers come from a file, a text in the same form, or code. They are checked as a whole against all
+/// limits of the program when they are given to
+/// [`RateLimiterBuilder::overrides`](crate::RateLimiterBuilder::overrides) or
+/// [`RateLimiter::replace_overrides`](crate::RateLimiter::replace_overrides): unknown names, numbers out of
+/// their bounds, and limits that no request could pass are errors.
 #[doc = include_str!("file_format.md")]
 #[derive(Clone, Debug, Default)]
 #[must_use = "overrides do nothing until a limiter has them"]
@@ -56,16 +57,18 @@ impl LimitOverride {
         Self::default()
     }
 
-    /// Adds the row of a plan: for requests for which `plan` in the attribute returns this name. It replaces an earlier row.
+    /// Adds the row of a plan: for requests for which `plan` in the attribute returns this name. It replaces
+    /// an earlier row.
     pub fn plan(mut self, name: impl Into<String>, settings: Settings) -> Self {
         self.plans.insert(name.into(), settings.into());
         self
     }
 
-    /// Adds the row of a caller. It replaces an earlier row. Where the caller has a row, that of its plan does not apply.
+    /// Adds the row of a caller. It replaces an earlier row. Where the caller has a row, that of its plan
+    /// does not apply.
     ///
-    /// The text has a kind, as in a file: `partition tenant-42` for what `check` is given, and for limits of `ratelimit-actix`
-    /// what `by` returns, such as `text acct-42`, `number 42` or `address 203.0.113.7`.
+    /// The text has a kind, as in a file: `partition tenant-42` for what `check` is given, and for limits of
+    /// `ratelimit-actix` what `by` returns, such as `text acct-42`, `number 42` or `address 203.0.113.7`.
     pub fn caller(mut self, text: impl Into<String>, settings: Settings) -> Self {
         self.callers.insert(text.into(), settings.into());
         self
@@ -80,8 +83,8 @@ impl Overrides {
 
     /// Adds the overrides of a limit. They replace earlier ones of this limit.
     ///
-    /// A text such as `"shop"` is the name of a limit that `declared_limits()` of `ratelimit-actix` lists, or of a policy that is
-    /// given to [`RateLimiterBuilder::policies`](crate::RateLimiterBuilder::policies).
+    /// A text such as `"shop"` is the name of a limit that `declared_limits()` of `ratelimit-actix` lists, or
+    /// of a policy that is given to [`RateLimiterBuilder::policies`](crate::RateLimiterBuilder::policies).
     pub fn limit(mut self, name: impl Into<String>, overrides: impl Into<LimitOverride>) -> Self {
         self.limits.insert(name.into(), overrides.into());
         self
@@ -89,10 +92,10 @@ impl Overrides {
 
     /// Reads the file again whenever it changes, for as long as the limiter lives.
     ///
-    /// A thread reads the file four times a second. New contents are in force at most 0.6 s after the last write to the file: the
-    /// thread waits until two reads in a row are equal. Write them to another file and rename that, so that no read sees a part of
-    /// them. Contents that cannot be used change nothing, such as those without a line break at their end; one line in the log
-    /// and a metric tell why.
+    /// A thread reads the file four times a second. New contents are in force at most 0.6 s after the last
+    /// write to the file: the thread waits until two reads in a row are equal. Write them to another file and
+    /// rename that, so that no read sees a part of them. Contents that cannot be used change nothing, such as
+    /// those without a line break at their end; one line in the log and a metric tell why.
     ///
     /// It does nothing for overrides that are not from a file. Replace those by
     /// [`RateLimiter::replace_overrides`](crate::RateLimiter::replace_overrides).

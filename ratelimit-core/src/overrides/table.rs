@@ -59,7 +59,8 @@ pub(super) struct Row {
     pub(super) policy: Arc<Policy>,
 }
 
-/// The policies of the rows of one limit while its table is made, by the settings of the row and the limit together.
+/// The policies of the rows of one limit while its table is made, by the settings of the row and the limit
+/// together.
 pub(super) type SharedPolicies = HashMap<Settings, Arc<Policy>>;
 
 /// Most policies of a limit that are kept to be shared.
@@ -77,8 +78,8 @@ impl LimitRows {
         Ok(Self { base: base.clone(), rows: vec![limit], plans, callers })
     }
 
-    /// Adds the row of the caller with this partition, or that of a plan. Returns its position. All plans come before the callers, in the
-    /// order of their names.
+    /// Adds the row of the caller with this partition, or that of a plan. Returns its position. All plans
+    /// come before the callers, in the order of their names.
     pub(super) fn add(
         &mut self,
         name: &str,
@@ -119,13 +120,14 @@ impl LimitRows {
         &self.rows[position]
     }
 
-    /// What replaces numbers of the program where a row applies: what it sets, and what is set for all callers.
+    /// What replaces numbers of the program where a row applies: what it sets, and what is set for all
+    /// callers.
     pub(super) fn replaced(&self, row: &Row) -> Settings {
         row.given.settings.over(self.limit().given.settings)
     }
 
-    /// The position of the row that applies to a request: that of the caller, otherwise that of the plan, otherwise that for all
-    /// callers.
+    /// The position of the row that applies to a request: that of the caller, otherwise that of the plan,
+    /// otherwise that for all callers.
     pub(super) fn position(&self, plan: Option<&str>, partition: &[u8]) -> usize {
         let caller = if self.callers.is_empty() { None } else { self.callers.get(partition) };
         let plan = || self.plans.get(plan?);

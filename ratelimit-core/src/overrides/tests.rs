@@ -1,4 +1,5 @@
-//! Overrides: what files may hold, what applies to a request, and what a watch does with each change of its file.
+//! Overrides: what files may hold, what applies to a request, and what a watch does with each change of its
+//! file.
 
 mod applied;
 mod at_once;

@@ -1,8 +1,8 @@
 //! Putting overrides in force, and watching their file: a thread that reads it four times a second.
 //!
-//! It compares contents, and neither times nor events. So it works for every way in which a file is replaced (written in place,
-//! renamed, a link that is switched, a mounted volume) and on every file system, and needs no system service that can be full.
-//! A file of overrides is small.
+//! It compares contents, and neither times nor events. So it works for every way in which a file is replaced
+//! (written in place, renamed, a link that is switched, a mounted volume) and on every file system, and needs
+//! no system service that can be full. A file of overrides is small.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak, mpsc};
@@ -41,7 +41,8 @@ impl Watcher {
         Self { path, judged: seen.clone(), seen, number }
     }
 
-    /// Reads the file. Contents that two reads in a row have found, and that are new, are put in force or rejected.
+    /// Reads the file. Contents that two reads in a row have found, and that are new, are put in force or
+    /// rejected.
     pub(super) fn poll(&mut self, current: &Current) {
         let found = read_file(&self.path);
         if found != self.seen {
@@ -123,7 +124,8 @@ impl Overrides {
 /// A thread that is going to watch a file. It ends if this is dropped before the watch begins.
 struct WatchThread(mpsc::Sender<u64>);
 
-/// Starts a thread that watches a file, from [`begin`](WatchThread::begin) on until the limiter is dropped or gets other overrides.
+/// Starts a thread that watches a file, from [`begin`](WatchThread::begin) on until the limiter is dropped or
+/// gets other overrides.
 fn start_thread(
     path: PathBuf,
     text: Option<String>,
@@ -158,7 +160,8 @@ impl WatchThread {
     }
 }
 
-/// Watches a file again in a child of the process that began to watch it. Which text of it is in force is not known here.
+/// Watches a file again in a child of the process that began to watch it. Which text of it is in force is not
+/// known here.
 #[cold]
 fn watch_again(current: &Arc<Current>, watched: Watched) {
     let Watched { path, number, .. } = watched;

@@ -15,15 +15,16 @@ use super::named_values::named_values;
 ///
 /// # Notation
 ///
-/// `now` is the instant of the decision, `cost` the units of the request. A request passes if `cost <= available`.
-/// `retry_after` is the smallest wait after which it passes if no other request is charged meanwhile; it is absent
-/// if `cost` exceeds `max` (for a token bucket `burst`). `reset_after` is the time until the full quota is available.
-/// Time is in integer microseconds, and every division is exact: the same in Rust and in the scripts.
+/// `now` is the instant of the decision, `cost` the units of the request. A request passes if
+/// `cost <= available`. `retry_after` is the smallest wait after which it passes if no other request is
+/// charged meanwhile; it is absent if `cost` exceeds `max` (for a token bucket `burst`). `reset_after` is the
+/// time until the full quota is available. Time is in integer microseconds, and every division is exact: the
+/// same in Rust and in the scripts.
 ///
 /// # Clocks that go back
 ///
-/// Units that were counted stay counted, and no wait becomes longer than a full window (a full refill, for a token
-/// bucket; one sub-window more, for the counter).
+/// Units that were counted stay counted, and no wait becomes longer than a full window (a full refill, for a
+/// token bucket; one sub-window more, for the counter).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -37,7 +38,8 @@ pub enum Algorithm {
     ///
     /// Complexity: one count of state, constant time.
     ///
-    /// Worst case: 2 × `max` units within one window's length, `max` just before a window's end and `max` just after.
+    /// Worst case: 2 × `max` units within one window's length, `max` just before a window's end and `max`
+    /// just after.
     ///
     /// Source: the plain quota that RFC 6585, section 4, has in mind for status 429.
     FixedWindow,
@@ -45,8 +47,8 @@ pub enum Algorithm {
     /// Counts per sub-window; the oldest is weighted by its overlap with the sliding window.
     ///
     /// The window is divided into `S` [sub-windows](crate::PolicyBuilder::sub_windows), by default 1, of
-    /// `length = window / S`. `whole` is the count of the current sub-window and the `S - 1` before it; `oldest` is the
-    /// count of the one before those.
+    /// `length = window / S`. `whole` is the count of the current sub-window and the `S - 1` before it;
+    /// `oldest` is the count of the one before those.
     ///
     /// ```text
     /// overlap      length - (now - start)
@@ -54,8 +56,9 @@ pub enum Algorithm {
     /// available    max - used
     /// ```
     ///
-    /// For the waits, let `whole(j)` and `oldest(j)` be the same counts `j` sub-windows later, without requests. With
-    /// `allowance = max - cost`, the request passes in the first `j` with `whole(j) <= allowance`:
+    /// For the waits, let `whole(j)` and `oldest(j)` be the same counts `j` sub-windows later, without
+    /// requests. With `allowance = max - cost`, the request passes in the first `j` with
+    /// `whole(j) <= allowance`:
     ///
     /// ```text
     /// overlap(j)   floor(((allowance - whole(j) + 1) * length - 1) / oldest(j))
@@ -65,12 +68,12 @@ pub enum Algorithm {
     ///
     /// Complexity: `S + 1` counts of state, time in proportion to `S`; at most 60.
     ///
-    /// Worst case: below 2 × `max` units within one window's length, if all requests of the oldest sub-window came at
-    /// its end. The excess is at most `oldest * (1 - overlap / length)`; more sub-windows make it smaller. The most that
-    /// simulated traffic reached with the default was 178 of 100.
+    /// Worst case: below 2 × `max` units within one window's length, if all requests of the oldest
+    /// sub-window came at its end. The excess is at most `oldest * (1 - overlap / length)`; more sub-windows
+    /// make it smaller. The most that simulated traffic reached with the default was 178 of 100.
     ///
-    /// Source: Cloudflare, "How we built rate limiting capable of scaling to millions of domains" (2017), for `S = 1`;
-    /// 0.003 % of 400 million requests were decided wrongly there.
+    /// Source: Cloudflare, "How we built rate limiting capable of scaling to millions of domains" (2017), for
+    /// `S = 1`; 0.003 % of 400 million requests were decided wrongly there.
     #[default]
     SlidingWindowCounter,
 
@@ -83,23 +86,25 @@ pub enum Algorithm {
     /// reset_after  time of the newest entry + window + 1 - now      (0 if there is none)
     /// ```
     ///
-    /// The window is closed at both ends: an entry that is exactly one window old still counts, and no longer one
-    /// microsecond later.
+    /// The window is closed at both ends: an entry that is exactly one window old still counts, and no longer
+    /// one microsecond later.
     ///
-    /// Complexity: one entry per microsecond in which units were admitted, at most `max`, whatever their cost. Amortised
-    /// constant time to charge; a denial searches the entries. In Redis a log is a tree. Most decisions read its first and
-    /// its last node, which takes 4 to 10 µs of the server; others read one or two nodes of each level, which takes 20 to
-    /// 60 µs for ten entries or a million. An entry of one unit takes 6 to 9 bytes of its memory.
+    /// Complexity: one entry per microsecond in which units were admitted, at most `max`, whatever their
+    /// cost. Amortised constant time to charge; a denial searches the entries. In Redis a log is a tree. Most
+    /// decisions read its first and its last node, which takes 4 to 10 µs of the server; others read one or
+    /// two nodes of each level, which takes 20 to 60 µs for ten entries or a million. An entry of one unit
+    /// takes 6 to 9 bytes of its memory.
     ///
     /// Worst case: `max` units in every window.
     ///
-    /// Source: Figma, "An alternative approach to rate limiting" (Nikrad Mahdi, 2017), without its charge for denied
-    /// requests.
+    /// Source: Figma, "An alternative approach to rate limiting" (Nikrad Mahdi, 2017), without its charge for
+    /// denied requests.
     SlidingWindowLog,
 
     /// A bucket of `burst` tokens that refills at `max` per window.
     ///
-    /// The state is one instant, `tat` (theoretical arrival time), at which the bucket is full if no request comes:
+    /// The state is one instant, `tat` (theoretical arrival time), at which the bucket is full if no request
+    /// comes:
     ///
     /// ```text
     /// refill(n)    n * window / max
@@ -118,20 +123,22 @@ pub enum Algorithm {
     /// Source: the generic cell rate algorithm, ITU-T I.371, appendix I.
     TokenBucket,
 
-    /// A concurrency limit: at most `max` at a time, instead of so many per window. Not in [`ALL`](Self::ALL), which counts requests
-    /// over time.
+    /// A concurrency limit: at most `max` at a time, instead of so many per window. Not in
+    /// [`ALL`](Self::ALL), which counts requests over time.
     ///
-    /// A request takes a slot and holds it until its work ends; see [`Policy::concurrency`](crate::Policy::concurrency).
+    /// A request takes a slot and holds it until its work ends; see
+    /// [`Policy::concurrency`](crate::Policy::concurrency).
     ///
     /// ```text
     /// available    max - held
     /// retry_after  unknown: no process knows when a slot is freed
     /// ```
     ///
-    /// Complexity: one count of state in memory; in Redis an entry of 25 bytes per process that holds slots of the caller.
+    /// Complexity: one count of state in memory; in Redis an entry of 25 bytes per process that holds slots
+    /// of the caller.
     ///
-    /// Worst case: `max`. Under faults, such as a process that stands still for longer than 10 s, up to `max` more until the old
-    /// ones end.
+    /// Worst case: `max`. Under faults, such as a process that stands still for longer than 10 s, up to `max`
+    /// more until the old ones end.
     Concurrency,
 }
 
@@ -146,8 +153,8 @@ pub(crate) enum Parameter {
 /// Facts about an algorithm beside its steps.
 pub(crate) struct Spec {
     pub(crate) parameter: Parameter,
-    /// Whether units may be charged ahead and used later: if they count until the end of a window, and not from an instant of
-    /// their own.
+    /// Whether units may be charged ahead and used later: if they count until the end of a window, and not
+    /// from an instant of their own.
     pub(crate) is_leasable: bool,
     /// First byte of a state as bytes, and the letter in its key.
     pub(crate) tag: u8,
@@ -243,8 +250,8 @@ impl Algorithm {
         matches!(self.spec().parameter, Parameter::SubWindows)
     }
 
-    /// Whether [`PolicyBuilder::burst`](crate::PolicyBuilder::burst) applies. Then a change of `max` or `burst` starts new counts;
-    /// other algorithms keep theirs under any `max`.
+    /// Whether [`PolicyBuilder::burst`](crate::PolicyBuilder::burst) applies. Then a change of `max` or
+    /// `burst` starts new counts; other algorithms keep theirs under any `max`.
     pub const fn has_burst(self) -> bool {
         matches!(self.spec().parameter, Parameter::Burst)
     }

@@ -11,35 +11,38 @@ use super::{Algorithm, Policy, PolicyError};
 impl Policy {
     /// Starts a policy of 100 units per 60 s whose counts are stored under `key`.
     ///
-    /// A key has 1 to [`MAX_NAME_LEN`](super::MAX_NAME_LEN) printable ASCII characters without blanks, braces, quotes and
-    /// backslashes. Policies with the same key, mode, algorithm, window and sub-windows share their counts; for token buckets
-    /// also `max` and burst must be the same.
+    /// A key has 1 to [`MAX_NAME_LEN`](super::MAX_NAME_LEN) printable ASCII characters without blanks,
+    /// braces, quotes and backslashes. Policies with the same key, mode, algorithm, window and sub-windows
+    /// share their counts; for token buckets also `max` and burst must be the same.
     pub const fn builder(key: &'static str) -> PolicyBuilder {
         PolicyBuilder { key, name: None, settings: Settings::new() }
     }
 
-    /// Creates a policy of `max` units per `window`, counted by a [sliding window counter](Algorithm::SlidingWindowCounter)
-    /// over two windows.
+    /// Creates a policy of `max` units per `window`, counted by a [sliding window
+    /// counter](Algorithm::SlidingWindowCounter) over two windows.
     ///
     /// # Panics
     ///
-    /// Panics if a number is out of its bounds; in a `static` or `const` that is a compile error. For numbers that are
-    /// known only at run time, use [`PolicyBuilder::try_build`].
+    /// Panics if a number is out of its bounds; in a `static` or `const` that is a compile error. For numbers
+    /// that are known only at run time, use [`PolicyBuilder::try_build`].
     pub const fn new(key: &'static str, max: u64, window: Duration) -> Self {
         Self::builder(key).max(max).window(window).build()
     }
 
-    /// Creates a concurrency limit: at most `max` requests of a caller run at a time, over all processes that share the store.
+    /// Creates a concurrency limit: at most `max` requests of a caller run at a time, over all processes that
+    /// share the store.
     ///
-    /// A request takes a slot and holds it until its work ends: see [`RateLimiter::acquire`](crate::RateLimiter::acquire), and
-    /// [`GroupOutcome::take_slots`](crate::GroupOutcome::take_slots) for groups. Of a process that crashes, slots are free again
-    /// within 10 s.
+    /// A request takes a slot and holds it until its work ends: see
+    /// [`RateLimiter::acquire`](crate::RateLimiter::acquire), and
+    /// [`GroupOutcome::take_slots`](crate::GroupOutcome::take_slots) for groups. Of a process that crashes,
+    /// slots are free again within 10 s.
     ///
-    /// * A denial is [busy](crate::Outcome::is_busy), and has no [`retry_after`](crate::Outcome::retry_after): no process knows when a
-    ///   slot is freed.
-    /// * Another `max` keeps the slots that are held. While more are held than `max`, no further one is taken.
-    /// * It has neither window nor sub-windows, burst, block and lease. Its slots are neither refunded nor settled: they are
-    ///   freed.
+    /// * A denial is [busy](crate::Outcome::is_busy), and has no
+    ///   [`retry_after`](crate::Outcome::retry_after): no process knows when a slot is freed.
+    /// * Another `max` keeps the slots that are held. While more are held than `max`, no further one is
+    ///   taken.
+    /// * It has neither window nor sub-windows, burst, block and lease. Its slots are neither refunded nor
+    ///   settled: they are freed.
     ///
     /// For a failure policy or a mode, use the builder with [`Algorithm::Concurrency`].
     ///
@@ -65,11 +68,11 @@ impl Policy {
 }
 
 impl PolicyBuilder {
-    /// Sets the name of the policy in headers and metrics; by default its key. Policies with different names may share a key,
-    /// and then share their counts.
+    /// Sets the name of the policy in headers and metrics; by default its key. Policies with different names
+    /// may share a key, and then share their counts.
     ///
-    /// 1 to [`MAX_NAME_LEN`](crate::policy::MAX_NAME_LEN) printable ASCII characters without blanks, braces, quotes and backslashes, as
-    /// for a key.
+    /// 1 to [`MAX_NAME_LEN`](crate::policy::MAX_NAME_LEN) printable ASCII characters without blanks, braces,
+    /// quotes and backslashes, as for a key.
     pub const fn name(mut self, name: &'static str) -> Self {
         self.name = Some(name);
         self
@@ -79,8 +82,8 @@ impl PolicyBuilder {
     ///
     /// # Panics
     ///
-    /// Panics if a number, key or name is out of its bounds, with the text of the [`PolicyError`]. In a `static` or
-    /// `const` that is a compile error.
+    /// Panics if a number, key or name is out of its bounds, with the text of the [`PolicyError`]. In a
+    /// `static` or `const` that is a compile error.
     pub const fn build(self) -> Policy {
         match self.judged() {
             Ok(numbers) => self.policy(numbers),

@@ -1,8 +1,8 @@
 //! Calendar windows: days, weeks, months and years of a time zone.
 //!
-//! An edge is the first instant of a local day. The window of an instant lies between the last edge at or before it and the next.
-//! `edges` computes them; `known` keeps the present windows of all calendars of the program. This file has calendars, and time zones
-//! by their names.
+//! An edge is the first instant of a local day. The window of an instant lies between the last edge at or
+//! before it and the next. `edges` computes them; `known` keeps the present windows of all calendars of the
+//! program. This file has calendars, and time zones by their names.
 
 mod edges;
 #[cfg(feature = "serde")]
@@ -30,9 +30,9 @@ const MOST_HOURS_MORE: u64 = 3;
 
 /// Days, weeks, months or years of a time zone, as windows of a fixed window.
 ///
-/// A window begins with the first instant of a local day, also where that day has no midnight or two. A month without the day
-/// on which it begins has its last day instead, and the next month has that day again: 31 January, 28 February, 31 March. The
-/// 29th of February is the 28th in other years.
+/// A window begins with the first instant of a local day, also where that day has no midnight or two. A month
+/// without the day on which it begins has its last day instead, and the next month has that day again: 31
+/// January, 28 February, 31 March. The 29th of February is the 28th in other years.
 ///
 /// # Examples
 ///
@@ -138,8 +138,8 @@ impl Calendar {
 
     /// The same in the time zone of this IANA name, such as `"Europe/Berlin"`.
     ///
-    /// The name is looked up when a limiter is built, if an attribute declares the limit, and otherwise by the first decision. For a
-    /// name that is known only at run time, use [`try_in_zone`](Self::try_in_zone).
+    /// The name is looked up when a limiter is built, if an attribute declares the limit, and otherwise by
+    /// the first decision. For a name that is known only at run time, use [`try_in_zone`](Self::try_in_zone).
     ///
     /// # Panics
     ///
@@ -180,16 +180,17 @@ impl Calendar {
         self.zone
     }
 
-    /// The same from the nearest day on which its windows can begin: the 1st for a day 0, the 31st for a day 32, and 29 February for
-    /// the 30th.
+    /// The same from the nearest day on which its windows can begin: the 1st for a day 0, the 31st for a day
+    /// 32, and 29 February for the 30th.
     ///
-    /// For days that come from elsewhere, such as the billing days of accounts: a wrong one moves the edge of the windows, and does not
-    /// lock an account out. A policy is not built with such a day.
+    /// For days that come from elsewhere, such as the billing days of accounts: a wrong one moves the edge of
+    /// the windows, and does not lock an account out. A policy is not built with such a day.
     ///
     /// # Examples
     ///
-    /// A budget from the billing day of an account. An account has one count, whatever its day. A changed day keeps the count until the
-    /// next edge, if the new window begins less than half a window after the old one, and begins a new count otherwise.
+    /// A budget from the billing day of an account. An account has one count, whatever its day. A changed day
+    /// keeps the count until the next edge, if the new window begins less than half a window after the old
+    /// one, and begins a new count otherwise.
     ///
     /// ```
     /// use ratelimit_core::policy::Calendar;
@@ -327,7 +328,8 @@ fn hint(meant: Option<&str>) -> String {
 /// The zone of a name.
 fn find(name: &str) -> Result<TimeZone, UnknownZoneError> {
     match TimeZone::get(name) {
-        // Names are found in any case of letters, but one spelling is enough. `Etc/Unknown` would be UTC in silence.
+        // Names are found in any case of letters, but one spelling is enough. `Etc/Unknown` would be UTC in
+        // silence.
         Ok(zone) if !zone.is_unknown() && zone.iana_name() == Some(name) => Ok(zone),
         _ => Err(UnknownZoneError { found: name.to_owned(), meant: meant(name) }),
     }

@@ -1,4 +1,5 @@
-//! Errors of policies: a number, a key or a name out of its bounds, and a text that names no value of a setting.
+//! Errors of policies: a number, a key or a name out of its bounds, and a text that names no value of a
+//! setting.
 
 use super::suggest::{list, nearest};
 

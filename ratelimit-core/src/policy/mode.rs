@@ -1,17 +1,18 @@
-//! What a limit does with a request that it does not admit: denies it, or only reports that; and what it does during an outage of
-//! the store.
+//! What a limit does with a request that it does not admit: denies it, or only reports that; and what it does
+//! during an outage of the store.
 
 use super::named_values::named_values;
 
 /// Whether a limit denies requests, or only reports what it would deny.
 ///
-/// A shadow limit is judged and charged as if it were enforced: charged when the request fits and the enforced limits of its
-/// group admit it, and not charged otherwise. It never denies a request and never changes what the enforced limits of its
-/// group decide, also during an outage of the store. [`Outcome::would_deny`](crate::Outcome::would_deny), a metric and a log
-/// line tell what it would have denied. So the effect of a limit is known before it is enforced.
+/// A shadow limit is judged and charged as if it were enforced: charged when the request fits and the
+/// enforced limits of its group admit it, and not charged otherwise. It never denies a request and never
+/// changes what the enforced limits of its group decide, also during an outage of the store.
+/// [`Outcome::would_deny`](crate::Outcome::would_deny), a metric and a log line tell what it would have
+/// denied. So the effect of a limit is known before it is enforced.
 ///
-/// A shadow limit has a count of its own, also beside an enforced limit with the same key, so a limit starts with empty counts when
-/// it is enforced.
+/// A shadow limit has a count of its own, also beside an enforced limit with the same key, so a limit starts
+/// with empty counts when it is enforced.
 ///
 /// # Examples
 ///
@@ -38,7 +39,8 @@ named_values!(Mode, "mode": Enforce = "enforce", Shadow = "shadow");
 
 /// Failure policy: what a limit does during an outage of the store.
 ///
-/// An outage is every error of the store, such as a lost connection, a missed deadline, or an open circuit breaker.
+/// An outage is every error of the store, such as a lost connection, a missed deadline, or an open circuit
+/// breaker.
 ///
 /// | variant | also called | a request during the outage | suits |
 /// |---|---|---|---|
@@ -62,12 +64,13 @@ named_values!(Mode, "mode": Enforce = "enforce", Shadow = "shadow");
 pub enum OnError {
     /// Fallback: this process counts by itself, by the same algorithm, until the store is back.
     ///
-    /// The store never learns these counts. So an outage admits at most `max` units more per caller and process, or a part
-    /// of `max` if the [number of processes](crate::RateLimiterBuilder::instances) is known.
+    /// The store never learns these counts. So an outage admits at most `max` units more per caller and
+    /// process, or a part of `max` if the [number of processes](crate::RateLimiterBuilder::instances) is
+    /// known.
     #[default]
     Local,
-    /// Fail closed: the check is an error, and `ratelimit-actix` responds with status 503. An outage of the store stops
-    /// every request under this limit.
+    /// Fail closed: the check is an error, and `ratelimit-actix` responds with status 503. An outage of the
+    /// store stops every request under this limit.
     Deny,
     /// Fail open: every request passes, uncounted. An outage of the store removes this limit.
     Allow,

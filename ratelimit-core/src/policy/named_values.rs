@@ -1,7 +1,7 @@
 //! Settings whose values have names: the list of all values, and reading and writing their names.
 
-/// Defines for an enum `ALL`, `as_str`, `Display` and `FromStr`, from the name of each variant. A variant that is missing or
-/// out of order fails to compile.
+/// Defines for an enum `ALL`, `as_str`, `Display` and `FromStr`, from the name of each variant. A variant
+/// that is missing or out of order fails to compile.
 macro_rules! named_values {
     ($type:ident, $setting:literal: $($variant:ident = $name:literal),+ $(,)?) => {
         $crate::policy::named_values::named_values!(

@@ -1,4 +1,5 @@
-//! The one judge of which settings go together: makes the numbers of a policy of them, and settings of numbers.
+//! The one judge of which settings go together: makes the numbers of a policy of them, and settings of
+//! numbers.
 
 use std::time::Duration;
 
@@ -8,14 +9,15 @@ use super::{Algorithm, Calendar, MAX_WINDOW, MIN_WINDOW, Mode, OnError, PolicyEr
 
 /// Largest `max`, `burst` and cost: 10^12.
 ///
-/// With windows of at most [`MAX_WINDOW`], every product that an algorithm forms can be divided exactly, both in Rust and in
-/// the 53-bit integers of Lua; see `lua/README.md`.
+/// With windows of at most [`MAX_WINDOW`], every product that an algorithm forms can be divided exactly, both
+/// in Rust and in the 53-bit integers of Lua; see `lua/README.md`.
 pub const MAX_UNITS: u64 = 1_000_000_000_000;
 
 /// Largest number of sub-windows of a sliding window counter: 60.
 pub const MAX_SUB_WINDOWS: u64 = 60;
 
-/// Time for which the slots of a concurrency limit count after the last message of their process: 10 s, in microseconds.
+/// Time for which the slots of a concurrency limit count after the last message of their process: 10 s, in
+/// microseconds.
 pub(crate) const HOLD_US: u64 = 10_000_000;
 
 /// Longest lease: 10 s.

@@ -1,4 +1,5 @@
-//! What is written of a limit, each number given or not: the one table of these fields, for builders, files, overrides and pages.
+//! What is written of a limit, each number given or not: the one table of these fields, for builders, files,
+//! overrides and pages.
 
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use super::Calendar;
 use super::value::{LimitWindow, ReadFault, Setting, Switch, Value, Written};
 use super::{Algorithm, Mode, OnError, PolicyError};
 
-/// Makes [`Field`] and [`Settings`] of the table: what a field is, its name in files and its type, what files may hold, whether
-/// overrides may replace it, and whether clients may know it.
+/// Makes [`Field`] and [`Settings`] of the table: what a field is, its name in files and its type, what files
+/// may hold, whether overrides may replace it, and whether clients may know it.
 macro_rules! fields {
     ($($(#[$doc:meta])* $variant:ident $field:ident: $type:ty, $expected:literal, $overrides:literal, $clients:literal;)*) => {
         /// A number of a limit.
@@ -77,9 +78,9 @@ macro_rules! fields {
 
         /// Numbers of a limit, each given or not.
         ///
-        /// A [policy](crate::Policy) is made of the settings of its [builder](PolicyBuilder), where defaults stand for what is not
-        /// given. Overrides are settings over those of the program, for all its callers, those of one plan, or one caller: what
-        /// they do not give stays as it is.
+        /// A [policy](crate::Policy) is made of the settings of its [builder](PolicyBuilder), where defaults
+        /// stand for what is not given. Overrides are settings over those of the program, for all its
+        /// callers, those of one plan, or one caller: what they do not give stays as it is.
         ///
         /// # Examples
         ///
@@ -156,7 +157,8 @@ fields! {
     Lease lease: Switch<Duration>, "a time such as \"100ms\", or \"off\"", false, false;
 }
 
-/// Builds a [`Policy`](crate::Policy); by default 100 units per 60 s, counted by a sliding window counter over two windows.
+/// Builds a [`Policy`](crate::Policy); by default 100 units per 60 s, counted by a sliding window counter
+/// over two windows.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a builder does nothing until `build` or `try_build`"]
 pub struct PolicyBuilder {
@@ -187,85 +189,87 @@ macro_rules! setters {
 }
 
 setters! {
-    /// Sets the units allowed per window, from 1 to [`MAX_UNITS`](crate::policy::MAX_UNITS); for a token bucket, the units
-    /// refilled per window. By default 100.
+    /// Sets the units allowed per window, from 1 to [`MAX_UNITS`](crate::policy::MAX_UNITS); for a token
+    /// bucket, the units refilled per window. By default 100.
     ///
-    /// Another `max` keeps the counts, except for a token bucket, which starts full. In overrides, a burst that equals the `max`
-    /// of the program follows it.
+    /// Another `max` keeps the counts, except for a token bucket, which starts full. In overrides, a burst
+    /// that equals the `max` of the program follows it.
     max(max: u64) { max: max }
 
     /// Sets the length of the window, from [`MIN_WINDOW`](crate::policy::MIN_WINDOW) to
     /// [`MAX_WINDOW`](crate::policy::MAX_WINDOW), in whole microseconds. By default 60 s.
     ///
-    /// Another window starts new counts. [`Window`](crate::policy::Window) reads a text such as `"1h30m"`. The feature `serde` writes
-    /// only windows in whole milliseconds.
+    /// Another window starts new counts. [`Window`](crate::policy::Window) reads a text such as `"1h30m"`.
+    /// The feature `serde` writes only windows in whole milliseconds.
     window(window: Duration) { window: LimitWindow::Length(window) }
 
     /// Sets days, weeks, months or years as windows, counted by a [fixed window](Algorithm::FixedWindow).
     ///
-    /// Another kind starts new counts. Another zone keeps them, and so does another day on which windows begin, until the next
-    /// window if the new one begins less than half a window after the old one. Redis has to keep its data for as long.
+    /// Another kind starts new counts. Another zone keeps them, and so does another day on which windows
+    /// begin, until the next window if the new one begins less than half a window after the old one. Redis
+    /// has to keep its data for as long.
     #[cfg(feature = "calendar")]
     calendar(calendar: Calendar) { window: LimitWindow::Calendar(calendar), algorithm: Algorithm::FixedWindow }
 
-    /// Sets the algorithm by which units are counted. By default a sliding window counter, which admits fewer than 2 × `max`
-    /// units within one window's length.
+    /// Sets the algorithm by which units are counted. By default a sliding window counter, which admits fewer
+    /// than 2 × `max` units within one window's length.
     ///
-    /// Another algorithm starts new counts; see [`Algorithm`] for how to choose. [`Algorithm::Concurrency`] makes it a
-    /// [concurrency limit](crate::Policy::concurrency).
+    /// Another algorithm starts new counts; see [`Algorithm`] for how to choose. [`Algorithm::Concurrency`]
+    /// makes it a [concurrency limit](crate::Policy::concurrency).
     algorithm(algorithm: Algorithm) { algorithm: algorithm }
 
     /// Sets the number of parts into which a sliding window counter divides its window, from 1 to
     /// [`MAX_SUB_WINDOWS`](crate::policy::MAX_SUB_WINDOWS); by default 1.
     ///
-    /// With 1 it weighs two whole windows; with more it comes nearer to the exact log. The window must be a whole multiple
-    /// of this number, in microseconds.
+    /// With 1 it weighs two whole windows; with more it comes nearer to the exact log. The window must be a
+    /// whole multiple of this number, in microseconds.
     sub_windows(sub_windows: u64) { sub_windows: sub_windows }
 
-    /// Sets the units that a full token bucket holds, from 1 to [`MAX_UNITS`](crate::policy::MAX_UNITS); by default `max`. They
-    /// can pass at one instant.
+    /// Sets the units that a full token bucket holds, from 1 to [`MAX_UNITS`](crate::policy::MAX_UNITS); by
+    /// default `max`. They can pass at one instant.
     ///
-    /// Only for [`Algorithm::TokenBucket`]. The time to refill a full bucket, `burst * window / max`, is at most
-    /// [`MAX_WINDOW`](crate::policy::MAX_WINDOW).
+    /// Only for [`Algorithm::TokenBucket`]. The time to refill a full bucket, `burst * window / max`, is at
+    /// most [`MAX_WINDOW`](crate::policy::MAX_WINDOW).
     burst(burst: u64) { burst: burst }
 
-    /// Sets the failure policy for an outage of the store: fall back to counts of this process (the default), fail closed, or
-    /// fail open.
+    /// Sets the failure policy for an outage of the store: fall back to counts of this process (the default),
+    /// fail closed, or fail open.
     ///
-    /// [`OnError::Local`] admits up to `max` units more per process, [`OnError::Deny`] turns an outage of the store into
-    /// errors for every request under this limit, and [`OnError::Allow`] removes the limit for that time. In a group, one
-    /// limit that fails closed is enough for the error.
+    /// [`OnError::Local`] admits up to `max` units more per process, [`OnError::Deny`] turns an outage of the
+    /// store into errors for every request under this limit, and [`OnError::Allow`] removes the limit for
+    /// that time. In a group, one limit that fails closed is enough for the error.
     on_error(on_error: OnError) { on_error: on_error }
 
     /// Sets for how long the first denial blocks the caller; by default not at all.
     ///
-    /// The first denial under this limit replaces the counts by the instant of its end, `block` later. Until then every
-    /// request under the limit is denied, with the exact wait, and does not prolong the block. Then the full quota is
-    /// available.
+    /// The first denial under this limit replaces the counts by the instant of its end, `block` later. Until
+    /// then every request under the limit is denied, with the exact wait, and does not prolong the block.
+    /// Then the full quota is available.
     ///
-    /// At least the window, and for a token bucket at least the time to refill a full bucket, so that nothing that was counted
-    /// outlives the block. At most [`MAX_WINDOW`](crate::policy::MAX_WINDOW), in whole microseconds. See
-    /// [`Policy::block`](crate::Policy::block) for the details.
+    /// At least the window, and for a token bucket at least the time to refill a full bucket, so that nothing
+    /// that was counted outlives the block. At most [`MAX_WINDOW`](crate::policy::MAX_WINDOW), in whole
+    /// microseconds. See [`Policy::block`](crate::Policy::block) for the details.
     block(block: Duration) { block: Switch::On(block) }
 
     /// Takes the block away: denials do not block the caller.
     without_block() { block: Switch::Off }
 
-    /// Sets whether the limit denies requests: [`Mode::Enforce`] (the default) or [`Mode::Shadow`], which only reports what it
-    /// would deny.
+    /// Sets whether the limit denies requests: [`Mode::Enforce`] (the default) or [`Mode::Shadow`], which
+    /// only reports what it would deny.
     ///
     /// Another mode starts new counts.
     mode(mode: Mode) { mode: Switch::On(mode) }
 
-    /// Sets the lease: a hot caller below its limit is decided in this process, by units that Redis has charged ahead. By
-    /// default off; at most [`MAX_LEASE`](crate::policy::MAX_LEASE), typically 100 ms.
+    /// Sets the lease: a hot caller below its limit is decided in this process, by units that Redis has
+    /// charged ahead. By default off; at most [`MAX_LEASE`](crate::policy::MAX_LEASE), typically 100 ms.
     ///
-    /// Never more requests pass than without. The process charges what the caller is likely to ask for within this time, and
-    /// gives back what is not used for this time. Denials still come from Redis, so a caller at its limit gains little.
-    /// `remaining` and the waits of an admitted request are those of the last answer of Redis, up to 1 s old.
+    /// Never more requests pass than without. The process charges what the caller is likely to ask for within
+    /// this time, and gives back what is not used for this time. Denials still come from Redis, so a caller
+    /// at its limit gains little. `remaining` and the waits of an admitted request are those of the last
+    /// answer of Redis, up to 1 s old.
     ///
-    /// Only for fixed windows and sliding window counters. Only for the Redis store; every other store ignores it.
-    /// `docs/leases.md` has the guarantee, its bounds under faults, and when a lease pays.
+    /// Only for fixed windows and sliding window counters. Only for the Redis store; every other store
+    /// ignores it. `docs/leases.md` has the guarantee, its bounds under faults, and when a lease pays.
     ///
     /// # Examples
     ///

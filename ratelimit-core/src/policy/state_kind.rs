@@ -1,12 +1,12 @@
-//! What tells the states of policies apart: keys and names, and the kinds of states under one key. The one answer to which policies
-//! count together.
+//! What tells the states of policies apart: keys and names, and the kinds of states under one key. The one
+//! answer to which policies count together.
 
 use super::{Algorithm, Mode};
 
 /// Policies count together if they have the same key and the same kind of state.
 ///
-/// The count of a window means the same under any `max`, so a changed `max` keeps the counts. A shadow limit never counts together
-/// with an enforced one, so that it changes nothing that the other decides.
+/// The count of a window means the same under any `max`, so a changed `max` keeps the counts. A shadow limit
+/// never counts together with an enforced one, so that it changes nothing that the other decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StateKind {
     pub(crate) algorithm: Algorithm,
@@ -14,16 +14,16 @@ pub(crate) struct StateKind {
     /// Of a calendar the longest one.
     pub(crate) window_us: u64,
     pub(crate) sub_windows: u64,
-    /// The letter of a calendar. Without zone and anchor: a change of these keeps the count. In a group the first limit tells the
-    /// window.
+    /// The letter of a calendar. Without zone and anchor: a change of these keeps the count. In a group the
+    /// first limit tells the window.
     pub(crate) calendar: Option<u8>,
     /// `max` and burst of a token bucket, whose state is an instant that depends on both.
     pub(crate) bucket: Option<[u64; 2]>,
 }
 
 impl StateKind {
-    /// FNV-1a of the key and the kind, so that a store hashes 8 bytes instead of a name. Developers choose the input, so the hash
-    /// need not resist attacks.
+    /// FNV-1a of the key and the kind, so that a store hashes 8 bytes instead of a name. Developers choose
+    /// the input, so the hash need not resist attacks.
     pub(super) const fn id(self, key: &str) -> u64 {
         let mut hash = fnv1a(FNV_OFFSET, key.as_bytes());
         hash = fnv1a(hash, &[0, self.algorithm as u8, self.mode as u8]);
@@ -56,7 +56,8 @@ pub const fn fnv1a(mut hash: u64, bytes: &[u8]) -> u64 {
 /// Longest key or name of a policy: 128 bytes. A module path and a function name fit.
 pub const MAX_NAME_LEN: usize = 128;
 
-/// Whether this may be a key or a name: printable ASCII that needs no escape in a Redis key or a quoted header field.
+/// Whether this may be a key or a name: printable ASCII that needs no escape in a Redis key or a quoted
+/// header field.
 pub(super) const fn is_name(name: &str) -> bool {
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.len() > MAX_NAME_LEN {

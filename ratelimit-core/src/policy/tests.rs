@@ -205,7 +205,8 @@ fn policies_share_a_state_when_its_counts_mean_the_same() {
     assert_eq!(renamed.state_id(), id(Policy::builder("other")), "a key made at run time is a key");
 }
 
-/// A custom store may keep digests, of which the fingerprint is a part, for longer than a version of this crate.
+/// A custom store may keep digests, of which the fingerprint is a part, for longer than a version of this
+/// crate.
 #[test]
 fn the_fingerprint_of_a_policy_stays_as_it_was() {
     let counter = Policy::builder("k").window(Duration::from_secs(3600)).sub_windows(6).build();

@@ -1,5 +1,5 @@
-//! Windows: as text, by the grammar of the attribute, for configuration that is read at run time; and as spans of time, where a
-//! calendar has them.
+//! Windows: as text, by the grammar of the attribute, for configuration that is read at run time; and as
+//! spans of time, where a calendar has them.
 
 mod grammar;
 
@@ -17,9 +17,10 @@ pub const MAX_WINDOW: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Length of a window as text, such as `"60s"` or `"1h30m"`.
 ///
-/// The text has whole numbers with the units `d`, `h`, `m`, `s` and `ms`, from large to small and each at most once, without
-/// blanks: the grammar of `#[rate_limit(window = "..")]`. A window is from [`MIN_WINDOW`] to [`MAX_WINDOW`], in whole
-/// milliseconds. `Display` shows it with the same units, so that a text of it can be read back.
+/// The text has whole numbers with the units `d`, `h`, `m`, `s` and `ms`, from large to small and each at
+/// most once, without blanks: the grammar of `#[rate_limit(window = "..")]`. A window is from [`MIN_WINDOW`]
+/// to [`MAX_WINDOW`], in whole milliseconds. `Display` shows it with the same units, so that a text of it can
+/// be read back.
 ///
 /// # Examples
 ///

@@ -1,5 +1,5 @@
-//! The slots that an admitted group takes, and how they are held until its work ends: also in stores that know nothing of them, and with
-//! their number in metrics and statistics.
+//! The slots that an admitted group takes, and how they are held until its work ends: also in stores that
+//! know nothing of them, and with their number in metrics and statistics.
 
 use smallvec::SmallVec;
 
@@ -33,7 +33,8 @@ impl GroupOutcome {
         taken
     }
 
-    /// What the group took in a store that does not hold it itself, for a refund by which it is freed. `None` if it took nothing.
+    /// What the group took in a store that does not hold it itself, for a refund by which it is freed. `None`
+    /// if it took nothing.
     pub(crate) fn charges_to_free<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
         if !self.is_allowed() || !self.slots().is_empty() || self.is_degraded() {
             return None;
@@ -47,7 +48,8 @@ impl GroupOutcome {
         (!charges.is_empty()).then(|| Reservation::new(charges, false))
     }
 
-    /// Adds the slots that the store does not hold itself, and counts all slots while they are held. `free` makes what gives charges back.
+    /// Adds the slots that the store does not hold itself, and counts all slots while they are held. `free`
+    /// makes what gives charges back.
     pub(crate) fn hold_slots<F: Fn() + Send + Sync + 'static>(
         mut self,
         group: &[Check<'_>],

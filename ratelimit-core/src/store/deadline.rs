@@ -30,7 +30,8 @@ pub(crate) fn sleep_until(end: Instant) -> tokio::time::Sleep {
 
 /// Until when a call may wait for a store: an instant of the process's monotonic clock.
 ///
-/// Calls with the same deadline share it: a store that makes several round trips for one call passes it on to each.
+/// Calls with the same deadline share it: a store that makes several round trips for one call passes it on to
+/// each.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     /// Start of the call: also its place in the order of a queue.
@@ -55,7 +56,8 @@ impl Deadline {
         Self { limit: self.limit.min(limit), ..self }
     }
 
-    /// Longest wait, counted from the start of the call; for [`StoreError::timeout`](crate::StoreError::timeout).
+    /// Longest wait, counted from the start of the call; for
+    /// [`StoreError::timeout`](crate::StoreError::timeout).
     pub const fn limit(self) -> Duration {
         self.limit
     }

@@ -26,7 +26,8 @@ use crate::slots::Slots;
 /// Default number of callers that a [`MemoryStore`] holds.
 pub const DEFAULT_MAX_CALLERS: usize = 100_000;
 
-/// Number of locks over which a large store spreads its callers: more than threads, so that two threads rarely share one.
+/// Number of locks over which a large store spreads its callers: more than threads, so that two threads
+/// rarely share one.
 const SHARDS: usize = 64;
 
 /// Number of callers for which one more lock pays.
@@ -34,19 +35,22 @@ const CALLERS_PER_SHARD: usize = 64;
 
 /// Counts kept in this process, bounded in number and without a background task.
 ///
-/// * A caller is stored as a 128-bit digest with a random key. Partitions do not stay in memory, and a client cannot choose
-///   partitions that collide.
-/// * A state takes 33 bytes with its digest; logs and counters with several sub-windows take a heap allocation more.
-/// * Expired states are dropped when room is needed; under a counter over two windows, up to a twelfth of the window later.
-///   A state that still counts is never dropped, nor slots that are held. When the table is full of such states, new callers share one overflow
-///   count per policy, which is limited like any other. So a flood of made-up callers cannot free a denied one.
+/// * A caller is stored as a 128-bit digest with a random key. Partitions do not stay in memory, and a client
+///   cannot choose partitions that collide.
+/// * A state takes 33 bytes with its digest; logs and counters with several sub-windows take a heap
+///   allocation more.
+/// * Expired states are dropped when room is needed; under a counter over two windows, up to a twelfth of the
+///   window later. A state that still counts is never dropped, nor slots that are held. When the table is
+///   full of such states, new callers share one overflow count per policy, which is limited like any other.
+///   So a flood of made-up callers cannot free a denied one.
 /// * All instants come from one [clock](SystemClock).
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     /// What the clock marks outcomes with.
     clock_mark: u64,
     digest_key: [u8; 16],
-    /// Behind the others, and locked last, the overflow counts: one per policy, shared by all callers for which there is no room.
+    /// Behind the others, and locked last, the overflow counts: one per policy, shared by all callers for
+    /// which there is no room.
     shards: Arc<[Mutex<Shard>]>,
     max_per_shard: usize,
 }
@@ -57,9 +61,11 @@ impl MemoryStore {
         Self::with_max_callers(DEFAULT_MAX_CALLERS)
     }
 
-    /// Creates a store for up to about `max_callers` callers, at least 1. A caller counts once for each of its policies.
+    /// Creates a store for up to about `max_callers` callers, at least 1. A caller counts once for each of
+    /// its policies.
     pub fn with_max_callers(max_callers: usize) -> Self {
-        // A table doubles when it is seven eighths full, so this size of shards wastes least when the store is full.
+        // A table doubles when it is seven eighths full, so this size of shards wastes least when the store
+        // is full.
         let mut room = CALLERS_PER_SHARD / 8 * 7;
         while max_callers / room > SHARDS {
             room *= 2;
@@ -93,7 +99,8 @@ impl MemoryStore {
         self.clock_mark != 0
     }
 
-    /// Number of callers held, each counted once for each of its policies. All callers of an overflow count are one.
+    /// Number of callers held, each counted once for each of its policies. All callers of an overflow count
+    /// are one.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().table.len()).sum()
     }
@@ -119,8 +126,8 @@ impl MemoryStore {
         split(check.digest(&self.digest_key))
     }
 
-    /// Decides about one limit without the work that a group takes. Takes no slots, because the outcome of one limit does not
-    /// hold them.
+    /// Decides about one limit without the work that a group takes. Takes no slots, because the outcome of
+    /// one limit does not hold them.
     pub(crate) fn decide_one(&self, check: &Check<'_>, operation: Operation) -> Outcome {
         let now = self.clock.now();
         let digest = self.digest(check);
@@ -215,8 +222,8 @@ impl MemoryStore {
         shard
     }
 
-    /// Locks the shards of all callers of a group, always in the same order, so that two groups never deadlock.
-    /// Returns them with the place of each check.
+    /// Locks the shards of all callers of a group, always in the same order, so that two groups never
+    /// deadlock. Returns them with the place of each check.
     fn lock_shards(&self, group: &[Check<'_>], now: Timestamp) -> (LockedGroup<'_>, Places) {
         let digests = group.iter().map(|check| self.digest(check));
         let wanted: SmallVec<[(usize, Digest); 2]> =
@@ -247,7 +254,8 @@ impl MemoryStore {
 
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the table, which is large, and without the key, by which callers could be found from their digests.
+        // Without the table, which is large, and without the key, by which callers could be found from their
+        // digests.
         f.debug_struct("MemoryStore").field("max_per_shard", &self.max_per_shard).finish_non_exhaustive()
     }
 }

@@ -1,12 +1,13 @@
 //! What a custom store is made of: the decision about a group, over any table of states.
 //!
-//! A store in this process calls [`decide_with`], [`refund_with`] and [`reset_with`] over a table under its lock: a [`HashMap`], or
-//! a [`StateTable`] of its own. A file or a database does three things in a transaction, as `examples/sqlite_store.rs` shows:
+//! A store in this process calls [`decide_with`], [`refund_with`] and [`reset_with`] over a table under its
+//! lock: a [`HashMap`], or a [`StateTable`] of its own. A file or a database does three things in a
+//! transaction, as `examples/sqlite_store.rs` shows:
 //!
 //! 1. load the states of the checks, by [`Check::digest`] and [`State::from_bytes`], into a `HashMap`;
 //! 2. read the clock, and decide;
-//! 3. write what [`Decided::changed`] names, by [`State::to_bytes`], with [`State::expires_at`]. A denial writes nothing, unless it
-//!    begins a block.
+//! 3. write what [`Decided::changed`] names, by [`State::to_bytes`], with [`State::expires_at`]. A denial
+//!    writes nothing, unless it begins a block.
 //!
 //! # Examples
 //!
@@ -93,19 +94,20 @@ impl<H: BuildHasher> StateTable for HashMap<u128, State, H> {
 pub struct Decided {
     /// The outcome of the group.
     pub outcome: GroupOutcome,
-    /// Digests of the states that were charged or blocked, or whose instants follow a clock that went back. A store outside of this
-    /// process writes these, and no others.
+    /// Digests of the states that were charged or blocked, or whose instants follow a clock that went back. A
+    /// store outside of this process writes these, and no others.
     pub changed: Vec<u128>,
 }
 
 /// Decides about a group at one instant, over the states of `table`: all limits are charged, or none is.
 ///
 /// This is a whole [`Store::decide`](super::Store::decide). The store adds that no other
-/// decision about these states comes between: it calls this under its lock or in its transaction. A state that occurs twice
-/// in the group is decided and charged by the sum.
+/// decision about these states comes between: it calls this under its lock or in its transaction. A state
+/// that occurs twice in the group is decided and charged by the sum.
 ///
-/// A check puts back every state that it has taken, and the state of a new caller only if it is charged. A peek puts nothing.
-/// States that differ only by what has expired are not among the [changed](Decided::changed).
+/// A check puts back every state that it has taken, and the state of a new caller only if it is charged. A
+/// peek puts nothing. States that differ only by what has expired are not among the
+/// [changed](Decided::changed).
 ///
 /// # Examples
 ///
@@ -140,13 +142,15 @@ pub fn decide_with(
 /// What [`refund_with`] gave back.
 #[derive(Debug)]
 pub struct Refunded {
-    /// [`StoreError::TurnsNotDue`] if a charge [stays](State::keeps): the result for [`Store::refund`](super::Store::refund).
+    /// [`StoreError::TurnsNotDue`] if a charge [stays](State::keeps): the result for
+    /// [`Store::refund`](super::Store::refund).
     pub result: Result<(), StoreError>,
     /// Digests of the states that were changed.
     pub changed: Vec<u128>,
 }
 
-/// Refunds the charges of a reservation, as far as they still count: a whole [`Store::refund`](super::Store::refund).
+/// Refunds the charges of a reservation, as far as they still count: a whole
+/// [`Store::refund`](super::Store::refund).
 ///
 /// Call it under the same lock or in a transaction as [`decide_with`], with a `now` of the same clock.
 pub fn refund_with(

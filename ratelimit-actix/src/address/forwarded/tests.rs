@@ -179,8 +179,9 @@ fn only_a_bounded_part_of_a_value_is_read() {
     assert_eq!(forwarded(&format!("for=1.2.3.4;host=\"{}\"", "\\".repeat(1 << 20))), PEER);
 }
 
-/// A value of 1 MiB and 10,000 hops costs as much as a short one. The limit is several times as long as 20,000 reads of the
-/// bounded part take without optimization, and a fraction of the time for the whole value with optimization.
+/// A value of 1 MiB and 10,000 hops costs as much as a short one. The limit is several times as long as
+/// 20,000 reads of the bounded part take without optimization, and a fraction of the time for the whole value
+/// with optimization.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "this is about time")]
 fn a_long_value_takes_no_longer_than_a_short_one() {

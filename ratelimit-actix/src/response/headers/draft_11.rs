@@ -1,11 +1,13 @@
 //! The fields of draft-ietf-httpapi-ratelimit-headers-11: structured fields (RFC 9651) in canonical form.
 //!
-//! `t` is the time for which `r` units have to last. For a limit that denied the request, it is the wait until the request
-//! passes. With nothing left, it is the wait for one more unit. Otherwise it is the wait for the full quota, at most one window,
-//! although a sliding window takes longer to forget all units. The draft requires that `Retry-After` is not earlier than any
-//! `t`, so an admitting limit with a later one has no `t`.
+//! `t` is the time for which `r` units have to last. For a limit that denied the request, it is the wait
+//! until the request passes. With nothing left, it is the wait for one more unit. Otherwise it is the wait
+//! for the full quota, at most one window, although a sliding window takes longer to forget all units. The
+//! draft requires that `Retry-After` is not earlier than any `t`, so an admitting limit with a later one has
+//! no `t`.
 //!
-//! Slots of a concurrency limit have the unit `concurrent-requests`, no window, and no `t`: no process knows when one is freed.
+//! Slots of a concurrency limit have the unit `concurrent-requests`, no window, and no `t`: no process knows
+//! when one is freed.
 
 use actix_web::http::header::{HeaderName, HeaderValue};
 
@@ -55,7 +57,8 @@ pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(HeaderName, HeaderV
     }
 }
 
-/// Starts the next member of a list. Names of policies contain no quotes or backslashes, so nothing needs escaping.
+/// Starts the next member of a list. Names of policies contain no quotes or backslashes, so nothing needs
+/// escaping.
 fn push_name(list: &mut String, name: &str) {
     if !list.is_empty() {
         list.push_str(", ");

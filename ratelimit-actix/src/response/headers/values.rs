@@ -34,7 +34,8 @@ static DIGITS: [u8; 3 * SMALL] = {
     digits
 };
 
-/// A cache of one thread: for each remainder the last number, and its header value if the number has recurred.
+/// A cache of one thread: for each remainder the last number, and its header value if the number has
+/// recurred.
 struct Remembered<const N: usize>([Option<(u64, Option<HeaderValue>)>; N]);
 
 thread_local! {
@@ -95,9 +96,9 @@ fn digits(number: u64) -> HeaderValue {
     digits.unwrap_or_else(|_| HeaderValue::from(number))
 }
 
-/// The wait of a denied client, from the denial until the next request passes all limits. Limits that admitted the request
-/// but have nothing left count, too. No process knows when slots are freed, so they do not count. `None` if the request was not
-/// denied, can never pass, or misses only slots.
+/// The wait of a denied client, from the denial until the next request passes all limits. Limits that
+/// admitted the request but have nothing left count, too. No process knows when slots are freed, so they do
+/// not count. `None` if the request was not denied, can never pass, or misses only slots.
 pub(crate) fn retry_after(quotas: &[&Quota]) -> Option<Duration> {
     let denied = || quotas.iter().map(|quota| quota.outcome()).filter(|outcome| !outcome.is_allowed());
     let denied_at = denied().map(Outcome::at).max()?.as_micros();
@@ -133,8 +134,8 @@ pub(super) fn window_seconds(quota: &Quota) -> Option<u64> {
 
 /// The name of each quota, made distinct for header fields and `violated-policies`.
 ///
-/// Limits of one handler may have the same name, for example for two kinds of callers. The second then gets the suffix `-2`,
-/// the third `-3`.
+/// Limits of one handler may have the same name, for example for two kinds of callers. The second then gets
+/// the suffix `-2`, the third `-3`.
 pub(crate) fn unique_names<'a>(quotas: &[&'a Quota]) -> SmallVec<[Cow<'a, str>; 4]> {
     let mut names: SmallVec<[Cow<'a, str>; 4]> = SmallVec::new();
     for (position, quota) in quotas.iter().enumerate() {

@@ -12,7 +12,8 @@ use crate::policy::MAX_UNITS;
 const MINUTE: Duration = Duration::from_secs(60);
 const NOW: u64 = 1_790_000_000_123_456;
 
-/// Every algorithm, without its parameter and with it, with limits on both sides of 32 bits, and with a block.
+/// Every algorithm, without its parameter and with it, with limits on both sides of 32 bits, and with a
+/// block.
 fn policies() -> Vec<Policy> {
     let shapes = Algorithm::ALL.iter().flat_map(|&algorithm| {
         [5, 7_000_000_000].into_iter().flat_map(move |max| {
@@ -114,7 +115,8 @@ fn what_no_state_of_the_policy_is_made_of_is_an_error() {
         {
             assert!(!is_read(&changed(1, *kind)), "{policy:?}: kind {kind}");
         }
-        // The last five bytes are a count, or the fraction of an instant, and so below `max`; those of two windows 32 bits.
+        // The last five bytes are a count, or the fraction of an instant, and so below `max`; those of two
+        // windows 32 bits.
         let mut largest = bytes.clone();
         let end = bytes.len();
         largest[end - 5..].fill(255);

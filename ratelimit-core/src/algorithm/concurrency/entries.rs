@@ -10,8 +10,8 @@ use crate::policy::{Algorithm, HOLD_US};
 const HEAD: usize = 3;
 const ENTRY: usize = 25;
 
-/// The bits of a told number that the server keeps. They wrap: of two numbers the later one is at most half of these ahead,
-/// which is 140 times the largest limit.
+/// The bits of a told number that the server keeps. They wrap: of two numbers the later one is at most half
+/// of these ahead, which is 140 times the largest limit.
 const KEPT: u64 = (1 << 48) - 1;
 
 /// What a process tells of itself. Both numbers only grow.
@@ -91,7 +91,8 @@ impl Entries {
         entries.collect::<Option<_>>().map(Self)
     }
 
-    /// Merges what a process tells with its entry, and drops what no longer counts at `now`. Returns the numbers of the process.
+    /// Merges what a process tells with its entry, and drops what no longer counts at `now`. Returns the
+    /// numbers of the process.
     pub(crate) fn tell(&mut self, told: OwnEntry, now: u64) -> OwnEntry {
         let mut own = told;
         self.0.retain(|entry| {
@@ -117,7 +118,8 @@ impl Entries {
 
 #[cfg(test)]
 impl Entries {
-    /// The whole step: what is told, and `cost` more slots if they fit. Returns whether they do, and the numbers of the process.
+    /// The whole step: what is told, and `cost` more slots if they fit. Returns whether they do, and the
+    /// numbers of the process.
     pub(crate) fn step(&mut self, told: OwnEntry, cost: u64, max: u64, now: u64) -> (bool, OwnEntry) {
         let mut own = self.tell(told, now);
         let fits = self.held() + cost <= max;

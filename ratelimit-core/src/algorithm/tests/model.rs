@@ -1,5 +1,5 @@
-//! Tests of the algorithms against a model that follows the rules literally: it keeps every admitted unit, and searches for
-//! every wait.
+//! Tests of the algorithms against a model that follows the rules literally: it keeps every admitted unit,
+//! and searches for every wait.
 
 use super::*;
 

@@ -1,18 +1,20 @@
-//! Refunds of token buckets against a reference that knows every charge: with what is kept, the bucket is never fuller than the plain one
-//! that was charged only that; and what time has not paid of a charge is given back. `REFUND_CASES` sets the number of histories.
+//! Refunds of token buckets against a reference that knows every charge: with what is kept, the bucket is
+//! never fuller than the plain one that was charged only that; and what time has not paid of a charge is
+//! given back. `REFUND_CASES` sets the number of histories.
 
 use super::model::Random;
 use super::*;
 use crate::algorithm::state::{Packed, Unpacked};
 
-/// The plain bucket in exact arithmetic: instants in parts of a microsecond, `max` of which are one. Its time does not go back: it is
-/// as late as all steps forward make it.
+/// The plain bucket in exact arithmetic: instants in parts of a microsecond, `max` of which are one. Its time
+/// does not go back: it is as late as all steps forward make it.
 struct Kept {
     window: i128,
     now: i128,
     /// Instant and units of each charge.
     charges: Vec<(i128, i128)>,
-    /// The time that each charge takes in the bucket: without what was undone of it, because it was the last one.
+    /// The time that each charge takes in the bucket: without what was undone of it, because it was the last
+    /// one.
     sizes: Vec<i128>,
     /// Refunds that rounded, each by less than a microsecond.
     rounded: i128,
@@ -31,8 +33,8 @@ impl Kept {
         self.sizes.push(i128::from(units) * self.window);
     }
 
-    /// The least that a refund gives back of a charge, by the rule that time pays the oldest charges first: as much of the bucket's
-    /// backlog as was not charged behind it.
+    /// The least that a refund gives back of a charge, by the rule that time pays the oldest charges first:
+    /// as much of the bucket's backlog as was not charged behind it.
     fn least(&self, place: usize, units: u64, backlog: i128, microsecond: i128) -> i128 {
         let behind: i128 = self.sizes[place + 1..].iter().sum();
         (i128::from(units) * self.window).min(backlog - behind - (self.rounded + 2) * microsecond)

@@ -1,4 +1,5 @@
-//! Turns beside charges that go back only where no turn moves: what starts, each at its turn, passes the plain bucket.
+//! Turns beside charges that go back only where no turn moves: what starts, each at its turn, passes the
+//! plain bucket.
 
 use proptest::prelude::*;
 use proptest::sample::Index;

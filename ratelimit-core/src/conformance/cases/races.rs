@@ -12,7 +12,8 @@ use crate::store::Store;
 
 const THREADS: u8 = 8;
 
-/// Where all threads wait before each round. Unlike a barrier of std it does not hang when one of them panics.
+/// Where all threads wait before each round. Unlike a barrier of std it does not hang when one of them
+/// panics.
 #[derive(Default)]
 struct StartLine {
     arrived: AtomicUsize,
@@ -41,7 +42,8 @@ impl Drop for Runner<'_> {
     }
 }
 
-/// Contract 1: of callers that race for one unit, one gets it. Each round has a fresh caller, and all threads begin it at once.
+/// Contract 1: of callers that race for one unit, one gets it. Each round has a fresh caller, and all threads
+/// begin it at once.
 pub fn one_of_those_that_race_for_a_unit_gets_it(
     store: &Tested<'_, impl Store>,
     _: &FakeClock,

@@ -21,8 +21,8 @@ use crate::store::{Deadline, Store};
 const HISTORIES: u64 = 24;
 const EVENTS: usize = 120;
 
-/// Contracts 2 to 5: histories of all operations on random groups, compared event by event with [`Reference`]. `make` makes an empty
-/// store; a failure shows the smallest history that still fails.
+/// Contracts 2 to 5: histories of all operations on random groups, compared event by event with
+/// [`Reference`]. `make` makes an empty store; a failure shows the smallest history that still fails.
 pub fn every_decision_is_that_of_the_reference<F: Fixture>(
     make: impl Fn(&FakeClock) -> Option<F>,
     run: impl Fn(Run<'_>),

@@ -7,7 +7,8 @@ use crate::conformance::tested::{MINUTE, Run, Tested};
 use crate::policy::{Algorithm, Mode, Policy};
 use crate::store::Store;
 
-/// Peeks until as many slots remain by each handle in turn: a store may free slots in the background, and tell its own handle before.
+/// Peeks until as many slots remain by each handle in turn: a store may free slots in the background, and
+/// tell its own handle before.
 async fn until_remaining(store: &Tested<'_, impl Store>, group: &[Check<'_>], expected: u64) {
     let mut in_a_row = 0;
     for _ in 0..20_000 {
@@ -21,8 +22,8 @@ async fn until_remaining(store: &Tested<'_, impl Store>, group: &[Check<'_>], ex
     EQUAL.remaining("after slots were freed", &left, 0, expected);
 }
 
-/// A request holds its slots until they are freed, however much time passes. While all are held, a request is denied without a
-/// wait; under a lower `max` until enough are freed.
+/// A request holds its slots until they are freed, however much time passes. While all are held, a request is
+/// denied without a wait; under a lower `max` until enough are freed.
 pub fn slots_are_held_until_they_are_freed(
     store: &Tested<'_, impl Store>,
     clock: &FakeClock,

@@ -30,8 +30,8 @@ fn every_metric_is_listed_described_and_documented() {
     assert_eq!(table.count(), listed.len(), "rows at the top of the file");
 }
 
-/// The counters that were incremented, by name and labels; and the time of all waits, in milliseconds. Beside them the names that were
-/// described.
+/// The counters that were incremented, by name and labels; and the time of all waits, in milliseconds. Beside
+/// them the names that were described.
 #[derive(Clone, Default)]
 struct Counters(Arc<Mutex<HashMap<String, u64>>>, Arc<Mutex<Vec<String>>>);
 

@@ -127,7 +127,8 @@ impl LeaseObserver {
         gauge!(metrics::LEASE_HELD).set(units as f64);
     }
 
-    /// A server's answer about a lease does not follow from its state, or grants other units than were requested.
+    /// A server's answer about a lease does not follow from its state, or grants other units than were
+    /// requested.
     #[cold]
     pub(crate) fn odd_answer(&self, expected: &'static str) {
         let error = StoreError::protocol(expected);

@@ -1,5 +1,5 @@
-//! The counters of one limit: atomics that every decision adds to, and the last minutes as bars of equal time, which are differences
-//! between the totals at their ends.
+//! The counters of one limit: atomics that every decision adds to, and the last minutes as bars of equal
+//! time, which are differences between the totals at their ends.
 
 use std::collections::VecDeque;
 use std::iter::Sum;
@@ -14,8 +14,8 @@ use crate::policy::Policy;
 /// Maximum number of policies with one name that are kept.
 const MAX_POLICIES: usize = 8;
 
-/// The counters of one limit, shared by the tables that name it. On a cache line of their own, so that two busy limits do not slow
-/// each other.
+/// The counters of one limit, shared by the tables that name it. On a cache line of their own, so that two
+/// busy limits do not slow each other.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct LimitCounts {
@@ -148,7 +148,8 @@ pub struct Totals {
     pub near_limit: u64,
     /// The limit was decided without the store, which had not answered in time. These are also counted above.
     pub degraded: u64,
-    /// Neither admitted nor denied: the store did not answer in time, and a limit of the request fails closed.
+    /// Neither admitted nor denied: the store did not answer in time, and a limit of the request fails
+    /// closed.
     pub unavailable: u64,
 }
 
@@ -211,8 +212,8 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Ends the present bar, and begins the one with this number. Bars between them are empty: their time has passed without a
-    /// call, and its decisions are in the bar that ends.
+    /// Ends the present bar, and begins the one with this number. Bars between them are empty: their time has
+    /// passed without a call, and its decisions are in the bar that ends.
     pub(super) fn begin(&mut self, bar: u64, totals: Totals) {
         // The first bar of a limit began with it.
         let present =

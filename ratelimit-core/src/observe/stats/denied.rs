@@ -19,7 +19,8 @@ const PER_SHARD: usize = 64;
 /// Longest partition that is kept, in bytes.
 const MAX_PARTITION: usize = 256;
 
-/// Stands for a caller: a keyed 64-bit digest of the partition, 16 hexadecimal digits as text. The key is random for each limiter.
+/// Stands for a caller: a keyed 64-bit digest of the partition, 16 hexadecimal digits as text. The key is
+/// random for each limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallerDigest(u64);
 

@@ -1,4 +1,5 @@
-//! Counts numbers by their size, for percentiles: four buckets for each doubling, so that a percentile is at most 25 % too large.
+//! Counts numbers by their size, for percentiles: four buckets for each doubling, so that a percentile is at
+//! most 25 % too large.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

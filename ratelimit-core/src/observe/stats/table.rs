@@ -1,8 +1,9 @@
 //! Finds the counters of a limit.
 //!
-//! A request finds them without a lock by the fingerprint of its policy's states, which is a part of the policy, and compares the
-//! name. So no name is hashed. An entry is written once and never changes. Beyond 2,048 states, as token buckets with many
-//! different numbers have, a request looks the name up under a lock that readers share.
+//! A request finds them without a lock by the fingerprint of its policy's states, which is a part of the
+//! policy, and compares the name. So no name is hashed. An entry is written once and never changes. Beyond
+//! 2,048 states, as token buckets with many different numbers have, a request looks the name up under a lock
+//! that readers share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

@@ -42,7 +42,8 @@ fn caller(text: &str) -> Result<Vec<u8>, String> {
     Ok(text.into())
 }
 
-/// Runs `while_checked` while the check of overrides with this `max` is inside, and returns what `put` returned.
+/// Runs `while_checked` while the check of overrides with this `max` is inside, and returns what `put`
+/// returned.
 fn at_gate<T: Send>(
     name: &'static str,
     put: impl FnOnce(&Overrides) -> T + Send,

@@ -171,7 +171,8 @@ fn a_watch_whose_overrides_are_refused_leaves_those_before_and_their_watch() {
     assert_eq!(watched.max_after(2), 30, "the watch before goes on");
 }
 
-/// With the real thread. Two of its reads have to agree, so a change is in force after two pauses at most, within a second.
+/// With the real thread. Two of its reads have to agree, so a change is in force after two pauses at most,
+/// within a second.
 #[test]
 fn a_watched_file_is_in_force_within_a_second_and_its_thread_ends_with_the_limiter() {
     let folder = tempfile::tempdir().unwrap();

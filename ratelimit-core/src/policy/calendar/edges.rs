@@ -9,7 +9,8 @@ use crate::policy::window::WindowSpan;
 
 const MICROS: u64 = 1_000_000;
 
-/// The last instant whose window is computed, in the year 8999; the window of a later one is that of this one.
+/// The last instant whose window is computed, in the year 8999; the window of a later one is that of this
+/// one.
 const LAST_SECOND: i64 = 221_800_000_000;
 
 impl Calendar {
@@ -17,7 +18,8 @@ impl Calendar {
     pub(super) fn window_in(&self, zone: &TimeZone, now: u64) -> WindowSpan {
         let at = second_of(now);
         let today = date_of(zone, now).unwrap_or(Date::ZERO);
-        // The days around today: where a clock goes back over midnight, the date of an instant may be the day before its window.
+        // The days around today: where a clock goes back over midnight, the date of an instant may be the day
+        // before its window.
         let days = (-1..=2).filter_map(|nth| self.first_day(today, nth));
         let edges = days.filter_map(|day| first_instant(day, zone));
         let (mut from, mut before) = (i64::MIN, i64::MAX);

@@ -11,9 +11,10 @@ use super::edges::day_after;
 use super::{Calendar, CalendarUnit, Weekday, find};
 use crate::policy::window::WindowSpan;
 
-/// Calendars that are found without a lock: one for each remainder of a fingerprint. So many that each anchor of a year in one zone,
-/// which requests may choose, has a place of its own. With the anchors of several zones some calendars have one place: the first that
-/// is used keeps it, and each decision about another one of them takes the lock of [`ALL`].
+/// Calendars that are found without a lock: one for each remainder of a fingerprint. So many that each anchor
+/// of a year in one zone, which requests may choose, has a place of its own. With the anchors of several
+/// zones some calendars have one place: the first that is used keeps it, and each decision about another one
+/// of them takes the lock of [`ALL`].
 const PLACES: usize = 2048;
 
 static NEAREST: [OnceLock<&'static KnownCalendar>; PLACES] = [const { OnceLock::new() }; PLACES];
@@ -26,8 +27,8 @@ static ALL: LazyLock<Mutex<HashMap<u64, &'static KnownCalendar>>> = LazyLock::ne
 pub(crate) struct KnownCalendar {
     calendar: Calendar,
     zone: TimeZone,
-    /// The window that was asked for last: its first second, and in the lower bits its length in seconds; 0 for none. In one number,
-    /// so that both are of the same window.
+    /// The window that was asked for last: its first second, and in the lower bits its length in seconds; 0
+    /// for none. In one number, so that both are of the same window.
     last: AtomicU64,
     /// A window, and the first instant of the one before and the end of the one behind.
     #[cfg(feature = "redis")]
@@ -125,8 +126,8 @@ impl Calendar {
         self.known().window_at(now)
     }
 
-    /// The same with the anchor under which the window of an instant begins first: the day after the instant. Under any other anchor
-    /// the window begins later.
+    /// The same with the anchor under which the window of an instant begins first: the day after the instant.
+    /// Under any other anchor the window begins later.
     pub(crate) fn with_earliest_window(&self, now: u64) -> Self {
         let Some(next) = day_after(&self.known().zone, now) else { return *self };
         let (month, day) = (next.month().unsigned_abs(), next.day().unsigned_abs());

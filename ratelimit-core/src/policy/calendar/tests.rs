@@ -1,4 +1,5 @@
-//! Calendars as text, their anchors, and windows of all zones without a gap. The worked vectors are in `tests/vectors/calendar.toml`.
+//! Calendars as text, their anchors, and windows of all zones without a gap. The worked vectors are in
+//! `tests/vectors/calendar.toml`.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -32,8 +33,8 @@ fn local_date(zone: &TimeZone, at: u64) -> civil::Date {
     zone.to_datetime(Timestamp::from_second(second).unwrap()).date()
 }
 
-/// The time from `start` to `end`, or what lies within `around` of a change of the zone's clock. Between two changes a zone has one
-/// offset, so each of its days and weeks is as long as the next.
+/// The time from `start` to `end`, or what lies within `around` of a change of the zone's clock. Between two
+/// changes a zone has one offset, so each of its days and weeks is as long as the next.
 fn around_changes(zone: &TimeZone, (start, end): (u64, u64), around: u64) -> Vec<(u64, u64)> {
     let second = |at: u64| Timestamp::from_second(i64::try_from(at / MICROS).unwrap()).unwrap();
     let changes = zone.following(second(start)).map(|change| change.timestamp());
@@ -42,8 +43,9 @@ fn around_changes(zone: &TimeZone, (start, end): (u64, u64), around: u64) -> Vec
     [start, end].into_iter().chain(instants).map(|at| (at - around, at + around)).collect()
 }
 
-/// Windows of every zone and kind since 2008 follow each other, begin with a day, and are found from every instant in them. Months
-/// and years of all zones; days and weeks of some, and of the others all around changes of their clocks.
+/// Windows of every zone and kind since 2008 follow each other, begin with a day, and are found from every
+/// instant in them. Months and years of all zones; days and weeks of some, and of the others all around
+/// changes of their clocks.
 #[test]
 fn windows_of_all_zones_and_kinds_tile_the_time_from_2008_to_2040() {
     const DAY: u64 = 86_400 * MICROS;

@@ -1,7 +1,8 @@
 //! The grammar of `window`: whole numbers with units, from large to small, such as "60s" or "1h30m".
 //!
-//! `ratelimit-core/src/policy/window/grammar.rs` and `ratelimit-macros/src/parse/window/grammar.rs` are the same file, because
-//! the attribute's crate does not depend on the core. A test of the workspace compares them.
+//! `ratelimit-core/src/policy/window/grammar.rs` and `ratelimit-macros/src/parse/window/grammar.rs` are the
+//! same file, because the attribute's crate does not depend on the core. A test of the workspace compares
+//! them.
 
 /// Units from large to small, with their length in microseconds.
 const UNITS: [(&str, u64); 5] =
@@ -141,8 +142,8 @@ fn repair(text: &str) -> Option<String> {
     parse_strict(&repaired).is_ok().then_some(repaired)
 }
 
-/// The rank of the unit that a spelling means, and its multiple: a week is seven days. An empty spelling means the unit
-/// that follows the previous one.
+/// The rank of the unit that a spelling means, and its multiple: a week is seven days. An empty spelling
+/// means the unit that follows the previous one.
 fn rank_of(unit: &str, before: &[(usize, u64)]) -> Option<(usize, u64)> {
     const SECONDS: usize = 3;
     if unit.is_empty() {

@@ -156,8 +156,8 @@ fn sweeping_costs_constant_time_on_average() {
         sweeps += u32::from(store.shards[0].lock().next_sweep != before);
         clock.advance(MINUTE / 20_000);
     }
-    // A sweep visits all entries and frees at least a sixteenth: a few sweeps while the table grows, then about sixteen
-    // for each window.
+    // A sweep visits all entries and frees at least a sixteenth: a few sweeps while the table grows, then
+    // about sixteen for each window.
     assert!((10..=80).contains(&sweeps), "{sweeps} sweeps");
 }
 
@@ -204,7 +204,8 @@ fn debug_shows_neither_the_digest_key_nor_the_table() {
 #[cfg(feature = "calendar")]
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A store with room for one caller, a clock at 2026-01-20T00:00:00Z, and a policy for each day on which a month may begin.
+/// A store with room for one caller, a clock at 2026-01-20T00:00:00Z, and a policy for each day on which a
+/// month may begin.
 #[cfg(feature = "calendar")]
 fn months<const N: usize>(days: [u8; N]) -> (MemoryStore, FakeClock, [Policy; N]) {
     use crate::policy::Calendar;

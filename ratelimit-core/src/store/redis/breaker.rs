@@ -17,10 +17,11 @@ use super::error::RedisConfigError;
 ///
 /// let store = RedisStore::builder("redis://127.0.0.1/").breaker(Breaker::new().timeouts(5).errors(20));
 /// ```
-// A timeout weighs as much as there may be errors, and an error as much as there may be timeouts, so that both thresholds
-// are exact and failures of both kinds add up. A reply takes back a little less than the weight of a timeout. So the breaker
-// also opens when half of the calls time out, though never enough of them in a row: each timeout keeps a request waiting.
-// Each slot range has a weight of its own, which the methods take.
+// A timeout weighs as much as there may be errors, and an error as much as there may be timeouts, so that
+// both thresholds are exact and failures of both kinds add up. A reply takes back a little less than the
+// weight of a timeout. So the breaker also opens when half of the calls time out, though never enough of them
+// in a row: each timeout keeps a request waiting. Each slot range has a weight of its own, which the methods
+// take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "thresholds have no effect until they are passed to a builder"]
 pub struct Breaker {
@@ -47,15 +48,15 @@ impl Breaker {
 
     /// Sets the number of timeouts in a row that open the breaker, from 1 to 1000; by default 3.
     ///
-    /// A timeout costs a request the [deadline](super::RedisStoreBuilder::deadline), so this bounds how many requests wait
-    /// in vain.
+    /// A timeout costs a request the [deadline](super::RedisStoreBuilder::deadline), so this bounds how many
+    /// requests wait in vain.
     pub const fn timeouts(mut self, timeouts: u32) -> Self {
         self.timeouts = timeouts;
         self
     }
 
-    /// Sets the number of error replies in a row that open the breaker, such as `LOADING` or `OOM`, from 1 to 1000; by
-    /// default 5.
+    /// Sets the number of error replies in a row that open the breaker, such as `LOADING` or `OOM`, from 1 to
+    /// 1000; by default 5.
     pub const fn errors(mut self, errors: u32) -> Self {
         self.errors = errors;
         self
@@ -103,7 +104,8 @@ impl Breaker {
         }
     }
 
-    /// Closes the breaker for a new connection; an open one stays open unless the connection was verified there.
+    /// Closes the breaker for a new connection; an open one stays open unless the connection was verified
+    /// there.
     pub(super) fn reset(self, weight: &AtomicU32, is_verified: bool) {
         if is_verified || !self.is_open(weight) {
             weight.store(0, Ordering::Relaxed);

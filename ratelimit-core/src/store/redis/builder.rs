@@ -45,13 +45,15 @@ impl RedisStore {
     /// Starts the settings of a store at a URL of one of these forms:
     ///
     /// * `redis://[user:password@]host[:port][/db]`, or `unix:///path`: a single server;
-    /// * `redis-sentinel://[user:password@]host:port,host:port/service[/db]`: the present master of a service that these
-    ///   sentinels watch; the credentials are those of the servers;
+    /// * `redis-sentinel://[user:password@]host:port,host:port/service[/db]`: the present master of a service
+    ///   that these sentinels watch; the credentials are those of the servers;
     /// * `redis-cluster://[user:password@]host:port,host:port`: a cluster, of which these nodes are known;
-    /// * with the feature `redis-tls`, the same over TLS: `rediss://`, `rediss-sentinel://`, `rediss-cluster://`.
+    /// * with the feature `redis-tls`, the same over TLS: `rediss://`, `rediss-sentinel://`,
+    ///   `rediss-cluster://`.
     ///
-    /// The URL is checked by [`build`](RedisStoreBuilder::build). Each caller takes about 128 bytes of the server's memory
-    /// per policy until its state expires; a sliding window log takes 6 to 9 bytes more for each entry.
+    /// The URL is checked by [`build`](RedisStoreBuilder::build). Each caller takes about 128 bytes of the
+    /// server's memory per policy until its state expires; a sliding window log takes 6 to 9 bytes more for
+    /// each entry.
     ///
     /// # Examples
     ///
@@ -192,16 +194,16 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Function that gives user and password of each connection, instead of the URL: for passwords that change, and tokens
-    /// that expire.
+    /// Function that gives user and password of each connection, instead of the URL: for passwords that
+    /// change, and tokens that expire.
     ///
-    /// It is called for each attempt to connect to a server, not to a sentinel; in a cluster for each node. A connection that is
-    /// open goes on with the credentials that it began with. An error fails the attempt, is logged with its text, and the next
-    /// attempt calls again; so does a panic.
+    /// It is called for each attempt to connect to a server, not to a sentinel; in a cluster for each node. A
+    /// connection that is open goes on with the credentials that it began with. An error fails the attempt,
+    /// is logged with its text, and the next attempt calls again; so does a panic.
     ///
-    /// It may block: it runs on a thread of its own, one call at a time, and no request waits for it. While a call takes longer
-    /// than the [connect timeout](Self::connect_timeout), attempts fail, and the next one waits for the same call. Keep a
-    /// token that takes long to fetch.
+    /// It may block: it runs on a thread of its own, one call at a time, and no request waits for it. While a
+    /// call takes longer than the [connect timeout](Self::connect_timeout), attempts fail, and the next one
+    /// waits for the same call. Keep a token that takes long to fetch.
     ///
     /// # Examples
     ///
@@ -261,17 +263,20 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Builds the store, and starts the thread that resolves the host and connects in the background. Returns at once.
+    /// Builds the store, and starts the thread that resolves the host and connects in the background. Returns
+    /// at once.
     ///
-    /// A host without an address is no error here: it may get one. Each attempt that fails is logged, the first as an error
-    /// that names the host, and decisions follow their [`OnError`](crate::OnError) meanwhile.
+    /// A host without an address is no error here: it may get one. Each attempt that fails is logged, the
+    /// first as an error that names the host, and decisions follow their [`OnError`](crate::OnError)
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// [`RedisConfigError::Url`] if the URL is invalid, [`RedisConfigError::Prefix`] or [`RedisConfigError::Setting`] if a
-    /// setting is out of bounds or no certificate or key in PEM, and [`RedisConfigError::Thread`] if the thread does not start.
-    /// With `redis-tls-no-provider` and without `redis-tls`, `RedisConfigError::NoCryptoProvider` if a URL with TLS finds no
-    /// provider that the process has installed.
+    /// [`RedisConfigError::Url`] if the URL is invalid, [`RedisConfigError::Prefix`] or
+    /// [`RedisConfigError::Setting`] if a setting is out of bounds or no certificate or key in PEM, and
+    /// [`RedisConfigError::Thread`] if the thread does not start. With `redis-tls-no-provider` and without
+    /// `redis-tls`, `RedisConfigError::NoCryptoProvider` if a URL with TLS finds no provider that the process
+    /// has installed.
     pub fn build(self) -> Result<RedisStore, RedisConfigError> {
         RedisStore::start(self.timeouts.deadline, move || self.connect())
     }

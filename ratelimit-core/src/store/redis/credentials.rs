@@ -8,8 +8,8 @@ use redis::{ErrorKind, RedisConnectionInfo, RedisError, RedisResult};
 use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// User and password of a connection to Redis, as [`RedisStoreBuilder::credentials`](super::RedisStoreBuilder::credentials)
-/// takes them.
+/// User and password of a connection to Redis, as
+/// [`RedisStoreBuilder::credentials`](super::RedisStoreBuilder::credentials) takes them.
 #[derive(Clone)]
 pub struct RedisCredentials {
     user: Option<String>,
@@ -51,8 +51,8 @@ pub(super) type CredentialsFunction = dyn Fn() -> GivenCredentials + Send + Sync
 /// The application's function, which may block or panic.
 pub(super) struct CredentialsSource {
     function: Arc<CredentialsFunction>,
-    /// A call that has not returned: the next attempt to connect waits for it, so that a function that blocks for ever takes one
-    /// thread.
+    /// A call that has not returned: the next attempt to connect waits for it, so that a function that blocks
+    /// for ever takes one thread.
     running: Mutex<Option<JoinHandle<GivenCredentials>>>,
 }
 

@@ -1,25 +1,27 @@
 //! Denial cache: repeats the server's last denial of a caller until its `retry_after`, without a round trip.
 //!
-//! Only a [`refund`](crate::RateLimiter::refund) or a [`reset`](crate::RateLimiter::reset) can shorten a wait. Those by this
-//! process take effect at once. Those by other processes, and lost data on the server, are seen at most the cache's TTL
-//! later. The cache never admits a request.
+//! Only a [`refund`](crate::RateLimiter::refund) or a [`reset`](crate::RateLimiter::reset) can shorten a
+//! wait. Those by this process take effect at once. Those by other processes, and lost data on the server,
+//! are seen at most the cache's TTL later. The cache never admits a request.
 //!
-//! An entry applies only to the same group (states, limits and costs), with the elapsed time taken off. The denial is
-//! exact: the first of its waits is not over. What it reports is exact as well, with these exceptions:
+//! An entry applies only to the same group (states, limits and costs), with the elapsed time taken off. The
+//! denial is exact: the first of its waits is not over. What it reports is exact as well, with these
+//! exceptions:
 //!
-//! * `remaining` is as old as the denial for limits that are not violated, and for limits with a cost above 1 of which
-//!   something remains. Where nothing remains, an entry ends when one more unit would pass.
-//! * The wait is longer than reported if a request under a higher `max` of the same state passes meanwhile, or, for a cost
-//!   above 1, a request of another process. A request of this process ends such an entry.
+//! * `remaining` is as old as the denial for limits that are not violated, and for limits with a cost above 1
+//!   of which something remains. Where nothing remains, an entry ends when one more unit would pass.
+//! * The wait is longer than reported if a request under a higher `max` of the same state passes meanwhile,
+//!   or, for a cost above 1, a request of another process. A request of this process ends such an entry.
 //! * A denial for which a slot is missing is not cached: any request may free one.
-//! * A limit that was not violated may be by now. A block that another process began is seen when the entry ends; one that
-//!   this process began ends the entries of its caller.
-//! * The server does not note expiries while no request comes. If its clock then goes back, expired units count again until
-//!   their window is over. Only denials with a cost above 1 outlive an expiry.
+//! * A limit that was not violated may be by now. A block that another process began is seen when the entry
+//!   ends; one that this process began ends the entries of its caller.
+//! * The server does not note expiries while no request comes. If its clock then goes back, expired units
+//!   count again until their window is over. Only denials with a cost above 1 outlive an expiry.
 //! * Waits are counted from the arrival of the reply, so they are longer by its way back, and never shorter.
 //!
-//! Times are differences between readings of one monotonic clock of this process. A wait began when the server decided,
-//! after the request was sent and before the reply arrived, so it is over here no later than there.
+//! Times are differences between readings of one monotonic clock of this process. A wait began when the
+//! server decided, after the request was sent and before the reply arrived, so it is over here no later than
+//! there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -136,8 +138,8 @@ impl DenialCache {
         self.shards[bits % SHARDS].lock()
     }
 
-    /// For each check of the group, the changes of its bucket that matter to a denial of the group. Callers that share a
-    /// bucket end each other's entries, which costs a round trip.
+    /// For each check of the group, the changes of its bucket that matter to a denial of the group. Callers
+    /// that share a bucket end each other's entries, which costs a round trip.
     fn changes<'a>(&'a self, group: &'a [Check<'_>]) -> impl Iterator<Item = u64> + 'a {
         let single = has_single_units(group);
         group.iter().map(move |check| {
@@ -147,8 +149,9 @@ impl DenialCache {
         })
     }
 
-    /// Records what a decision of this process changed: a charge ends denials of larger costs, and a block ends all denials
-    /// of its caller. With a lookup, caches a denial that begins no block, as far as the waits tell.
+    /// Records what a decision of this process changed: a charge ends denials of larger costs, and a block
+    /// ends all denials of its caller. With a lookup, caches a denial that begins no block, as far as the
+    /// waits tell.
     pub(super) fn record(&self, group: &[Check<'_>], outcome: &GroupOutcome, lookup: Option<Lookup>) {
         if outcome.is_allowed() {
             for check in group.iter().filter(|check| check.cost() > 0) {
@@ -195,7 +198,8 @@ impl DenialCache {
         })
     }
 
-    /// Notes the instant and the changes before a check is sent whose denial may be cached. `None` if the cache is disabled.
+    /// Notes the instant and the changes before a check is sent whose denial may be cached. `None` if the
+    /// cache is disabled.
     pub(super) fn begin_lookup(&self, group: &[Check<'_>]) -> Option<Lookup> {
         if self.ttl.is_zero() {
             return None;
@@ -239,7 +243,8 @@ impl DenialCache {
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// A guard that ends the entries of these states when it is dropped, for a command that is about to change them.
+    /// A guard that ends the entries of these states when it is dropped, for a command that is about to
+    /// change them.
     pub(super) fn invalidate_on_drop(self: &Arc<Self>, checks: &[Check<'_>]) -> InvalidateOnDrop {
         let states = checks.iter().map(|check| (check.digest(&self.key), change_bucket(check)));
         self.invalidate_states_on_drop(states.collect())
@@ -288,8 +293,8 @@ impl DenialShard {
     }
 }
 
-/// Ends the entries of some states when it is dropped. It travels with the command that changes the states, and is dropped
-/// at its end.
+/// Ends the entries of some states when it is dropped. It travels with the command that changes the states,
+/// and is dropped at its end.
 pub(super) struct InvalidateOnDrop {
     denials: Arc<DenialCache>,
     /// Digest and bucket of each.

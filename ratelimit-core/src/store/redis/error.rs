@@ -1,4 +1,5 @@
-//! Errors: of the builder's settings, and of calls: what they mean for the connection, and what to change in the set-up.
+//! Errors: of the builder's settings, and of calls: what they mean for the connection, and what to change in
+//! the set-up.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -105,8 +106,8 @@ pub(super) enum ConnectionImpact {
     WrongServer,
     /// The server cannot serve at the moment.
     CannotServe,
-    /// Unknown: the error may be about one call, or about a server that fails all of them. So a few in a row, without a reply
-    /// between, are a reason to reconnect.
+    /// Unknown: the error may be about one call, or about a server that fails all of them. So a few in a row,
+    /// without a reply between, are a reason to reconnect.
     Unknown,
     /// None: the error is about one key.
     None,
@@ -136,12 +137,13 @@ impl ConnectionImpact {
 
 /// The code of the server's error, wherever it stands.
 ///
-/// Before version 7 of Redis, an error inside a script has no code of its own and quotes that of the command, here `READONLY`:
-/// `ERR Error running script (call to f_5e..): @user_script:7: @user_script: 7: -READONLY You can't write ..`, and where the script
-/// hands it on, `@user_script: 7: -READONLY You can't write ..`. A missing permission has only words there, as in version 7.0.
+/// Before version 7 of Redis, an error inside a script has no code of its own and quotes that of the command,
+/// here `READONLY`: `ERR Error running script (call to f_5e..): @user_script:7: @user_script: 7: -READONLY
+/// You can't write ..`, and where the script hands it on, `@user_script: 7: -READONLY You can't write ..`. A
+/// missing permission has only words there, as in version 7.0.
 ///
-/// No client can write such a text: callers are digests in keys and arguments, which only an error about an unknown command
-/// quotes.
+/// No client can write such a text: callers are digests in keys and arguments, which only an error about an
+/// unknown command quotes.
 pub(super) fn meaning(error: &RedisError) -> Option<&str> {
     let code = error.code()?;
     if code != "ERR" && !code.starts_with('@') {
@@ -164,7 +166,8 @@ pub(super) fn is_lost(error: &RedisError) -> bool {
     error.is_unrecoverable_error() || error.is_io_error()
 }
 
-/// The store's error for a server that cannot serve: misconfigured if there is a remedy, otherwise unavailable.
+/// The store's error for a server that cannot serve: misconfigured if there is a remedy, otherwise
+/// unavailable.
 fn unavailable(error: Arc<RedisError>, is_cluster: bool) -> StoreError {
     match remedy(&error, is_cluster) {
         Some(remedy) => StoreError::misconfigured(remedy, RedactedError(error)),

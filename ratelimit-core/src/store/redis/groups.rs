@@ -1,4 +1,5 @@
-//! Asks the server about the groups that this process does not decide by itself, and sends refunds and resets.
+//! Asks the server about the groups that this process does not decide by itself, and sends refunds and
+//! resets.
 
 mod split;
 mod turn;
@@ -79,8 +80,8 @@ impl Groups {
         self.client.lanes.submit_unawaited(self.request(group, Operation::Check), rider, deadline);
     }
 
-    /// Has the server decide about a group as a whole. Held units that are in the way of a charge go back before, and what is
-    /// held counts as remaining. Caches a denial.
+    /// Has the server decide about a group as a whole. Held units that are in the way of a charge go back
+    /// before, and what is held counts as remaining. Caches a denial.
     pub(super) async fn decide(
         &self,
         group: &[Check<'_>],
@@ -152,8 +153,8 @@ impl Groups {
         Request::new(operation, group.iter().map(limit).collect())
     }
 
-    /// Charges each limit although it may not fit, and ends the caller's denials. Held units pay, if there are enough. What is
-    /// left then is not asked for.
+    /// Charges each limit although it may not fit, and ends the caller's denials. Held units pay, if there
+    /// are enough. What is left then is not asked for.
     pub(super) async fn overdraw(
         &self,
         group: &[Check<'_>],
@@ -187,7 +188,8 @@ impl Groups {
         wait_for_all(self.send_refunds(left, deadline)).await
     }
 
-    /// Sends one refund per caller of the charges under rates. What is held is not refunded: it is freed when its outcome is dropped.
+    /// Sends one refund per caller of the charges under rates. What is held is not refunded: it is freed when
+    /// its outcome is dropped.
     fn send_refunds<'a>(
         &self,
         charges: impl Iterator<Item = Charge<'a>>,

@@ -1,12 +1,12 @@
 //! Keys in Redis.
 //!
-//! `rl1:user-api:c1m:{FwzRx1Fh8AJBaEpWvD3p5w}` consists of the prefix with the version of the layout; the policy's key;
-//! the kind of state (algorithm, window or the letter of a calendar, further numbers, and `.shadow` for a shadow limit); and the caller's digest, 128 bits
-//! as 22 characters of URL-safe base64. The braces make the digest the hash tag, so all limits of one caller are on one node of
-//! a cluster.
+//! `rl1:user-api:c1m:{FwzRx1Fh8AJBaEpWvD3p5w}` consists of the prefix with the version of the layout; the
+//! policy's key; the kind of state (algorithm, window or the letter of a calendar, further numbers, and
+//! `.shadow` for a shadow limit); and the caller's digest, 128 bits as 22 characters of URL-safe base64. The
+//! braces make the digest the hash tag, so all limits of one caller are on one node of a cluster.
 //!
-//! No two callers or policies share a key. A policy's key may contain colons, but the prefix and the kind contain none,
-//! and the digest has a fixed length, so the parts can be read from both ends.
+//! No two callers or policies share a key. A policy's key may contain colons, but the prefix and the kind
+//! contain none, and the digest has a fixed length, so the parts can be read from both ends.
 
 #[cfg(test)]
 mod tests;
@@ -96,8 +96,8 @@ impl StateKey {
     }
 }
 
-/// Appends the algorithm's tag, the window, further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`, `f1m.shadow`; for a calendar
-/// `fd`, `fw`, `fM` and `fy`, for slots `n`.
+/// Appends the algorithm's tag, the window, further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`,
+/// `f1m.shadow`; for a calendar `fd`, `fw`, `fM` and `fy`, for slots `n`.
 fn push_kind(kind: StateKind, name: &mut String) {
     name.push(char::from(kind.algorithm.spec().tag));
     let units = [

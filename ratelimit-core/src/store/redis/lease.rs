@@ -1,17 +1,19 @@
 //! Leases: units that this process charges ahead, so that it decides about a hot caller without a round trip.
 //!
-//! A lease is a check of `n` units, judged by the server after the requests of the same call. If it passes, its units are
-//! charged, and this process admits requests with them: each as a whole, or the server decides it as a whole. No more requests pass
-//! than without leases: each use, replayed at its own instant through the pure rule, passes. `docs/leases.md` has the guarantee, its
-//! bounds under faults, and a picture.
+//! A lease is a check of `n` units, judged by the server after the requests of the same call. If it passes,
+//! its units are charged, and this process admits requests with them: each as a whole, or the server decides
+//! it as a whole. No more requests pass than without leases: each use, replayed at its own instant through
+//! the pure rule, passes. `docs/leases.md` has the guarantee, its bounds under faults, and a picture.
 //!
-//! * A unit may be used until the end of the window or sub-window in which it was charged. The server's time is known from above
-//!   only: its time of the answer, plus the local time since the call was *written*, plus a margin. The local clock counts a
-//!   suspended machine.
-//! * A lease is half of what was asked for in the last one to two intervals, and at most a quarter of what was left, divided
-//!   by the number of processes.
-//! * Before the server decides a request, what is held of its counts goes back, unless the server surely has enough.
-//! * A lease belongs to one connection. A new connection, a redirect, or a clock that went on differently voids it.
+//! * A unit may be used until the end of the window or sub-window in which it was charged. The server's time
+//!   is known from above only: its time of the answer, plus the local time since the call was *written*, plus
+//!   a margin. The local clock counts a suspended machine.
+//! * A lease is half of what was asked for in the last one to two intervals, and at most a quarter of what
+//!   was left, divided by the number of processes.
+//! * Before the server decides a request, what is held of its counts goes back, unless the server surely has
+//!   enough.
+//! * A lease belongs to one connection. A new connection, a redirect, or a clock that went on differently
+//!   voids it.
 //! * A denial is always the server's.
 //!
 //! ```text
@@ -69,7 +71,8 @@ pub(super) struct CallLeases {
 struct CallCount {
     target: LeaseTarget,
     key: StateKey,
-    /// Index of a request of the call with this count, and of the limit in it. `None` if the call has only the lease.
+    /// Index of a request of the call with this count, and of the limit in it. `None` if the call has only
+    /// the lease.
     place: Option<(usize, usize)>,
     lease: Option<LeaseRequest>,
 }
@@ -85,9 +88,9 @@ impl CallLeases {
         }
     }
 
-    /// Notes the limits of a request whose answers are of use. `place` is the index of the request in the call; `None` for one
-    /// that only fetches a lease, and is not in the call itself. Adds to `requests` the lease of each count that has none in
-    /// this call.
+    /// Notes the limits of a request whose answers are of use. `place` is the index of the request in the
+    /// call; `None` for one that only fetches a lease, and is not in the call itself. Adds to `requests` the
+    /// lease of each count that has none in this call.
     pub(super) fn add(
         &mut self,
         targets: Box<[LeaseTarget]>,
@@ -128,7 +131,8 @@ impl CallLeases {
         self.is_rerouted = true;
     }
 
-    /// Learns what the answer brings. `first_lease` is the index of the first request for a lease in the call.
+    /// Learns what the answer brings. `first_lease` is the index of the first request for a lease in the
+    /// call.
     pub(super) fn finish(&mut self, replies: &Replies, first_lease: usize) {
         let Some(at) = replies.at() else { return };
         let (at, asked_at, now) = (at.as_micros(), self.asked_at, self.leases.now());

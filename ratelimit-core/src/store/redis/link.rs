@@ -1,8 +1,9 @@
 //! The connection's state, which requests and the supervisor share, and what calls report about it.
 //!
-//! A command is sent again only if nothing ran: nothing was written, because the connection was lost before, or the reply
-//! says so, `NOSCRIPT`, and in a cluster `MOVED`, `ASK`, `TRYAGAIN`, `CLUSTERDOWN` and `READONLY`. After a timeout, or if the connection is lost before the reply, it is unknown
-//! whether the request was charged, so it is not sent again.
+//! A command is sent again only if nothing ran: nothing was written, because the connection was lost before,
+//! or the reply says so, `NOSCRIPT`, and in a cluster `MOVED`, `ASK`, `TRYAGAIN`, `CLUSTERDOWN` and
+//! `READONLY`. After a timeout, or if the connection is lost before the reply, it is unknown whether the
+//! request was charged, so it is not sent again.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -173,14 +174,15 @@ impl Link {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// The generation of the connection that is to blame for a deadline that passed: the call had been in flight for more than
-    /// half of the store's deadline.
+    /// The generation of the connection that is to blame for a deadline that passed: the call had been in
+    /// flight for more than half of the store's deadline.
     pub(super) fn to_blame(&self, progress: &CallProgress) -> Option<u64> {
         let &(generation, at) = progress.sent.get()?;
         (now().saturating_duration_since(at) > self.timeouts.deadline / 2).then_some(generation)
     }
 
-    /// Sends, and sends again while a hash slot is between two nodes of a cluster, which proves each time that nothing ran.
+    /// Sends, and sends again while a hash slot is between two nodes of a cluster, which proves each time
+    /// that nothing ran.
     async fn send_with_redirects(
         &self,
         command: &Command,
@@ -329,7 +331,8 @@ impl Link {
     }
 }
 
-/// Whether an error of a cluster proves that the command did not run, and that another node or a later moment may serve it.
+/// Whether an error of a cluster proves that the command did not run, and that another node or a later moment
+/// may serve it.
 pub(super) fn is_redirect(error: &RedisError) -> bool {
     matches!(meaning(error), Some("ASK" | "MOVED" | "TRYAGAIN" | "CLUSTERDOWN" | "READONLY"))
 }

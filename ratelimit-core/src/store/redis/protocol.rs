@@ -1,9 +1,10 @@
-//! The protocol of the scripts: the requests of a call, encoded as KEYS and ARGV, and replies. No other module knows these formats.
+//! The protocol of the scripts: the requests of a call, encoded as KEYS and ARGV, and replies. No other
+//! module knows these formats.
 //!
-//! Arguments are strings of little-endian doubles, because Lua unpacks one string of numbers faster than it converts many
-//! arguments. All numbers are integers below 2^53. The reply holds the state found at each key and, unless all requests
-//! passed, one verdict per request. `remaining`, `reset_after` and `retry_after` are derived from that state by the code
-//! that the memory store runs.
+//! Arguments are strings of little-endian doubles, because Lua unpacks one string of numbers faster than it
+//! converts many arguments. All numbers are integers below 2^53. The reply holds the state found at each key
+//! and, unless all requests passed, one verdict per request. `remaining`, `reset_after` and `retry_after` are
+//! derived from that state by the code that the memory store runs.
 
 mod decode;
 #[cfg(test)]
@@ -55,9 +56,10 @@ impl PolicyArg {
         Self::new(&policy.largest())
     }
 
-    /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few bytes. A log
-    /// takes up to 60 µs where its script searches a tree twice, for expired entries and for the wait; entries take that if 190
-    /// processes have one of the caller, once a call, and up to 25 µs for each further request about the caller.
+    /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few
+    /// bytes. A log takes up to 60 µs where its script searches a tree twice, for expired entries and for
+    /// the wait; entries take that if 190 processes have one of the caller, once a call, and up to 25 µs for
+    /// each further request about the caller.
     pub(super) const fn weight(&self) -> usize {
         match self.algorithm.spec().lua {
             LuaSource::Log(_) | LuaSource::Entries(_) => 8,
@@ -86,7 +88,8 @@ pub(super) struct LimitArg {
     shadow: bool,
     /// For an overdraft, or a wait, the policy of the largest limit.
     largest: Option<Box<PolicyArg>>,
-    /// What the process tells of itself, of a state with an entry for each process. Set as the call is written.
+    /// What the process tells of itself, of a state with an entry for each process. Set as the call is
+    /// written.
     pub(super) own: Option<Box<OwnEntry>>,
 }
 
@@ -125,7 +128,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Limits over one key take the calendar of the first of them, as in [`decide`](crate::algorithm::decide).
+    /// Limits over one key take the calendar of the first of them, as in
+    /// [`decide`](crate::algorithm::decide).
     pub(super) fn new(operation: Operation, mut limits: SmallVec<[LimitArg; 1]>) -> Self {
         for place in 1..limits.len() {
             let (before, from) = limits.split_at_mut(place);
@@ -144,8 +148,8 @@ impl Request {
         self.limits.iter().filter_map(|limit| Some((limit.key.hash(), limit.policy.calendar?)))
     }
 
-    /// Longest time of the server for the request, as a multiple of that for one state of a few bytes. To find how many units
-    /// fit takes a step for each binary digit of their number.
+    /// Longest time of the server for the request, as a multiple of that for one state of a few bytes. To
+    /// find how many units fit takes a step for each binary digit of their number.
     pub(super) fn weight(&self) -> usize {
         let limits: usize = self.limits.iter().map(|limit| limit.policy.weight()).sum();
         if self.operation.takes_whole_cost() { limits } else { 8 * limits }
@@ -188,7 +192,8 @@ struct KeyEntry {
     policy: u16,
     /// Sum of the costs.
     total: u64,
-    /// Whether every request for the key is a check of this limit alone, so that the script may charge the sum at once.
+    /// Whether every request for the key is a check of this limit alone, so that the script may charge the
+    /// sum at once.
     is_plain: bool,
     /// What the process tells of itself.
     own: Option<Box<OwnEntry>>,
@@ -226,8 +231,8 @@ impl PolicyArg {
     }
 }
 
-/// The header of a request: the number of its limits, negative for a peek, and otherwise 256 more for each number by which the
-/// operation is above that of a check.
+/// The header of a request: the number of its limits, negative for a peek, and otherwise 256 more for each
+/// number by which the operation is above that of a check.
 fn header(operation: Operation, limits: usize) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "a group is small")]
     let size = limits as f64;
@@ -303,7 +308,8 @@ impl Encoder {
             // A wait whose cost fits is a check.
             let is_alone =
                 limits.len() == 1 && matches!(operation, Operation::Check | Operation::Wait { .. });
-            // A shadow limit alone is decided like an enforced one; the process takes its denial for what it is.
+            // A shadow limit alone is decided like an enforced one; the process takes its denial for what it
+            // is.
             let marks_shadows = limits.len() > 1 || operation == Operation::UpTo;
             let limits = limits.iter().map(|limit| {
                 let &LimitArg { ref key, policy, cost, shadow, ref largest, ref own } = limit;

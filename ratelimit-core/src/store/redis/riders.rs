@@ -1,5 +1,6 @@
-//! Riders: leases, slots and turns, which take part in the calls of requests. What sends knows none of them: it carries
-//! what riders add to a call, and says when a connection is made or gone. `groups` asks here what the process may decide.
+//! Riders: leases, slots and turns, which take part in the calls of requests. What sends knows none of them:
+//! it carries what riders add to a call, and says when a connection is made or gone. `groups` asks here what
+//! the process may decide.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,12 +88,14 @@ impl Riders {
         (self.held.reset_on_drop(checks), self.slots.tell_again_on_drop(checks, keys))
     }
 
-    /// Voids the leases of a node: there is a new connection to it, or none, or it has rejected a call because a hash slot has moved.
+    /// Voids the leases of a node: there is a new connection to it, or none, or it has rejected a call
+    /// because a hash slot has moved.
     pub(super) fn renew(&self, node: NodeId) {
         self.held.lessors.renew(node.index());
     }
 
-    /// Voids all leases before the first call on a new connection: its server may be another, or have lost its data.
+    /// Voids all leases before the first call on a new connection: its server may be another, or have lost
+    /// its data.
     pub(super) fn renew_all(&self) {
         self.held.lessors.renew_all();
     }
@@ -150,8 +153,8 @@ impl CallRiders {
         Self { leases: None, lease_requests: SmallVec::new(), slots: None, turns: Vec::new(), tells: false }
     }
 
-    /// Adds the rider of a request for `node`. `place` is the index of the request in the call, or `None` if the call has it only for
-    /// its rider. Returns whether the rider needs it there.
+    /// Adds the rider of a request for `node`. `place` is the index of the request in the call, or `None` if
+    /// the call has it only for its rider. Returns whether the rider needs it there.
     pub(super) fn add(
         &mut self,
         all: &Riders,
@@ -204,7 +207,8 @@ impl CallRiders {
         }
     }
 
-    /// Takes what the reply brings, before the requests go on, so that the next ones find it. `requests` is their number.
+    /// Takes what the reply brings, before the requests go on, so that the next ones find it. `requests` is
+    /// their number.
     pub(super) fn finish(&mut self, replies: &mut Replies, requests: usize) {
         if let Some(slots) = self.slots.take() {
             slots.finish(replies);

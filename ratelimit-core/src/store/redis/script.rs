@@ -1,7 +1,8 @@
 //! Scripts, put together from the files in `lua/` with only the algorithms that a group needs.
 //!
-//! Redis executes every definition at each call until the script returns. So a script holds only what it needs, and a script
-//! for one algorithm, which nearly every call uses, holds that algorithm's step in place of a call to it.
+//! Redis executes every definition at each call until the script returns. So a script holds only what it
+//! needs, and a script for one algorithm, which nearly every call uses, holds that algorithm's step in place
+//! of a call to it.
 
 use std::sync::OnceLock;
 
@@ -122,7 +123,8 @@ fn mul_div(set: usize) -> &'static str {
     if steps_of(set).any(|(_, text)| text.contains("mul_div(")) { MUL_DIV } else { "" }
 }
 
-/// The text for a set: `check.lua` with the steps, and behind its early return what only the requests that are left need.
+/// The text for a set: `check.lua` with the steps, and behind its early return what only the requests that
+/// are left need.
 fn check_text(set: usize) -> String {
     let functions = define_steps(set);
     let log = log_of(set).map_or("local log\n", |text| split_refund(text).0);

@@ -1,4 +1,5 @@
-//! Warnings about a server, at the first connection: version, cluster, eviction of keys, clock; and whether it keeps its data.
+//! Warnings about a server, at the first connection: version, cluster, eviction of keys, clock; and whether
+//! it keeps its data.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,12 +13,12 @@ use crate::policy::Policy;
 /// Oldest version whose commands the scripts are written for.
 const MIN_VERSION: (u32, u32) = (6, 2);
 
-/// Largest difference of the clocks without a warning. The server's clock decides, so clients are shown odd reset times if
-/// the application's clock differs.
+/// Largest difference of the clocks without a warning. The server's clock decides, so clients are shown odd
+/// reset times if the application's clock differs.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
-/// Warns of a server that is too old, that may drop counts, or whose clock is off. A user may lack the permission to look,
-/// which decisions do not need, so errors are ignored.
+/// Warns of a server that is too old, that may drop counts, or whose clock is off. A user may lack the
+/// permission to look, which decisions do not need, so errors are ignored.
 pub(super) async fn warn_about_server(connection: RedisConnection, durability: &Durability) {
     // Names no section, since old servers know few of them.
     let infos: Vec<String> = query_nodes(&connection, &redis::cmd("INFO")).await;

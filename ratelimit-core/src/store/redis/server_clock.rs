@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::clock::{Clock, SystemClock, wall_clock};
 
-/// What the server's clock shows by now, if neither clock was set since the last answer. Before the first one, the wall clock of this
-/// machine.
+/// What the server's clock shows by now, if neither clock was set since the last answer. Before the first
+/// one, the wall clock of this machine.
 ///
-/// A guess: a call with calendar windows tells the edges around it, and the script takes the window of its own clock. In a cluster the last node
-/// that answered stands for all.
+/// A guess: a call with calendar windows tells the edges around it, and the script takes the window of its
+/// own clock. In a cluster the last node that answered stands for all.
 #[derive(Debug)]
 pub(super) struct ServerClock {
     local: SystemClock,
@@ -18,7 +18,8 @@ pub(super) struct ServerClock {
     is_late: AtomicBool,
 }
 
-/// Error of guesses about the clock of a test, in microseconds: an hour. So tests see what a wrong guess does at an edge.
+/// Error of guesses about the clock of a test, in microseconds: an hour. So tests see what a wrong guess does
+/// at an edge.
 const ERROR_IN_TESTS: u64 = 3_600_000_000;
 
 impl ServerClock {

@@ -1,15 +1,17 @@
 //! Slots of concurrency limits: what runs in this process, and what the server is told of it.
 //!
-//! A process keeps two numbers for each caller of which something runs, and each message to the server tells both: the slots
-//! that it knows to be granted to it, and those of them that it has freed. Both only grow, so a message may come late, twice or
-//! never, and the next one mends what went wrong. A message is a check of a cost: with a cost of 0 it only tells, which is
-//! both renewal and release. `algorithm/concurrency.rs` is the server's side.
+//! A process keeps two numbers for each caller of which something runs, and each message to the server tells
+//! both: the slots that it knows to be granted to it, and those of them that it has freed. Both only grow, so
+//! a message may come late, twice or never, and the next one mends what went wrong. A message is a check of a
+//! cost: with a cost of 0 it only tells, which is both renewal and release. `algorithm/concurrency.rs` is the
+//! server's side.
 //!
-//! * A slot begins where the reply is decoded, and travels with it. So it is freed if the request's future was dropped, or its
-//!   deadline has passed.
-//! * A caller is told of at the latest 3 s after its last message, at once on a new connection, and after a slot was freed. An
-//!   entry on the server ends 10 s after its last message.
-//! * Grants whose reply was lost are noticed by the server's own number in the next reply, and are freed ("heal").
+//! * A slot begins where the reply is decoded, and travels with it. So it is freed if the request's future
+//!   was dropped, or its deadline has passed.
+//! * A caller is told of at the latest 3 s after its last message, at once on a new connection, and after a
+//!   slot was freed. An entry on the server ends 10 s after its last message.
+//! * Grants whose reply was lost are noticed by the server's own number in the next reply, and are freed
+//!   ("heal").
 //!
 //! ```text
 //! count     pure: the numbers of one caller, and every event
@@ -49,7 +51,8 @@ struct CallerSlots {
 }
 
 impl CallSlots {
-    /// Notes what requests ask for, as the call is written, and adds to them what it tells. `None` if no limit is one of slots.
+    /// Notes what requests ask for, as the call is written, and adds to them what it tells. `None` if no
+    /// limit is one of slots.
     pub(super) fn new(table: &Arc<SlotTable>, requests: &mut [&mut Request]) -> Option<Box<Self>> {
         let mut callers: Vec<CallerSlots> = Vec::new();
         for (index, request) in requests.iter().enumerate() {

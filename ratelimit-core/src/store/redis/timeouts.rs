@@ -27,15 +27,15 @@ pub(super) struct Timeouts {
 /// Shortest and longest timeout. A later instant cannot be represented on every system.
 const BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(3600));
 
-/// A timeout that is noticed later than this was missed: the process or its machine stood still, or its threads did
-/// not run.
+/// A timeout that is noticed later than this was missed: the process or its machine stood still, or its
+/// threads did not run.
 const MISSED: Duration = Duration::from_millis(5);
 
 /// Longest time by which a missed timeout is put off.
 const LONGEST_GRACE: Duration = Duration::from_millis(250);
 
-/// By how much a timeout is put off that is noticed `late`. Replies that came while the process stood still are in its
-/// sockets, and are read first.
+/// By how much a timeout is put off that is noticed `late`. Replies that came while the process stood still
+/// are in its sockets, and are read first.
 pub(super) fn grace(late: Duration) -> Option<Duration> {
     (late > MISSED).then(|| late.min(LONGEST_GRACE))
 }

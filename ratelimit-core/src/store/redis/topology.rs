@@ -41,11 +41,13 @@ pub(super) enum RedisConnection {
 }
 
 impl RedisConnection {
-    /// Sends one command for a key. Errors of the server, which the client crate returns as values, become errors.
+    /// Sends one command for a key. Errors of the server, which the client crate returns as values, become
+    /// errors.
     pub(super) async fn send(&self, key: &str, command: &Cmd) -> RedisResult<Value> {
         match self {
             Self::Single(connection) => connection.send(command).await,
-            // In a box: it may connect to another node, and the largest of all cases makes the size of every call.
+            // In a box: it may connect to another node, and the largest of all cases makes the size of every
+            // call.
             Self::Cluster(connection) => Box::pin(connection.send(hash_slot_of_key(key), command)).await,
         }
     }

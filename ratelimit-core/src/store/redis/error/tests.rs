@@ -8,7 +8,8 @@ pub(in crate::store::redis) fn error(line: &str) -> RedisError {
     value.extract_error().unwrap_err()
 }
 
-/// How servers before version 7 tell an error inside a script: of a script that fails, and of one that hands the error on.
+/// How servers before version 7 tell an error inside a script: of a script that fails, and of one that hands
+/// the error on.
 fn inside_a_script(words: &str) -> [String; 2] {
     [
         format!(

@@ -1,7 +1,7 @@
 //! A group of several callers in a cluster, whose states may be on different nodes: one call per caller.
 //!
-//! The callers are charged in their order. If one is denied, the charges of those before it are refunded, and all
-//! others are peeked at once, so that the outcome reports every limit.
+//! The callers are charged in their order. If one is denied, the charges of those before it are refunded, and
+//! all others are peeked at once, so that the outcome reports every limit.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -14,8 +14,8 @@ use crate::outcome::GroupOutcome;
 use crate::store::Deadline;
 use crate::store::redis::lanes::PendingReply;
 
-/// Most attempts to charge as many units as fit. Each is a peek and a check of as many units as are left, the last one
-/// of one unit; it fails if other requests are charged between them.
+/// Most attempts to charge as many units as fit. Each is a peek and a check of as many units as are left, the
+/// last one of one unit; it fails if other requests are charged between them.
 const MAX_ATTEMPTS: u32 = 4;
 
 /// The checks of a group with one caller, whose keys share a hash tag, and their indices in the group.
@@ -73,7 +73,8 @@ impl Groups {
         Ok(GroupOutcome::join(group.len(), allowed, indices.zip(&outcomes)))
     }
 
-    /// Charges the callers in their order. At the first denial, or error, refunds the charges of those before.
+    /// Charges the callers in their order. At the first denial, or error, refunds the charges of those
+    /// before.
     async fn charge_in_order(
         &self,
         callers: &[CallerChecks<'_>],
@@ -95,8 +96,8 @@ impl Groups {
         Ok(Ok(outcomes))
     }
 
-    /// Peeks all callers at once but the one that is denied. Those behind it were not judged so far: one of them may exceed a
-    /// limit as well, which begins its block.
+    /// Peeks all callers at once but the one that is denied. Those behind it were not judged so far: one of
+    /// them may exceed a limit as well, which begins its block.
     async fn peek_others(
         &self,
         callers: &[CallerChecks<'_>],
@@ -126,7 +127,8 @@ impl Groups {
         Ok(outcomes)
     }
 
-    /// Refunds the charges of the first callers of a denied group, one outcome for each. A charge behind which turns are not due stays.
+    /// Refunds the charges of the first callers of a denied group, one outcome for each. A charge behind
+    /// which turns are not due stays.
     async fn refund_charged(
         &self,
         callers: &[CallerChecks<'_>],
@@ -164,8 +166,8 @@ impl Groups {
     }
 }
 
-/// Charges every limit of the group as many units as fit every limit, at most the cost of the checks, or fewer if other requests
-/// are charged at the same time. All of that has one deadline.
+/// Charges every limit of the group as many units as fit every limit, at most the cost of the checks, or
+/// fewer if other requests are charged at the same time. All of that has one deadline.
 async fn up_to<'a, F: Future<Output = Result<GroupOutcome, StoreError>>>(
     group: &[Check<'a>],
     mut deadline: Deadline,

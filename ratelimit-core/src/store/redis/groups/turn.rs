@@ -11,8 +11,8 @@ use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::lanes::Lanes;
 use crate::store::redis::protocol::{Encoder, Reply, Unclaimed};
 
-/// A turn that goes back if nothing waits for its reply: the future was dropped while the call was in flight, or its deadline has
-/// passed.
+/// A turn that goes back if nothing waits for its reply: the future was dropped while the call was in flight,
+/// or its deadline has passed.
 pub(super) struct UnclaimedTurn {
     check: OwnedCheck,
     encoder: Arc<Encoder>,

@@ -1,9 +1,9 @@
-//! The leases of one count, and every event that changes them: a request *takes* held units, units are *given back*, and answers
-//! are *learned*.
+//! The leases of one count, and every event that changes them: a request *takes* held units, units are *given
+//! back*, and answers are *learned*.
 //!
-//! Pure: methods take the local time in microseconds and what an answer says, and return what to ask for, what is admitted
-//! and what has to be given back. A caller of these methods has the count to itself, holds no lock while a call is in
-//! flight, and passes the [connection](ConnectionId) that serves the count now.
+//! Pure: methods take the local time in microseconds and what an answer says, and return what to ask for,
+//! what is admitted and what has to be given back. A caller of these methods has the count to itself, holds
+//! no lock while a call is in flight, and passes the [connection](ConnectionId) that serves the count now.
 
 use smallvec::SmallVec;
 
@@ -162,8 +162,8 @@ impl LeasedCount {
         (self.last_answer, self.in_flight) = (None, None);
     }
 
-    /// Takes over the terms of a request. Units that were leased under another `max` are given back: the server judged them
-    /// by that one.
+    /// Takes over the terms of a request. Units that were leased under another `max` are given back: the
+    /// server judged them by that one.
     fn adopt(&mut self, terms: Terms<'_>, now: u64, effects: &mut Effects) {
         self.renew(terms.connection, effects);
         self.interval = terms.interval;
@@ -190,8 +190,8 @@ impl LeasedCount {
         held
     }
 
-    /// Begins a reset of the count on the server: drops all leases, those in flight as well, and takes no others until
-    /// [`end_reset`](Self::end_reset).
+    /// Begins a reset of the count on the server: drops all leases, those in flight as well, and takes no
+    /// others until [`end_reset`](Self::end_reset).
     pub(super) fn begin_reset(&mut self, effects: &mut Effects) {
         self.forget(effects);
         self.resets += 1;
@@ -269,8 +269,8 @@ impl LeasedCount {
         }
     }
 
-    /// Gives back what is in the way of a request of `cost` units that the server decides: everything, unless it surely has as
-    /// many. `asked` is what all processes may have asked for since its last answer.
+    /// Gives back what is in the way of a request of `cost` units that the server decides: everything, unless
+    /// it surely has as many. `asked` is what all processes may have asked for since its last answer.
     pub(super) fn make_way(
         &mut self,
         terms: Terms<'_>,
@@ -286,8 +286,8 @@ impl LeasedCount {
         }
     }
 
-    /// Gives back what was not used for an interval, and ends what may no longer be used. Returns whether the count has
-    /// neither leases nor a request for one, so that it can be dropped.
+    /// Gives back what was not used for an interval, and ends what may no longer be used. Returns whether the
+    /// count has neither leases nor a request for one, so that it can be dropped.
     pub(super) fn sweep(&mut self, connection: LessorConnection, now: u64, effects: &mut Effects) -> bool {
         self.renew(connection, effects);
         self.trim(now, effects);
@@ -299,10 +299,11 @@ impl LeasedCount {
         self.leases.is_empty() && self.in_flight.is_none() && self.resets == 0
     }
 
-    /// Takes back units that a request used at `at`, by the server's clock, and that are not needed. Returns false if they
-    /// have to be refunded by the server.
+    /// Takes back units that a request used at `at`, by the server's clock, and that are not needed. Returns
+    /// false if they have to be refunded by the server.
     ///
-    /// They go into any lease of the same window or sub-window: a count does not know which of its units are which.
+    /// They go into any lease of the same window or sub-window: a count does not know which of its units are
+    /// which.
     pub(super) fn put_back(
         &mut self,
         terms: Terms<'_>,
@@ -323,8 +324,8 @@ impl LeasedCount {
 
     // ---- Learn
 
-    /// What to ask the server for in the call that is being written, judged after all requests of the call: the next lease,
-    /// if half of the last one is used.
+    /// What to ask the server for in the call that is being written, judged after all requests of the call:
+    /// the next lease, if half of the last one is used.
     pub(super) fn lease_request(
         &mut self,
         terms: Terms<'_>,
@@ -346,8 +347,8 @@ impl LeasedCount {
         LeaseRequest { id: self.last_id, units, max: self.policy.max(), connection: self.connection }
     }
 
-    /// Whether to fetch the next lease in the background. No other one is considered for a while, whether this one is fetched or
-    /// too small.
+    /// Whether to fetch the next lease in the background. No other one is considered for a while, whether
+    /// this one is fetched or too small.
     pub(super) fn may_prefetch(&mut self, heat: &Heat, instances: u64, now: u64) -> bool {
         self.prefetch_after = now + self.interval / RETRY;
         self.next_size(heat, instances, now) > 0
@@ -359,8 +360,9 @@ impl LeasedCount {
         last.map_or(0, |last| last.lease_size(&self.policy, heat, self.interval, instances, now))
     }
 
-    /// Learns what an answer tells: a block or a debt, by which leases end, what is left, and the lease that was asked for. One that
-    /// was granted is void if the connection has been replaced, or the count reset, since it was asked for.
+    /// Learns what an answer tells: a block or a debt, by which leases end, what is left, and the lease that
+    /// was asked for. One that was granted is void if the connection has been replaced, or the count reset,
+    /// since it was asked for.
     pub(super) fn learn(&mut self, answer: Answer, effects: &mut Effects) {
         let Answer { at, asked_at, now, connection, .. } = answer;
         self.renew(connection, effects);
@@ -405,8 +407,8 @@ impl LeasedCount {
         self.leases.push(lease);
     }
 
-    /// Learns that a request for a lease got no answer. Units that the server may have charged are lost until their window is
-    /// over.
+    /// Learns that a request for a lease got no answer. Units that the server may have charged are lost until
+    /// their window is over.
     pub(super) fn abandon(&mut self, request: LeaseRequest) {
         if self.in_flight == Some(request.id) {
             self.in_flight = None;

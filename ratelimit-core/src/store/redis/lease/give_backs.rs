@@ -1,5 +1,5 @@
-//! Units on their way back to the server: collected, and sent in one call with the next one or by the sweeper. And what became of
-//! the units of all leases.
+//! Units on their way back to the server: collected, and sent in one call with the next one or by the
+//! sweeper. And what became of the units of all leases.
 //!
 //! A give-back is never repeated: the first one may have taken effect.
 
@@ -78,8 +78,8 @@ impl GiveBacks {
         }
     }
 
-    /// Takes the waiting units out, as commands: up to 64 keys each, and in a cluster one. Units of a connection that has been
-    /// replaced are forgotten, because its server may have lost their charge.
+    /// Takes the waiting units out, as commands: up to 64 keys each, and in a cluster one. Units of a
+    /// connection that has been replaced are forgotten, because its server may have lost their charge.
     pub(super) fn take(&self, lessors: &Lessors, encoder: &Encoder, is_cluster: bool) -> Vec<GuardedCommand> {
         if !self.any.swap(false, Ordering::Relaxed) {
             return Vec::new();

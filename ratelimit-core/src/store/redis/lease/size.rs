@@ -12,8 +12,8 @@ const MIN_HEAT: u64 = 4;
 /// The smallest lease.
 const MIN_UNITS: u64 = 4;
 
-/// A process leases at most this part of what is left, divided by the number of processes: so the units of all leases
-/// together stay a small part, and little is denied here that is held elsewhere.
+/// A process leases at most this part of what is left, divided by the number of processes: so the units of
+/// all leases together stay a small part, and little is denied here that is held elsewhere.
 const SHARE: u64 = 4;
 
 /// Shortest sub-window in which leases save calls: a few round trips.
@@ -26,7 +26,8 @@ pub(super) fn is_leasable(policy: &Policy, instances: u64) -> bool {
         && policy.max() >= MIN_UNITS * SHARE * instances
 }
 
-/// Units that a caller asked for in the present epoch of one lease interval, and in the one before, in this process.
+/// Units that a caller asked for in the present epoch of one lease interval, and in the one before, in this
+/// process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Heat {
     /// Start of the present epoch, by the local clock.
@@ -99,8 +100,8 @@ impl LastAnswer {
 
     /// Units of the next lease; 0 if it would not pay, or might deny a larger request.
     ///
-    /// Half of the heat is what comes within half an interval to a whole one. A lease is never smaller than two of the
-    /// largest requests: many small leases would take the units that such a request waits for.
+    /// Half of the heat is what comes within half an interval to a whole one. A lease is never smaller than
+    /// two of the largest requests: many small leases would take the units that such a request waits for.
     pub(super) fn lease_size(
         &self,
         policy: &Policy,

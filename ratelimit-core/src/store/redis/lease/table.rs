@@ -260,8 +260,8 @@ impl Leases {
 
     // ---- Take
 
-    /// Admits a group, if all units of all its limits are held. Returns the outcome, and the indices of limits for which it is
-    /// time for the next lease. A peek uses nothing.
+    /// Admits a group, if all units of all its limits are held. Returns the outcome, and the indices of
+    /// limits for which it is time for the next lease. A peek uses nothing.
     #[inline]
     pub(in crate::store::redis) fn take(
         &self,
@@ -336,7 +336,8 @@ impl Leases {
         Some((GroupOutcome::decided_apart(outcomes), wanted))
     }
 
-    /// Whether all units of a limit are held. A cost of nothing is decided by the state, which the server knows.
+    /// Whether all units of a limit are held. A cost of nothing is decided by the state, which the server
+    /// knows.
     #[inline]
     fn holds(&self, warm: &mut Warm, member: &LeaseMember<'_>, is_peek: bool, now: u64) -> bool {
         let Warm { count, count_id } = warm;
@@ -348,7 +349,8 @@ impl Leases {
         is_held && (cost > 0 || is_peek)
     }
 
-    /// Uses the units of a limit, which are [held](Self::holds). Returns its outcome, and whether it is time for the next lease.
+    /// Uses the units of a limit, which are [held](Self::holds). Returns its outcome, and whether it is time
+    /// for the next lease.
     #[inline]
     fn use_held(
         &self,
@@ -367,7 +369,8 @@ impl Leases {
         (outcome(member.check, &taken), wants_lease)
     }
 
-    /// Adds what is held to the server's answer about a group. A request that was only looked at passes by held units as well.
+    /// Adds what is held to the server's answer about a group. A request that was only looked at passes by
+    /// held units as well.
     pub(in crate::store::redis) fn with_held(
         &self,
         group: &[Check<'_>],
@@ -394,9 +397,9 @@ impl Leases {
 
     // ---- Give back
 
-    /// Notes a request that the server decides as a whole, and returns the commands that give back what is held of its limits, as far as it
-    /// is in the way: they have to go before the request, over the same connection. A settlement gives back what is held of the
-    /// count by any limit.
+    /// Notes a request that the server decides as a whole, and returns the commands that give back what is
+    /// held of its limits, as far as it is in the way: they have to go before the request, over the same
+    /// connection. A settlement gives back what is held of the count by any limit.
     pub(in crate::store::redis) fn make_way(
         &self,
         group: &[Check<'_>],
@@ -453,8 +456,8 @@ impl Leases {
         is_back.unwrap_or(false)
     }
 
-    /// Ends what may no longer be used, and gives back what was not used for an interval. Returns the pause until the next
-    /// sweep, and `None` when nothing is left to sweep.
+    /// Ends what may no longer be used, and gives back what was not used for an interval. Returns the pause
+    /// until the next sweep, and `None` when nothing is left to sweep.
     pub(in crate::store::redis) fn sweep(&self) -> Option<Duration> {
         let (now, mut shortest, mut held) = (self.now(), None, 0);
         for shard in &self.shards {
@@ -503,7 +506,8 @@ impl Leases {
         self.give_backs.take(&self.lessors, encoder, is_cluster)
     }
 
-    /// Drops the leases of these counts before a command that resets them on the server, and again at its end.
+    /// Drops the leases of these counts before a command that resets them on the server, and again at its
+    /// end.
     pub(in crate::store::redis) fn reset_on_drop(self: &Arc<Self>, checks: &[Check<'_>]) -> ResetOnDrop {
         // Those of limits without a lease as well: another limit may lease the same count.
         let digests: Vec<u128> = checks.iter().map(|check| self.digest(check)).collect();
@@ -516,11 +520,11 @@ impl Leases {
 
     // ---- Learn
 
-    /// The limits of a request that is about to be queued whose answers are of use: callers that come once cost no more than
-    /// without leases.
+    /// The limits of a request that is about to be queued whose answers are of use: callers that come once
+    /// cost no more than without leases.
     ///
-    /// Answers to checks of a group that leases can admit bring the next ones. All others are of use for a count of which something
-    /// is held, because they may tell a block or a debt.
+    /// Answers to checks of a group that leases can admit bring the next ones. All others are of use for a
+    /// count of which something is held, because they may tell a block or a debt.
     pub(in crate::store::redis) fn targets(
         &self,
         group: &[Check<'_>],

@@ -5,12 +5,12 @@
 use super::lessors::margin;
 use crate::policy::Policy;
 
-/// Longest life of a lease after its call was written, 1 s. It bounds what drifting clocks, pauses that no clock sees, and
-/// resets by other processes can do.
+/// Longest life of a lease after its call was written, 1 s. It bounds what drifting clocks, pauses that no
+/// clock sees, and resets by other processes can do.
 pub(super) const MAX_AGE_US: u64 = 1_000_000;
 
-/// Upper bound of the server's time at the local instant `now`, from an answer that was decided at `at`, by the server's
-/// clock, to a call that was written at or after the local instant `asked_at`.
+/// Upper bound of the server's time at the local instant `now`, from an answer that was decided at `at`, by
+/// the server's clock, to a call that was written at or after the local instant `asked_at`.
 ///
 /// The call was decided after it was written, so the time since then is at least the time since the decision.
 const fn upper_bound(at: u64, asked_at: u64, now: u64) -> u64 {
@@ -18,8 +18,9 @@ const fn upper_bound(at: u64, asked_at: u64, now: u64) -> u64 {
     at.saturating_add(age + margin(age))
 }
 
-/// The end of the window or sub-window in which units count that are charged at `at`, by the server's clock. A count does not
-/// know when in it a unit was charged, so a use before it decides as if its unit had been charged then.
+/// The end of the window or sub-window in which units count that are charged at `at`, by the server's clock.
+/// A count does not know when in it a unit was charged, so a use before it decides as if its unit had been
+/// charged then.
 pub(super) fn end_of_window(policy: &Policy, at: u64) -> u64 {
     let length = policy.sub_window_us();
     policy.calendar_window(at).map_or(at - at % length + length, |window| window.before)

@@ -13,7 +13,8 @@ use crate::store::redis::error::tests::error;
 use crate::store::redis::timeouts::tests::TIMEOUTS;
 use crate::store::redis::topology::{ConnectSettings, TlsSettings, Topology};
 
-/// Accepts one connection, and answers each call with `reply`, and the client crate with `OK`. Sends the keys of each call.
+/// Accepts one connection, and answers each call with `reply`, and the client crate with `OK`. Sends the keys
+/// of each call.
 fn serve(listener: &TcpListener, reply: &str, calls: &Sender<Vec<String>>) -> io::Result<()> {
     fn number(reader: &mut BufReader<TcpStream>, mark: &str) -> io::Result<usize> {
         let mut line = String::new();
@@ -41,7 +42,8 @@ fn serve(listener: &TcpListener, reply: &str, calls: &Sender<Vec<String>>) -> io
     }
 }
 
-/// Connects to a server that answers each call with `reply`; the connection has this generation. The keys of each call go to `calls`.
+/// Connects to a server that answers each call with `reply`; the connection has this generation. The keys of
+/// each call go to `calls`.
 pub(in crate::store::redis) async fn connect(
     link: &Link,
     generation: u64,

@@ -21,7 +21,8 @@ use crate::slots::Slots;
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Batch {
-    /// The server's instant, if the reply says only that it is in none of the windows around those of the call: nothing was decided.
+    /// The server's instant, if the reply says only that it is in none of the windows around those of the
+    /// call: nothing was decided.
     pub(in crate::store::redis) fn instant_alone(&self, reply: &Value) -> Option<u64> {
         let Value::BulkString(bytes) = reply else { return None };
         let (clock, at) = (self.server_clock.as_ref()?, bytes.as_slice().try_into().ok()?);
@@ -116,8 +117,8 @@ impl Replies {
         reply.state(policy, (key, *self.effects.get(usize::from(key))?)).ok()
     }
 
-    /// The units that one limit of one request was charged, of which the request asked for `cost`. Of limits over one key the first tells the charges of all, where the
-    /// script tells them.
+    /// The units that one limit of one request was charged, of which the request asked for `cost`. Of limits
+    /// over one key the first tells the charges of all, where the script tells them.
     pub(in crate::store::redis) fn charged(&self, request: usize, limit: usize, cost: u64) -> u64 {
         let Some(reply) = self.replies.get(request) else { return 0 };
         let Some(&(key, _)) = reply.limits.get(limit) else { return 0 };
@@ -155,8 +156,8 @@ impl Replies {
         }
     }
 
-    /// Whether a request about one limit passed; `None` if that does not follow from its state, or if the reply tells another
-    /// charge than was requested.
+    /// Whether a request about one limit passed; `None` if that does not follow from its state, or if the
+    /// reply tells another charge than was requested.
     pub(in crate::store::redis) fn verdict(
         &self,
         request: usize,

@@ -318,8 +318,8 @@ fn a_corrupt_state_of_a_shadow_limit_alone_is_an_error() {
     assert!(decoded(&[(&policy, "a", 1), (&policy, "b", 1)]).unwrap().is_allowed());
 }
 
-/// What `check.lua` relies on to recognise a call in which the numbers of the first key stand for all, and one in which
-/// every request has a key of its own.
+/// What `check.lua` relies on to recognise a call in which the numbers of the first key stand for all, and
+/// one in which every request has a key of its own.
 #[test]
 fn the_numbers_of_keys_begin_at_byte_49_and_take_16_bytes_and_a_request_of_one_limit_takes_32() {
     let policy = Policy::new("m", 10, MINUTE);

@@ -23,8 +23,8 @@ impl Alarm {
         self.at
     }
 
-    /// Sets it for an instant, if it is not set for an earlier one. It is never moved later: a wake too many is
-    /// cheaper than a timer for each call.
+    /// Sets it for an instant, if it is not set for an earlier one. It is never moved later: a wake too many
+    /// is cheaper than a timer for each call.
     pub(super) fn set(&mut self, at: Option<Instant>) {
         let at = at.map(|at| self.until.map_or(at, |until| at.max(until)));
         if let Some(at) = at
@@ -39,8 +39,8 @@ impl Alarm {
         self.at.map(|alarm| now.saturating_duration_since(alarm)).unwrap_or_default()
     }
 
-    /// Puts it off if it was missed, so that replies that came meanwhile are read before their calls time out.
-    /// Returns whether it was.
+    /// Puts it off if it was missed, so that replies that came meanwhile are read before their calls time
+    /// out. Returns whether it was.
     pub(super) fn put_off_if_missed(&mut self, now: Instant) -> bool {
         let grace = grace(self.lateness(now)).filter(|grace| self.graces + *grace <= MOST_GRACE);
         let Some(grace) = grace else { return false };

@@ -1,4 +1,5 @@
-//! The slots of one caller in this process: its numbers, and every event. Pure: no clock, no lock, no connection.
+//! The slots of one caller in this process: its numbers, and every event. Pure: no clock, no lock, no
+//! connection.
 
 use crate::algorithm::concurrency::HOLD_US;
 
@@ -24,8 +25,9 @@ pub(super) struct SlotCount {
 }
 
 impl SlotCount {
-    /// Numbers of a caller of which nothing runs. They start at the process's running number of grants, which is never below what
-    /// was told of this caller before: otherwise a late message of then would free a slot of now.
+    /// Numbers of a caller of which nothing runs. They start at the process's running number of grants, which
+    /// is never below what was told of this caller before: otherwise a late message of then would free a slot
+    /// of now.
     pub(super) fn start(running: u64) -> Self {
         Self { used: 0, granted: running, pending: 0, told_freed: running, told_at: 0 }
     }
@@ -53,7 +55,8 @@ impl SlotCount {
         self.is_idle() && self.freed() == self.told_freed
     }
 
-    /// Whether the caller may be forgotten without a reply: nothing runs, and the server counts nothing of it any more.
+    /// Whether the caller may be forgotten without a reply: nothing runs, and the server counts nothing of it
+    /// any more.
     pub(super) fn is_over_there(&self, now: u64) -> bool {
         self.is_idle() && now.saturating_sub(self.told_at) >= HOLD_US
     }
@@ -96,8 +99,9 @@ impl SlotCount {
         self.pending -= slots;
     }
 
-    /// Notes how many slots the server counts as granted, after all answers of that reply. Of these, at most those that are
-    /// still asked for may be used without being known here; all others that no request uses are freed by this.
+    /// Notes how many slots the server counts as granted, after all answers of that reply. Of these, at most
+    /// those that are still asked for may be used without being known here; all others that no request uses
+    /// are freed by this.
     pub(super) fn heal(&mut self, granted_there: u64) {
         self.granted = self.granted.max(granted_there.saturating_sub(self.pending));
     }

@@ -54,7 +54,8 @@ struct RunningCaller {
 }
 
 impl RunningCaller {
-    /// Whether a message is queued. One that no call has taken in time is lost: a call may panic with the application's recorder.
+    /// Whether a message is queued. One that no call has taken in time is lost: a call may panic with the
+    /// application's recorder.
     fn is_queued(&self, now: u64) -> bool {
         self.queued_at.is_some_and(|at| now.saturating_sub(at) < LOST_AFTER_US)
     }
@@ -104,7 +105,8 @@ impl SlotTable {
         self.shards[shard % SHARDS].lock()
     }
 
-    /// Changes the numbers of a caller, if there are any, and forgets a caller of which nothing is left to tell.
+    /// Changes the numbers of a caller, if there are any, and forgets a caller of which nothing is left to
+    /// tell.
     fn change<R>(&self, key: &StateKey, change: impl FnOnce(&mut RunningCaller) -> R) -> Option<R> {
         let mut shard = self.lock_shard(key);
         let mut known = shard.find_entry(key.hash(), |entry| entry.key == *key).ok()?;
@@ -119,8 +121,8 @@ impl SlotTable {
         Some(result)
     }
 
-    /// Writes a message about a caller, which asks for `asked` slots. Returns what it tells. Unless it `tells`, the server does not store
-    /// that, so that the caller is still to be told of.
+    /// Writes a message about a caller, which asks for `asked` slots. Returns what it tells. Unless it
+    /// `tells`, the server does not store that, so that the caller is still to be told of.
     pub(super) fn ask(&self, key: &StateKey, policy: PolicyArg, asked: u64, tells: bool) -> OwnEntry {
         let now = self.now();
         let mut shard = self.lock_shard(key);
@@ -140,8 +142,8 @@ impl SlotTable {
         OwnEntry { process: self.process, granted, freed }
     }
 
-    /// Takes a queued message that only tells. Returns whether there is still something to tell: another message may have done it
-    /// meanwhile.
+    /// Takes a queued message that only tells. Returns whether there is still something to tell: another
+    /// message may have done it meanwhile.
     pub(in crate::store::redis) fn take_message(&self, key: &StateKey) -> bool {
         let now = self.now();
         let is_due = self.change(key, |entry| {
@@ -151,8 +153,8 @@ impl SlotTable {
         is_due.unwrap_or(false)
     }
 
-    /// A reply to a message that asked for `asked` slots, of which `granted` are granted. `granted_there` are all that the server
-    /// counts as granted to this process.
+    /// A reply to a message that asked for `asked` slots, of which `granted` are granted. `granted_there` are
+    /// all that the server counts as granted to this process.
     pub(super) fn answer(&self, key: &StateKey, asked: u64, granted: u64, granted_there: Option<u64>) {
         self.change(key, |entry| {
             entry.count.answer(asked, granted);
@@ -162,7 +164,8 @@ impl SlotTable {
         });
     }
 
-    /// There will be no reply to a message that asked for slots. What it told may be lost as well, so the sweeper tells it again.
+    /// There will be no reply to a message that asked for slots. What it told may be lost as well, so the
+    /// sweeper tells it again.
     pub(super) fn lose(&self, key: &StateKey, asked: u64) {
         self.change(key, |entry| {
             entry.count.lose(asked);
@@ -200,8 +203,8 @@ impl SlotTable {
         }
     }
 
-    /// Queues a message about each caller of which something is to be told in time. Returns the pause until the next sweep, and `None`
-    /// when there is no caller.
+    /// Queues a message about each caller of which something is to be told in time. Returns the pause until
+    /// the next sweep, and `None` when there is no caller.
     pub(in crate::store::redis) fn sweep(&self) -> Option<Duration> {
         let (now, mut any) = (self.now(), false);
         for shard in &self.shards {
@@ -226,7 +229,8 @@ impl SlotTable {
         any.then_some(LOOK_INTERVAL)
     }
 
-    /// Queues a message about each caller of which something runs, on a new connection: the server may have lost what it was told.
+    /// Queues a message about each caller of which something runs, on a new connection: the server may have
+    /// lost what it was told.
     pub(in crate::store::redis) fn tell_all_again(&self) {
         for shard in &self.shards {
             shard.lock().iter_mut().for_each(|entry| entry.count.forget_message());
@@ -243,7 +247,8 @@ impl SlotTable {
             .collect()
     }
 
-    /// A guard that tells of callers again when it is dropped, for a command that is about to remove their states.
+    /// A guard that tells of callers again when it is dropped, for a command that is about to remove their
+    /// states.
     pub(in crate::store::redis) fn tell_again_on_drop(
         self: &Arc<Self>,
         checks: &[Check<'_>],

@@ -1,9 +1,9 @@
 //! A connection to a cluster: finds the node of each key, sends each command once, and follows redirects.
 //!
-//! It connects to all masters once. A master to which there is no connection is tried again when a command needs it, at
-//! most every 100 ms, and nothing is tried in the background: while a part of the cluster is out, the supervisor paces the
-//! attempts, as those to a single server. A command whose connection was lost before the reply is not sent again, since it is
-//! unknown whether it ran.
+//! It connects to all masters once. A master to which there is no connection is tried again when a command
+//! needs it, at most every 100 ms, and nothing is tried in the background: while a part of the cluster is
+//! out, the supervisor paces the attempts, as those to a single server. A command whose connection was lost
+//! before the reply is not sent again, since it is unknown whether it ran.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -93,7 +93,8 @@ enum NodeState {
 }
 
 impl ClusterConnection {
-    /// Connects to the masters of the cluster to which these nodes belong. A master that is out does not matter.
+    /// Connects to the masters of the cluster to which these nodes belong. A master that is out does not
+    /// matter.
     pub(super) async fn open(known: &[ConnectionInfo], connector: &Connector) -> RedisResult<Self> {
         let (address, connection, slots) = find(known, connector).await?;
         let shared = ClusterState {
@@ -282,8 +283,8 @@ async fn slots_known_to(address: &Address, connection: &ServerConnection) -> Red
     if slots.is_empty() { Err(no_node("the node knows no owner of a hash slot")) } else { Ok(slots) }
 }
 
-/// First hash slot, last hash slot, and their master. `None` for a master that does not know its host; one that leaves it out has
-/// the host that was asked.
+/// First hash slot, last hash slot, and their master. `None` for a master that does not know its host; one
+/// that leaves it out has the host that was asked.
 fn parse_entry(entry: Value, asked: &str) -> Option<OwnedSlots> {
     let mut parts = Vec::<Value>::from_redis_value(entry).ok()?.into_iter();
     // Read as i64, because the client crate cuts a number that does not fit.

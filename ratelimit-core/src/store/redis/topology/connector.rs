@@ -1,4 +1,5 @@
-//! How to connect, whichever server it is: settings of a connection, TLS, and who gives the user and the password.
+//! How to connect, whichever server it is: settings of a connection, TLS, and who gives the user and the
+//! password.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +40,8 @@ impl Connector {
 
 /// Settings of the client crate's side of a connection.
 pub(super) fn connection_config() -> AsyncConnectionConfig {
-    // Every call, and every attempt to connect, has a deadline of its own, so the client crate needs no timer.
+    // Every call, and every attempt to connect, has a deadline of its own, so the client crate needs no
+    // timer.
     AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
 }
 

@@ -7,7 +7,8 @@ use redis::{ConnectionAddr, ConnectionInfo, RedisError};
 use tokio::net::lookup_host;
 use tokio::task::JoinSet;
 
-/// Host names and ports of the known servers; empty if one of them is an address or a path, which needs no look-up.
+/// Host names and ports of the known servers; empty if one of them is an address or a path, which needs no
+/// look-up.
 #[derive(Debug)]
 pub(super) struct Hosts(Vec<(String, u16)>);
 

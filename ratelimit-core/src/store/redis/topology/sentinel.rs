@@ -12,20 +12,23 @@ use crate::store::redis::error::SENTINEL_CREDENTIALS;
 
 /// The sentinels of a service.
 pub(super) struct Sentinels {
-    /// One after the other is asked, the one that answered last first. Credentials in the URL are those of the servers.
+    /// One after the other is asked, the one that answered last first. Credentials in the URL are those of
+    /// the servers.
     pub(super) nodes: Vec<ConnectionInfo>,
     pub(super) service: String,
 }
 
 impl Sentinels {
-    /// A connection to the master. Sentinels are asked until one names a server that says itself that it is a master: it may have been
-    /// demoted, or not been promoted yet. Whether the sentinel takes it for down does not matter: after a pause of its process a sentinel
-    /// judges nothing for 30 s (TILT), and takes for down what it took for down before.
+    /// A connection to the master. Sentinels are asked until one names a server that says itself that it is a
+    /// master: it may have been demoted, or not been promoted yet. Whether the sentinel takes it for down
+    /// does not matter: after a pause of its process a sentinel judges nothing for 30 s (TILT), and takes for
+    /// down what it took for down before.
     pub(super) async fn connect_to_master(&mut self, connector: &Connector) -> RedisResult<ServerConnection> {
         let mut failure = RedisError::from((ErrorKind::EmptySentinelList, "there is no sentinel"));
         let mut tried: Vec<(String, u16)> = Vec::new();
         for _ in 0..self.nodes.len() {
-            // Before it is asked: who waits for this may give up meanwhile, and the next attempt then begins with the next one.
+            // Before it is asked: who waits for this may give up meanwhile, and the next attempt then begins
+            // with the next one.
             self.nodes.rotate_left(1);
             let sentinel = &self.nodes[self.nodes.len() - 1];
             // For each by itself: one that hangs takes connections and replies nothing.
@@ -53,7 +56,8 @@ impl Sentinels {
         Err(failure)
     }
 
-    /// Host and port of the master that a sentinel names. A sentinel with a password is given the credentials of the URL.
+    /// Host and port of the master that a sentinel names. A sentinel with a password is given the credentials
+    /// of the URL.
     async fn named_by(&self, sentinel: &ConnectionInfo, connector: &Connector) -> RedisResult<(String, u16)> {
         let connector = connector.without_credentials();
         let settings = sentinel.redis_settings().clone().set_db(0);

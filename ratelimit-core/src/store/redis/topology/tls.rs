@@ -1,7 +1,7 @@
 //! TLS of connections: what is trusted, the certificate of the client, and whose cryptography.
 //!
-//! The provider of the cryptography is handed to each configuration. None is installed for the process, which an application
-//! may do before or after.
+//! The provider of the cryptography is handed to each configuration. None is installed for the process, which
+//! an application may do before or after.
 
 use std::io;
 use std::sync::Arc;

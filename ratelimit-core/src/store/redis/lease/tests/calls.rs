@@ -154,7 +154,8 @@ impl Call<'_> {
         self
     }
 
-    /// Takes in the answer: what was found at each key, and the verdicts. Returns the number of leases that were asked for.
+    /// Takes in the answer: what was found at each key, and the verdicts. Returns the number of leases that
+    /// were asked for.
     fn answer(mut self, found: &[Vec<u8>], verdicts: &str) -> usize {
         let (first, leases) = (self.requests.len(), self.fetched.len());
         let fetched = self.fetched.into_iter();

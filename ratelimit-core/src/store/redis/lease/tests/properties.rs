@@ -1,5 +1,5 @@
-//! Properties of simulated processes; `LEASE_CASES` sets how many cases each property tries. Random numbers are the same in
-//! every run.
+//! Properties of simulated processes; `LEASE_CASES` sets how many cases each property tries. Random numbers
+//! are the same in every run.
 
 use std::time::Duration;
 
@@ -102,8 +102,8 @@ fn no_request_too_many_passes_with_any_cost() {
     });
 }
 
-/// Groups of a global limit and one of four others that is often violated: reserved units go back, some of them after the
-/// end of their window.
+/// Groups of a global limit and one of four others that is often violated: reserved units go back, some of
+/// them after the end of their window.
 #[test]
 fn no_request_too_many_passes_in_groups_that_are_denied() {
     let others = (0usize..3, 10u64..60, 10u64..100);
@@ -122,7 +122,8 @@ fn no_request_too_many_passes_when_half_of_them_are_refunded() {
     for_all(60, &scenario(), |scenario| exact(&Scenario { undone: 50, ..scenario }.run()));
 }
 
-/// The margin is needed for clocks that run at different rates, when the round trip is too short to hide that.
+/// The margin is needed for clocks that run at different rates, when the round trip is too short to hide
+/// that.
 #[test]
 fn no_request_too_many_passes_with_clocks_that_run_slow_and_short_round_trips() {
     for_all(15, &(0usize..3, any::<u64>()), |(algorithm, seed)| {
@@ -207,8 +208,8 @@ fn after_a_pause_that_no_clock_counts_no_more_pass_than_were_held() {
     }
 }
 
-/// A denied caller that comes again at the told wait passes, if no other request comes: leases that are on their way do not
-/// take its units. That they are large enough, and a small part of what is left, sees to it.
+/// A denied caller that comes again at the told wait passes, if no other request comes: leases that are on
+/// their way do not take its units. That they are large enough, and a small part of what is left, sees to it.
 #[test]
 fn a_retry_at_the_told_wait_passes() {
     for (largest_cost, load) in [(1, 150), (20, 150)] {
@@ -249,7 +250,8 @@ fn below_the_limit_few_requests_take_a_call() {
     }
 }
 
-/// Steady loads from half of the limit to three times the limit, and loads that jump between nearly none and three times.
+/// Steady loads from half of the limit to three times the limit, and loads that jump between nearly none and
+/// three times.
 #[test]
 fn nearly_as_many_requests_pass_as_without_leases() {
     for algorithm in 0..3 {

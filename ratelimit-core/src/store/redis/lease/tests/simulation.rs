@@ -1,11 +1,11 @@
-//! A simulated server and simulated processes with leases: true time, a clock of the server and one of each process,
-//! round trips, crashes, pauses and lost connections. Deterministic for its seed.
+//! A simulated server and simulated processes with leases: true time, a clock of the server and one of each
+//! process, round trips, crashes, pauses and lost connections. Deterministic for its seed.
 //!
 //! Two oracles, both over the pure rule:
 //!
 //! * the replay: every use, in true order and at its own instant of the server, passes on a fresh state;
-//! * the ledger, at every decision and answer: what a fresh state with these uses leaves is at least what the server's state
-//!   leaves and all units that any process may still use.
+//! * the ledger, at every decision and answer: what a fresh state with these uses leaves is at least what the
+//!   server's state leaves and all units that any process may still use.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -70,7 +70,8 @@ pub(super) struct Scenario {
     pub(super) policies: Vec<Policy>,
     pub(super) processes: u64,
     pub(super) interval: u64,
-    /// Shares of the first policy's rate, in percent, at which all processes together send; each phase takes one.
+    /// Shares of the first policy's rate, in percent, at which all processes together send; each phase takes
+    /// one.
     pub(super) loads: Vec<u64>,
     /// Longest phase of one load.
     pub(super) longest_phase: u64,
@@ -737,8 +738,8 @@ impl Simulation {
         self.server.get(&digest).cloned().unwrap_or_else(|| State::new(policy))
     }
 
-    /// A denied caller comes again after the wait for its whole cost, and no other one: only leases that are on their way
-    /// are charged.
+    /// A denied caller comes again after the wait for its whole cost, and no other one: only leases that are
+    /// on their way are charged.
     fn check_wait(&mut self, policy: &Policy, of: usize, cost: u64) {
         let at = self.server_now();
         let mut state = self.state(of, policy);
@@ -806,7 +807,8 @@ impl Simulation {
         }
     }
 
-    /// The ledger: a fresh state with all uses so far leaves at least what the server's leaves and what is held.
+    /// The ledger: a fresh state with all uses so far leaves at least what the server's leaves and what is
+    /// held.
     fn balance(&mut self) {
         let has_fault = self.s.failover.is_some()
             || !self.s.steps.is_empty()
@@ -837,8 +839,8 @@ impl Simulation {
         }
     }
 
-    /// A fresh state with all uses so far, in true order. Those of the last 200 ms are tried anew each time, because an
-    /// answer may still confirm an earlier one.
+    /// A fresh state with all uses so far, in true order. Those of the last 200 ms are tried anew each time,
+    /// because an answer may still confirm an earlier one.
     fn fresh_state(&mut self, key: usize, policy: &Policy) -> State {
         let horizon = self.now.saturating_sub(200_000);
         let page = &mut self.pages[key];

@@ -1,7 +1,9 @@
-//! Every interleaving of small cases: the books of the server against what really runs, by the code of both sides.
+//! Every interleaving of small cases: the books of the server against what really runs, by the code of both
+//! sides.
 //!
-//! One caller, and a few processes that each take some slots. Messages and replies are on their way, and may be lost, late or
-//! reordered, and entries of the server may vanish. Time stands still: what it ends is an entry that vanishes.
+//! One caller, and a few processes that each take some slots. Messages and replies are on their way, and may
+//! be lost, late or reordered, and entries of the server may vanish. Time stands still: what it ends is an
+//! entry that vanishes.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -364,7 +366,8 @@ fn a_release_from_before_the_caller_was_forgotten_frees_nothing() {
     explore_all(&[(case, 4_956)]);
 }
 
-/// All cases of the design, with eight million states. `SLOTS_CASES=all` selects them; they take three minutes and 1.5 GB.
+/// All cases of the design, with eight million states. `SLOTS_CASES=all` selects them; they take three
+/// minutes and 1.5 GB.
 #[test]
 fn larger_cases() {
     if std::env::var("SLOTS_CASES").as_deref() != Ok("all") {

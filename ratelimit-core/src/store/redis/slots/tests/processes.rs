@@ -1,5 +1,5 @@
-//! Random runs of several processes by their tables, over the server's rule: messages and replies in any order, lost or late, and
-//! entries that vanish.
+//! Random runs of several processes by their tables, over the server's rule: messages and replies in any
+//! order, lost or late, and entries that vanish.
 
 use std::sync::Arc;
 
@@ -308,7 +308,8 @@ proptest! {
     }
 }
 
-/// The server takes the numbers of the next message for new ones, and the process frees what the old ones stood for.
+/// The server takes the numbers of the next message for new ones, and the process frees what the old ones
+/// stood for.
 #[test]
 fn slots_whose_reply_was_lost_count_among_what_a_vanished_entry_stood_for() {
     let mut world = World::new(2, 1);
