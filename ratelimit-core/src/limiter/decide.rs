@@ -77,6 +77,7 @@ impl RateLimiter {
     }
 
     /// Reports a decision of the store, and holds its slots. Without one, decides by the failure policies.
+    #[inline]
     fn conclude(
         &self,
         group: &[Check<'_>],

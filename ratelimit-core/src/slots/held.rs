@@ -50,12 +50,17 @@ impl GroupOutcome {
 
     /// Adds the slots that the store does not hold itself, and counts all slots while they are held. `free`
     /// makes what gives charges back.
+    #[inline]
     pub(crate) fn hold_slots<F: Fn() + Send + Sync + 'static>(
         mut self,
         group: &[Check<'_>],
         observer: &Observer,
         free: impl FnOnce(Reservation<'static>) -> F,
     ) -> Self {
+        // Most groups have none, and are not looked through for what they took.
+        if !group.iter().any(|check| check.policy().is_concurrency()) {
+            return self;
+        }
         if let Some(charges) = self.charges_to_free(group) {
             self = self.with_slots(Slots::freed_by(free(charges.into_owned())));
         }
