@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ratelimit_core::policy::{
-    Calendar, CalendarUnit, MAX_LEASE, MAX_NAME_LEN, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW, MIN_WINDOW,
-    Weekday, Window,
+    Calendar, CalendarUnit, Field, MAX_LEASE, MAX_NAME_LEN, MAX_SUB_WINDOWS, MAX_UNITS, MAX_WINDOW,
+    MIN_WINDOW, Weekday, Window,
 };
 use ratelimit_core::{MAX_GROUP, Policy};
 
@@ -15,6 +15,7 @@ use crate::{attribute_bounds, attribute_calendar, attribute_window};
 
 const MISTAKES: &str = include_str!("../../ratelimit-macros/src/tests/mistakes.txt");
 const WINDOWS: &str = include_str!("../../ratelimit-macros/src/tests/windows.txt");
+const ARGUMENTS: &str = include_str!("../../ratelimit-macros/src/parse/args/table.rs");
 
 fn micros(length: Duration) -> u64 {
     u64::try_from(length.as_micros()).unwrap()
@@ -32,6 +33,14 @@ fn the_attribute_and_the_core_have_the_same_bounds() {
     let default = Policy::builder("k").build();
     assert_eq!(attribute_bounds::DEFAULT_MAX, default.max());
     assert_eq!(attribute_bounds::DEFAULT_MICROS, micros(default.window()));
+}
+
+#[test]
+fn every_field_of_a_limit_is_an_argument_of_the_attribute() {
+    for field in Field::ALL {
+        let row = format!(" {0} \"{0}\": ", field.as_str());
+        assert!(ARGUMENTS.contains(&row), "{}", field.as_str());
+    }
 }
 
 #[test]

@@ -261,3 +261,11 @@ fn a_concurrency_limit_has_only_a_maximum() {
     assert_eq!(Policy::concurrency("k", 5).state_id(), SLOTS.max(9).build().state_id(), "the slots stay");
     assert_ne!(Policy::concurrency("k", 5).state_id(), BUILDER.window(micros(HOLD_US)).build().state_id());
 }
+
+#[test]
+fn the_error_of_overrides_names_the_fields_that_they_may_set() {
+    let text = PolicyError::NotOverridable.to_string();
+    for field in Field::ALL {
+        assert_eq!(text.contains(field.as_str()), field.is_overridable(), "{}", field.as_str());
+    }
+}
