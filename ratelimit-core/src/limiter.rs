@@ -11,13 +11,14 @@ mod settle;
 mod tests;
 mod wait;
 
+use std::borrow::Cow;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::backend::{Backend, Inner};
+pub(crate) use self::backend::only;
+use self::backend::{Backend, Inner, decide_in_memory, validate_size};
 pub use self::builder::RateLimiterBuilder;
-pub(crate) use self::decide::only;
-use self::decide::{decide_in_memory, validate_size};
 pub use self::global::InstallError;
 use crate::algorithm::Operation;
 use crate::check::Check;
@@ -317,6 +318,63 @@ impl RateLimiter {
     #[doc(hidden)]
     pub async fn check_all_by_store(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         self.decide_by_store(&self.validated(group)?, Operation::Check).await
+    }
+
+    /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.
+    async fn decide(
+        &self,
+        group: &[Check<'_>],
+        operation: impl Fn() -> Operation,
+    ) -> Result<GroupOutcome, StoreError> {
+        let group = &*self.validated(group)?;
+        match self.try_decide(group, &operation)? {
+            Some(outcome) => Ok(outcome),
+            None => self.decide_by_store(group, operation()).await,
+        }
+    }
+
+    #[inline]
+    fn try_decide(
+        &self,
+        group: &[Check<'_>],
+        operation: impl Fn() -> Operation,
+    ) -> Result<Option<GroupOutcome>, StoreError> {
+        self.inner.try_decide(group, operation, self.deadline)
+    }
+
+    fn decide_by_store(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
+        self.inner.decide_by_store(group, operation, self.deadline)
+    }
+
+    /// The same for one limit.
+    fn try_decide_one(&self, check: &Check<'_>, operation: Operation) -> Result<Option<Outcome>, StoreError> {
+        self.try_decide(slice::from_ref(check), || operation)?.map(only).transpose()
+    }
+
+    /// A check by this limiter.
+    #[inline]
+    fn check_of<'a>(
+        &self,
+        policy: &'a Policy,
+        partition: &'a (impl AsRef<[u8]> + ?Sized),
+        cost: u64,
+    ) -> Check<'a> {
+        Check::new(policy, partition).with_cost(cost).in_shadow_if(self.inner.shadow)
+    }
+
+    /// The group as this limiter decides it.
+    #[inline]
+    fn validated<'g, 'a>(&self, group: &'g [Check<'a>]) -> Result<Cow<'g, [Check<'a>]>, StoreError> {
+        validate_size(group)?;
+        Ok(if self.inner.shadow {
+            group.iter().map(|check| check.in_shadow_if(true)).collect()
+        } else {
+            Cow::Borrowed(group)
+        })
     }
 
     /// Decides about one unit, and charges nothing.

@@ -1,21 +1,22 @@
-//! The parts of a limiter: its store, as a trait object where it may take a round trip.
+//! The store of a limiter: in memory, or a trait object that may take a round trip.
 
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::num::NonZeroU32;
 use std::pin::{Pin, pin};
+use std::slice;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::algorithm::Operation;
-use crate::check::Check;
+use crate::check::{Check, MAX_GROUP};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::fallback::Fallback;
-use crate::observe::Observer;
-use crate::outcome::GroupOutcome;
+use crate::observe::{Observer, Stopwatch};
+use crate::outcome::{GroupOutcome, Outcome};
 use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
 use crate::store::{Deadline, Store};
@@ -147,4 +148,64 @@ impl<S: Store> DynStore for S {
             Poll::Pending => Ok(()),
         }
     }
+}
+
+/// Checks that a custom store returned one outcome for each check. A group without outcomes would count as
+/// admitted.
+#[inline]
+pub(super) fn of_each(
+    group: &[Check<'_>],
+    answer: Result<GroupOutcome, StoreError>,
+) -> Result<GroupOutcome, StoreError> {
+    match answer {
+        Ok(outcome) if outcome.outcomes().len() != group.len() => {
+            Err(StoreError::Protocol { expected: "one outcome for each check" })
+        }
+        answer => answer,
+    }
+}
+
+/// Checks the size of a group.
+pub(super) fn validate_size(group: &[Check<'_>]) -> Result<(), StoreError> {
+    if group.len() > MAX_GROUP { Err(StoreError::GroupTooLarge { size: group.len() }) } else { Ok(()) }
+}
+
+/// Decides about one limit in memory, without a group, which would take as long as the decision itself.
+#[inline]
+pub(super) fn decide_in_memory(store: &MemoryStore, check: &Check<'_>, observer: &Observer) -> Outcome {
+    let group = slice::from_ref(check);
+    measured(group, observer, || store.decide_one(check, Operation::Check), slice::from_ref)
+}
+
+#[inline]
+pub(super) fn decide_group_in_memory(
+    store: &MemoryStore,
+    group: &[Check<'_>],
+    operation: Operation,
+    observer: &Observer,
+) -> GroupOutcome {
+    if !operation.charges() {
+        return store.decide_group(group, operation);
+    }
+    measured(group, observer, || store.decide_group(group, operation), GroupOutcome::outcomes)
+}
+
+/// Decides in memory, and records the decision.
+#[inline]
+pub(super) fn measured<T>(
+    group: &[Check<'_>],
+    observer: &Observer,
+    decide: impl FnOnce() -> T,
+    outcomes: impl FnOnce(&T) -> &[Outcome],
+) -> T {
+    let stopwatch = Stopwatch::start();
+    let decided = decide();
+    stopwatch.decided();
+    observer.decided(group, outcomes(&decided));
+    decided
+}
+
+/// The outcome of a group of one.
+pub(crate) fn only(outcome: GroupOutcome) -> Result<Outcome, StoreError> {
+    outcome.into_only().ok_or(StoreError::Protocol { expected: "one outcome for one check" })
 }

@@ -102,9 +102,10 @@ impl RateLimiterBuilder {
         if let Backend::Dyn(_) = self.store {
             observer.store_made();
         }
+        let deadline = self.store.as_dyn().deadline().unwrap_or(Duration::MAX);
         let Self { store, shadow, clock, overrides, .. } = self;
         let inner = Inner { store, fallback, observer, shadow, clock, overrides };
-        RateLimiter { inner: Arc::new(inner), deadline: Duration::MAX }
+        RateLimiter { inner: Arc::new(inner), deadline }
     }
 }
 

@@ -5,8 +5,7 @@ use std::slice;
 use std::time::Duration;
 
 use super::RateLimiter;
-use super::backend::Backend;
-use super::decide::{measured, only};
+use super::backend::{Backend, measured, only};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::micros;

@@ -2,7 +2,7 @@
 
 use crate::check::Check;
 use crate::error::StoreError;
-use crate::limiter::RateLimiter;
+use crate::limiter::{RateLimiter, only};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
 use crate::slots::Slots;
@@ -52,8 +52,7 @@ impl RateLimiter {
     ) -> Result<Result<Slots, Outcome>, StoreError> {
         let mut outcome = self.check_all(&[Check::new(policy, &partition)]).await?;
         let slots = outcome.take_slots();
-        let outcome =
-            outcome.into_only().ok_or(StoreError::Protocol { expected: "one outcome for one check" })?;
+        let outcome = only(outcome)?;
         Ok(if outcome.is_allowed() { Ok(slots) } else { Err(outcome) })
     }
 }

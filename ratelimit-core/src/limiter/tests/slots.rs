@@ -191,7 +191,9 @@ fn slots_from_before_a_reset_free_nothing_in_a_custom_store() {
 #[cfg(feature = "stats")]
 #[test]
 fn the_statistics_tell_how_many_slots_are_held() {
-    for limiter in [limiter(&clock(), 1000), custom(false)] {
+    // The last one decides by its failure policy.
+    let no_outcomes = RateLimiter::new(NoOutcomes { decides_at_once: false });
+    for limiter in [limiter(&clock(), 1000), custom(false), no_outcomes] {
         let held = |limiter: &RateLimiter| limiter.stats().limits()[0].held();
         let slots = ["a", "a", "b"].map(|caller| block_on(limiter.acquire(&TWO, caller)).unwrap());
         assert!(block_on(limiter.acquire(&TWO, "a")).unwrap().is_err());

@@ -1,58 +1,29 @@
 //! Asks the server about the groups that this process does not decide by itself, and sends refunds and
 //! resets.
 
+mod refund;
+mod requests;
 mod split;
 mod turn;
 
 use std::num::NonZeroU32;
 use std::slice;
-use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
-use self::split::split_by_caller;
-use self::turn::UnclaimedTurn;
-use super::client::Client;
-use super::command::{Command, GuardedCommand, Keys, ScriptCall};
-use super::denial_cache::DenialCache;
+pub(super) use self::requests::Groups;
+use self::requests::{split_by_caller, unknown_outcome, wait_for_all};
+use self::split::up_to;
+use super::command::{Command, GuardedCommand};
 use super::lanes::PendingReply;
-use super::protocol::{Encoder, LimitArg, RefundArgs, Request};
-use super::riders::{Rider, Riders};
-use super::script;
 use crate::algorithm::Operation;
 use crate::check::Check;
-use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::observe::log::LogLimit;
-use crate::outcome::{GroupOutcome, Outcome};
-use crate::reservation::{Charge, Reservation};
+use crate::outcome::GroupOutcome;
+use crate::reservation::Reservation;
 use crate::store::Deadline;
 
-/// Reports limits about which the server gave no answer: not violated, and nothing known to remain.
-pub(super) fn unknown_outcome(checks: &[Check<'_>], at: Timestamp) -> GroupOutcome {
-    GroupOutcome::new(at, checks.iter().map(Outcome::unknown))
-}
-
-/// What a store asks its server, and what it knows without.
-pub(super) struct Groups {
-    pub(super) client: Client,
-    encoder: Arc<Encoder>,
-    pub(super) denials: Arc<DenialCache>,
-    pub(super) riders: Riders,
-    /// For refunds of denied groups that fail.
-    refund_log: LogLimit,
-}
-
 impl Groups {
-    pub(super) fn new(
-        client: Client,
-        encoder: Arc<Encoder>,
-        denials: Arc<DenialCache>,
-        riders: Riders,
-    ) -> Self {
-        Self { client, encoder, denials, riders, refund_log: LogLimit::default() }
-    }
-
     /// Decides without the server: by held units, if there are enough for all limits, or by a cached denial.
     pub(super) fn try_decide(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
         if let Some(outcome) = self.take_held(group) {
@@ -132,27 +103,6 @@ impl Groups {
         }
     }
 
-    /// Queues a group whose keys are on one node, with its rider.
-    fn submit(&self, group: &[Check<'_>], operation: Operation, deadline: Deadline) -> PendingReply {
-        for check in group {
-            self.client.link.durability.warn_about(check.policy());
-        }
-        let rider = match (group, operation) {
-            ([check], Operation::Wait { .. }) => {
-                let (encoder, denials) = (Arc::clone(&self.encoder), Arc::clone(&self.denials));
-                Rider::Turn(Box::new(UnclaimedTurn::new(check, encoder, denials, &self.client.lanes)))
-            }
-            _ => self.riders.rider(group, operation),
-        };
-        self.client.lanes.submit(self.request(group, operation), rider, deadline)
-    }
-
-    fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {
-        let new = if operation.overdraws() { LimitArg::overdrawn } else { LimitArg::new };
-        let limit = |check| new(self.encoder.key_format.key(check), check);
-        Request::new(operation, group.iter().map(limit).collect())
-    }
-
     /// Charges each limit although it may not fit, and ends the caller's denials. Held units pay, if there
     /// are enough. What is left then is not asked for.
     pub(super) async fn overdraw(
@@ -174,6 +124,18 @@ impl Groups {
         Ok(unknown_outcome(group, self.denials.now()))
     }
 
+    /// Charges every limit as many units as fit all, by peeks and checks.
+    pub(super) async fn charge_as_many_as_fit(
+        &self,
+        group: &[Check<'_>],
+        deadline: Deadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        up_to(group, deadline, |group, operation, deadline| async move {
+            self.decide(&group, operation, deadline).await
+        })
+        .await
+    }
+
     pub(super) fn set_instances(&self, instances: u32) {
         self.riders.held.set_instances(NonZeroU32::new(instances).unwrap_or(NonZeroU32::MIN));
     }
@@ -186,22 +148,6 @@ impl Groups {
         // Units that were held may be held again.
         let left = reservation.charges().filter(|charge| !self.riders.held.put_back(charge)).cloned();
         wait_for_all(self.send_refunds(left, deadline)).await
-    }
-
-    /// Sends one refund per caller of the charges under rates. What is held is not refunded: it is freed when
-    /// its outcome is dropped.
-    fn send_refunds<'a>(
-        &self,
-        charges: impl Iterator<Item = Charge<'a>>,
-        deadline: Deadline,
-    ) -> SmallVec<[PendingReply; 2]> {
-        let charges: SmallVec<[Charge<'_>; 2]> =
-            charges.filter(|charge| charge.check().policy().rate_window().is_some()).collect();
-        charges
-            .chunk_by(|one, next| one.check().partition() == next.check().partition())
-            .map(|caller| refund_command(caller, &self.encoder, &self.denials))
-            .map(|command| self.client.lanes.send(command, deadline))
-            .collect()
     }
 
     /// Sends a command whose guard is dropped when it has ended.
@@ -229,28 +175,4 @@ impl Groups {
             .collect();
         wait_for_all(sent).await
     }
-}
-
-/// Waits for all commands. Returns the first error, if any.
-async fn wait_for_all(commands: SmallVec<[PendingReply; 2]>) -> Result<(), StoreError> {
-    let mut result = Ok(());
-    for command in commands {
-        result = result.and(command.done().await);
-    }
-    result
-}
-
-/// The command that refunds these charges of one caller. When it has ended, the caller's denials are void.
-fn refund_command(charges: &[Charge<'_>], encoder: &Encoder, denials: &Arc<DenialCache>) -> GuardedCommand {
-    let key_format = &encoder.key_format;
-    let mut keys = Keys::new();
-    let mut arguments = RefundArgs::new((encoder.now)());
-    for charge in charges {
-        keys.push(key_format.redis_key(&key_format.key(&charge.check())));
-        arguments.push(charge);
-    }
-    let script = script::refund(charges.iter().map(|charge| charge.check().policy().algorithm()));
-    let checks: SmallVec<[Check<'_>; 2]> = charges.iter().map(Charge::check).collect();
-    let call = ScriptCall { script, keys, arguments: smallvec![arguments.into_bytes()] };
-    GuardedCommand { command: Command::Run(call), guard: Box::new(denials.invalidate_on_drop(&checks)) }
 }

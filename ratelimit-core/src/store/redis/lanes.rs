@@ -3,8 +3,8 @@
 //!
 //! A lane is made in the background when a thread of its runtime asks a second time. Until it has a
 //! connection, and for callers without a runtime, there is the *home lane*, that of the store's own thread.
-//! It also serves runtimes beyond the bound, those without timers or IO, leases that are fetched in the
-//! background, and what a lane's task does not take in time.
+//! It also serves runtimes beyond the bound, those without timers or IO, and what a lane's task does not take
+//! in time.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -179,12 +179,10 @@ impl Lanes {
         PendingReply(receiver)
     }
 
-    /// Queues a request of which only the rider learns the reply. In the home lane: a runtime that decides by
-    /// held units may not run its own lane for a while.
-    pub(super) fn submit_unawaited(&self, request: Request, rider: Rider, deadline: Deadline) {
-        if let Some(queued) = self.open(self.queued(request, rider, deadline, None)) {
-            self.home.push(queued);
-        }
+    /// Queues a request of which only the rider learns the reply. Over the lane of the runtime, so that a later
+    /// settlement or reset of the same count ends what it brings.
+    pub(super) fn submit_unawaited(self: &Arc<Self>, request: Request, rider: Rider, deadline: Deadline) {
+        let _ = self.push(self.queued(request, rider, deadline, None));
     }
 
     /// Queues a message that only tells of slots. Returns false if there is no connection.
@@ -218,26 +216,19 @@ impl Lanes {
 
     /// Queues in the lane of the runtime that asks. Returns false if it would fail anyway: then it has.
     fn push(self: &Arc<Self>, queued: Queued) -> bool {
-        let Some(queued) = self.open(queued) else { return false };
-        let hash_slot = queued.hash_slot();
-        let node = self.shared.link.owner(hash_slot);
-        self.lane_to(hash_slot, node).queue_of(hash_slot, node).push(queued);
-        true
-    }
-
-    /// What is to be queued. `None` if it would fail anyway: then it has.
-    fn open(&self, queued: Queued) -> Option<Queued> {
-        let Shared { link, process, .. } = &*self.shared;
+        let (Shared { link, process, .. }, hash_slot) = (&*self.shared, queued.hash_slot());
         // In a child of the process that has the connections a call would never end; such as for the end of a
         // slot that both have.
         let past = process.is_past().then_some(CallError::Unavailable);
         // Fails here and not on the lane's thread, which may be busy with connecting: TLS takes computing
         // time.
-        let Some(error) = past.or_else(|| link.fast_fail(range_of_slot(queued.hash_slot()))) else {
-            return Some(queued);
-        };
-        queued.fail(error);
-        None
+        if let Some(error) = past.or_else(|| link.fast_fail(range_of_slot(hash_slot))) {
+            queued.fail(error);
+            return false;
+        }
+        let node = link.owner(hash_slot);
+        self.lane_to(hash_slot, node).queue_of(hash_slot, node).push(queued);
+        true
     }
 
     /// Sends the commands of riders.

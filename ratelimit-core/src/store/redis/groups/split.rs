@@ -3,9 +3,9 @@
 //! The callers are charged in their order. If one is denied, the charges of those before it are refunded, and
 //! all others are peeked at once, so that the outcome reports every limit.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
-use super::{Groups, unknown_outcome, wait_for_all};
+use super::requests::{CallerChecks, Groups, split_by_caller, unknown_outcome, wait_for_all};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
@@ -18,26 +18,6 @@ use crate::store::redis::lanes::PendingReply;
 /// last one of one unit; it fails if other requests are charged between them.
 const MAX_ATTEMPTS: u32 = 4;
 
-/// The checks of a group with one caller, whose keys share a hash tag, and their indices in the group.
-pub(super) struct CallerChecks<'a> {
-    pub(super) checks: SmallVec<[Check<'a>; 2]>,
-    indices: SmallVec<[usize; 2]>,
-}
-
-pub(super) fn split_by_caller<'a>(group: &[Check<'a>]) -> SmallVec<[CallerChecks<'a>; 2]> {
-    let mut callers: SmallVec<[CallerChecks<'a>; 2]> = SmallVec::new();
-    for (index, check) in group.iter().enumerate() {
-        match callers.iter_mut().find(|caller| caller.checks[0].partition() == check.partition()) {
-            Some(caller) => {
-                caller.checks.push(*check);
-                caller.indices.push(index);
-            }
-            None => callers.push(CallerChecks { checks: smallvec![*check], indices: smallvec![index] }),
-        }
-    }
-    callers
-}
-
 type Outcomes = SmallVec<[GroupOutcome; 2]>;
 
 /// The caller by which a group is denied.
@@ -47,12 +27,6 @@ struct Denied {
 }
 
 impl Groups {
-    /// Whether the group takes several calls: in a cluster, if it has several callers.
-    pub(in crate::store::redis) fn is_split(&self, group: &[Check<'_>]) -> bool {
-        self.client.link.is_cluster()
-            && group.windows(2).any(|pair| pair[0].partition() != pair[1].partition())
-    }
-
     /// Decides about each caller. All of that has one deadline.
     pub(super) async fn decide_each_caller(
         &self,
@@ -152,23 +126,11 @@ impl Groups {
             );
         }
     }
-
-    /// Charges every limit as many units as fit all, by peeks and checks.
-    pub(in crate::store::redis) async fn charge_as_many_as_fit(
-        &self,
-        group: &[Check<'_>],
-        deadline: Deadline,
-    ) -> Result<GroupOutcome, StoreError> {
-        up_to(group, deadline, |group, operation, deadline| async move {
-            self.decide(&group, operation, deadline).await
-        })
-        .await
-    }
 }
 
 /// Charges every limit of the group as many units as fit every limit, at most the cost of the checks, or
 /// fewer if other requests are charged at the same time. All of that has one deadline.
-async fn up_to<'a, F: Future<Output = Result<GroupOutcome, StoreError>>>(
+pub(super) async fn up_to<'a, F: Future<Output = Result<GroupOutcome, StoreError>>>(
     group: &[Check<'a>],
     mut deadline: Deadline,
     decide: impl Fn(SmallVec<[Check<'a>; 2]>, Operation, Deadline) -> F,

@@ -3,7 +3,7 @@
 use std::slice;
 use std::sync::{Arc, Weak};
 
-use super::refund_command;
+use super::refund::refund_command;
 use crate::check::{Check, OwnedCheck};
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::reservation::Charge;

@@ -146,14 +146,11 @@ impl Waiting {
             weight <= MAX_BATCH_WEIGHT
         });
         let size = fitting.count().max(1);
-        let room = (self.requests.len() - size).max(size).min(KEPT_ROOM);
-        let mut rest = Vec::with_capacity(room);
-        rest.extend(self.requests.drain(size..));
-        let batch = mem::replace(&mut self.requests, rest);
-        if self.requests.is_empty() {
-            self.next_deadline = None;
+        if size < self.requests.len() {
+            return Some(self.requests.drain(..size).collect());
         }
-        Some(batch)
+        self.next_deadline = None;
+        Some(mem::replace(&mut self.requests, Vec::with_capacity(size.min(KEPT_ROOM))))
     }
 
     /// When the first request was made.

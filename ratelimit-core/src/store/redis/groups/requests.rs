@@ -1,0 +1,124 @@
+//! What is sent about groups: requests, each for keys on one node, and refunds.
+
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::refund::refund_command;
+use super::turn::UnclaimedTurn;
+use crate::algorithm::Operation;
+use crate::check::Check;
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::observe::log::LogLimit;
+use crate::outcome::{GroupOutcome, Outcome};
+use crate::reservation::Charge;
+use crate::store::Deadline;
+use crate::store::redis::client::Client;
+use crate::store::redis::denial_cache::DenialCache;
+use crate::store::redis::lanes::PendingReply;
+use crate::store::redis::protocol::{Encoder, LimitArg, Request};
+use crate::store::redis::riders::{Rider, Riders};
+
+/// Reports limits about which the server gave no answer: not violated, and nothing known to remain.
+pub(super) fn unknown_outcome(checks: &[Check<'_>], at: Timestamp) -> GroupOutcome {
+    GroupOutcome::new(at, checks.iter().map(Outcome::unknown))
+}
+
+/// The checks of a group with one caller, whose keys share a hash tag, and their indices in the group.
+pub(super) struct CallerChecks<'a> {
+    pub(super) checks: SmallVec<[Check<'a>; 2]>,
+    pub(super) indices: SmallVec<[usize; 2]>,
+}
+
+pub(super) fn split_by_caller<'a>(group: &[Check<'a>]) -> SmallVec<[CallerChecks<'a>; 2]> {
+    let mut callers: SmallVec<[CallerChecks<'a>; 2]> = SmallVec::new();
+    for (index, check) in group.iter().enumerate() {
+        match callers.iter_mut().find(|caller| caller.checks[0].partition() == check.partition()) {
+            Some(caller) => {
+                caller.checks.push(*check);
+                caller.indices.push(index);
+            }
+            None => callers.push(CallerChecks { checks: smallvec![*check], indices: smallvec![index] }),
+        }
+    }
+    callers
+}
+
+/// What a store asks its server, and what it knows without.
+pub(in crate::store::redis) struct Groups {
+    pub(in crate::store::redis) client: Client,
+    pub(super) encoder: Arc<Encoder>,
+    pub(in crate::store::redis) denials: Arc<DenialCache>,
+    pub(in crate::store::redis) riders: Riders,
+    /// For refunds of denied groups that fail.
+    pub(super) refund_log: LogLimit,
+}
+
+impl Groups {
+    pub(in crate::store::redis) fn new(
+        client: Client,
+        encoder: Arc<Encoder>,
+        denials: Arc<DenialCache>,
+        riders: Riders,
+    ) -> Self {
+        Self { client, encoder, denials, riders, refund_log: LogLimit::default() }
+    }
+
+    /// Whether the group takes several calls: in a cluster, if it has several callers.
+    pub(in crate::store::redis) fn is_split(&self, group: &[Check<'_>]) -> bool {
+        self.client.link.is_cluster()
+            && group.windows(2).any(|pair| pair[0].partition() != pair[1].partition())
+    }
+
+    /// Queues a group whose keys are on one node, with its rider.
+    pub(super) fn submit(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+        deadline: Deadline,
+    ) -> PendingReply {
+        for check in group {
+            self.client.link.durability.warn_about(check.policy());
+        }
+        let rider = match (group, operation) {
+            ([check], Operation::Wait { .. }) => {
+                let (encoder, denials) = (Arc::clone(&self.encoder), Arc::clone(&self.denials));
+                Rider::Turn(Box::new(UnclaimedTurn::new(check, encoder, denials, &self.client.lanes)))
+            }
+            _ => self.riders.rider(group, operation),
+        };
+        self.client.lanes.submit(self.request(group, operation), rider, deadline)
+    }
+
+    pub(super) fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {
+        let new = if operation.overdraws() { LimitArg::overdrawn } else { LimitArg::new };
+        let limit = |check| new(self.encoder.key_format.key(check), check);
+        Request::new(operation, group.iter().map(limit).collect())
+    }
+
+    /// Sends one refund per caller of the charges under rates. What is held is not refunded: it is freed when
+    /// its outcome is dropped.
+    pub(super) fn send_refunds<'a>(
+        &self,
+        charges: impl Iterator<Item = Charge<'a>>,
+        deadline: Deadline,
+    ) -> SmallVec<[PendingReply; 2]> {
+        let charges: SmallVec<[Charge<'_>; 2]> =
+            charges.filter(|charge| charge.check().policy().rate_window().is_some()).collect();
+        charges
+            .chunk_by(|one, next| one.check().partition() == next.check().partition())
+            .map(|caller| refund_command(caller, &self.encoder, &self.denials))
+            .map(|command| self.client.lanes.send(command, deadline))
+            .collect()
+    }
+}
+
+/// Waits for all commands. Returns the first error, if any.
+pub(super) async fn wait_for_all(commands: SmallVec<[PendingReply; 2]>) -> Result<(), StoreError> {
+    let mut result = Ok(());
+    for command in commands {
+        result = result.and(command.done().await);
+    }
+    result
+}
