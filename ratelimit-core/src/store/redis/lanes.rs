@@ -179,8 +179,8 @@ impl Lanes {
         PendingReply(receiver)
     }
 
-    /// Queues a request of which only the rider learns the reply. Over the lane of the runtime, so that a later
-    /// settlement or reset of the same count ends what it brings.
+    /// Queues a request of which only the rider learns the reply. Over the lane of the runtime, so that a
+    /// later settlement or reset of the same count ends what it brings.
     pub(super) fn submit_unawaited(self: &Arc<Self>, request: Request, rider: Rider, deadline: Deadline) {
         let _ = self.push(self.queued(request, rider, deadline, None));
     }
