@@ -169,6 +169,28 @@ async fn a_dropped_reset_ends_a_cached_denial() {
     assert_eq!(passes(&server, &limiter, &log, "a").await, (true, 1));
 }
 
+#[tokio::test]
+async fn a_turn_ends_a_cached_denial() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter_at(&clock_at_start());
+    let turns = policy(Algorithm::TokenBucket, 1, 1_000);
+    assert!(limiter.check(&turns, "a").await.unwrap().is_allowed());
+    for calls in [1, 0] {
+        assert_eq!(passes(&server, &limiter, &turns, "a").await, (false, calls));
+    }
+    let before = server.script_calls().await;
+    let mut turn = Box::pin(limiter.wait(&turns, "a", 1, MINUTE));
+    while server.script_calls().await == before {
+        assert!(poll!(turn.as_mut()).is_pending());
+        tokio::task::yield_now().await;
+    }
+    // Its reply comes behind that of the turn.
+    let _ = limiter.peek(&turns, "a").await.unwrap();
+    assert!(poll!(turn.as_mut()).is_pending(), "the turn is in a second");
+    let denied = limiter.check(&turns, "a").await.unwrap();
+    assert_eq!(denied.retry_after(), Some(Duration::from_secs(2)), "behind the turn");
+}
+
 /// A limiter behind a proxy, connected, with a denial cache.
 async fn behind_proxy(server: &Server, clock: &FakeClock) -> (RateLimiter, Proxy) {
     let proxy = Proxy::before(server.port());
