@@ -201,7 +201,8 @@ impl Lanes {
             Some(key) if self.shared.link.is_cluster() => hash_slot_of_tag(&key.hash_tag()),
             _ => 0,
         };
-        Queued::Request(QueuedRequest { request, hash_slot, deadline, rider, reply })
+        let put_off = Duration::ZERO;
+        Queued::Request(QueuedRequest { request, hash_slot, deadline, put_off, rider, reply })
     }
 
     /// Sends a command. The result waits until the deadline; the command goes on without it, for the store's
@@ -217,8 +218,8 @@ impl Lanes {
     /// Queues in the lane of the runtime that asks. Returns false if it would fail anyway: then it has.
     fn push(self: &Arc<Self>, queued: Queued) -> bool {
         let (Shared { link, process, .. }, hash_slot) = (&*self.shared, queued.hash_slot());
-        // In a child of the process that has the connections a call would never end; such as for the end of a
-        // slot that both have.
+        // A child of the process that has the connections drops a slot that both have: another thread of the
+        // parent may have held the queue's lock when it forked.
         let past = process.is_past().then_some(CallError::Unavailable);
         // Fails here and not on the lane's thread, which may be busy with connecting: TLS takes computing
         // time.

@@ -34,6 +34,9 @@ const MISSED: Duration = Duration::from_millis(5);
 /// Longest time by which a missed timeout is put off.
 const LONGEST_GRACE: Duration = Duration::from_millis(250);
 
+/// Longest sum of the times by which one timeout is put off: a machine may starve the process for good.
+pub(super) const MOST_GRACE: Duration = Duration::from_millis(500);
+
 /// By how much a timeout is put off that is noticed `late`. Replies that came while the process stood still
 /// are in its sockets, and are read first.
 pub(super) fn grace(late: Duration) -> Option<Duration> {

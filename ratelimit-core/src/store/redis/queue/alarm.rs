@@ -2,10 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::store::redis::timeouts::grace;
-
-/// Longest sum of the graces in a row: a machine may be so busy that no alarm is noticed in time.
-const MOST_GRACE: Duration = Duration::from_millis(500);
+use crate::store::redis::timeouts::{MOST_GRACE, grace};
 
 /// The alarm of a queue's task.
 #[derive(Default)]

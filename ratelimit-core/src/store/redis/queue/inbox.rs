@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use super::request::{Queued, QueuedCommand, QueuedRequest};
 use crate::store::deadline::now;
+use crate::store::redis::timeouts::MOST_GRACE;
 
 /// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two
 /// tenths of a millisecond, with logs one millisecond at most, so that it does not delay other users of the
@@ -159,10 +160,15 @@ impl Waiting {
     }
 
     /// Puts the deadlines off by the time until `now` for which the process stood still, of each request
-    /// since it was made.
+    /// since it was made: by a suspension of any length, by several short ones until they sum up to
+    /// [`MOST_GRACE`].
     pub(super) fn put_off(&mut self, by: Duration, now: Instant) {
-        for QueuedRequest { deadline, .. } in &mut self.requests {
-            deadline.limit += by.min(now.saturating_duration_since(deadline.since));
+        for QueuedRequest { deadline, put_off, .. } in &mut self.requests {
+            if *put_off < MOST_GRACE {
+                let by = by.min(now.saturating_duration_since(deadline.since));
+                *put_off += by;
+                deadline.limit += by;
+            }
         }
     }
 
@@ -222,6 +228,25 @@ mod tests {
         requests.rotate_left(1);
         let batch = waiting(requests).next_batch().unwrap();
         assert_eq!(batch.iter().map(|request| request.deadline.since).collect::<Vec<_>>(), made);
+    }
+
+    #[test]
+    fn a_request_gets_back_a_suspension_of_any_length_and_short_ones_up_to_a_bound() {
+        let ms = Duration::from_millis;
+        for (puts_off, sum) in [
+            (&[10_000][..], 10_000),
+            (&[10_000, 10], 10_000),
+            (&[200; 10], 600),
+            (&[100; 10], 500),
+            // It was made a minute ago.
+            (&[70_000], 60_000),
+        ] {
+            let (request, _reply) = check_under(Algorithm::FixedWindow);
+            let (limit, now) = (request.deadline.limit, request.deadline.since + ms(60_000));
+            let mut waiting = waiting([request]);
+            puts_off.iter().for_each(|by| waiting.put_off(ms(*by), now));
+            assert_eq!(waiting.take_all()[0].deadline.limit - limit, ms(sum), "{puts_off:?}");
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(in crate::store::redis) struct QueuedRequest {
     /// The hash slot of its keys in a cluster.
     pub(in crate::store::redis) hash_slot: u16,
     pub(in crate::store::redis) deadline: Deadline,
+    /// By how much the deadline was put off.
+    pub(in crate::store::redis) put_off: Duration,
     pub(in crate::store::redis) rider: Rider,
     /// `None` if only the rider learns the reply: for a lease that is fetched in the background, and for a
     /// message of slots.
@@ -158,7 +160,8 @@ pub(super) mod tests {
         let request = Request { operation: Operation::Check, limits: [limit].into_iter().collect() };
         let (reply, receiver) = oneshot::channel();
         let deadline = Deadline::after(Duration::from_secs(60));
-        (QueuedRequest { request, hash_slot: 0, deadline, rider: Rider::None, reply: Some(reply) }, receiver)
+        let (rider, put_off) = (Rider::None, Duration::ZERO);
+        (QueuedRequest { request, hash_slot: 0, deadline, put_off, rider, reply: Some(reply) }, receiver)
     }
 
     pub(in crate::store::redis::queue) fn check() -> (QueuedRequest, Receiver) {

@@ -444,3 +444,31 @@ async fn a_connection_that_is_silent_for_three_calls_is_given_up_whatever_others
     }
     assert!(connection.server.is_given_up() && link.single().is_none());
 }
+
+#[tokio::test]
+async fn a_batch_is_not_sent_to_a_range_whose_breaker_has_opened() {
+    let (mut driver, _calls) = connected().await;
+    let link = Arc::clone(&driver.shared.link);
+    let mut reply = ask(&driver.inbox, LONG);
+    link.record_failure(0, link.breaker.threshold(), 1);
+    driver.send_queued();
+    assert_eq!(driver.in_flight.busy(), 0);
+    assert!(matches!(reply.try_recv(), Ok(Err(CallError::Unavailable))));
+}
+
+#[tokio::test]
+async fn the_loss_of_a_connection_of_one_runtime_says_nothing_about_the_store() {
+    for is_home in [false, true] {
+        let (mut driver, _calls) = connected().await;
+        let shared = Arc::clone(&driver.shared);
+        driver.connections = Arc::new(Connections::new(Arc::clone(&shared), Handle::current(), is_home));
+        let (request, mut reply) = check();
+        let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &shared);
+        let (batch, _) = driver.in_flight.add(BatchInFlight::new(call, 1, now(), shared.link.single()), LONG);
+        let lost = RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        driver.reply(CallId { batch, index: 0 }, Err(lost));
+        let result = reply.try_recv().unwrap();
+        assert!(matches!(result, Err(CallError::Connection { .. })), "{result:?}");
+        assert_eq!(shared.link.is_up(), !is_home);
+    }
+}
