@@ -21,7 +21,10 @@ use crate::spread::{Spread, short};
 use crate::table::Table;
 
 const LEASE: Duration = Duration::from_millis(100);
+/// Load before a measurement of warm callers: ten leases of each.
+const WARM_UP: Duration = Duration::from_secs(1);
 const LEASED: &str = "ours, leased";
+const PAUSED: &str = "ours, leased, after a pause";
 const MEMORY: &str = "ours, in memory";
 /// Processes among which callers of the rows about calls are divided.
 const PROCESSES: u32 = 4;
@@ -66,15 +69,19 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     admitted(bench, servers, report);
 }
 
-/// 512 tasks over some callers, against a script and a command for each decision.
+/// 512 tasks over some callers, against a script and a command for each decision. Warm, and in the time after
+/// a pause, in which no unit is held at first.
 fn duel(bench: &Bench<'_>, servers: &[Server], number: u64, least: f64, report: &mut Report) {
     servers[0].flush();
     let url = servers[0].url();
     // What it makes without a limit in sight, and from that the limit of which this is 0.8.
     let load = Load { tasks: 512, callers: Callers { population: 0, number }, span: bench.settings.span };
-    let free = Leased::new(&url, leased(1_000_000_000_000).build());
-    let _ = drive(&bench.runtime, &free, servers, load);
-    let rate = drive(&bench.runtime, &free, servers, load).per_second;
+    let warm = |decider: &Leased| {
+        let before = Load { span: WARM_UP, ..load };
+        let _ = drive(&bench.runtime, decider, servers, before);
+        drive(&bench.runtime, decider, servers, load)
+    };
+    let rate = warm(&Leased::new(&url, leased(1_000_000_000_000).build())).per_second;
     let max = (rate / number as f64 / 0.8) as u64;
     let decider = Leased::new(&url, leased(max.max(64)).build());
     let denied = Arc::clone(&decider.denied);
@@ -87,7 +94,8 @@ fn duel(bench: &Bench<'_>, servers: &[Server], number: u64, least: f64, report: 
         .collect();
     let plain = move || throughput::load(bench, 512, number);
     variants.push(contender(bench, servers, OURS, two_windows(&url), plain));
-    variants.push(contender(bench, servers, LEASED, decider, move || load));
+    variants.push(contender(bench, servers, PAUSED, decider.clone(), move || load));
+    variants.push(Variant::new(LEASED, move || warm(&decider)));
     let measured = take_turns(bench.settings.goal_rounds, variants);
     report
         .text(&format!("512 tasks over {number} callers, at most {} a second for each:", short(max as f64)));
