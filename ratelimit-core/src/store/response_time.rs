@@ -26,10 +26,10 @@ pub async fn response_time<T>(
     let mut call = pin!(call);
     let wake_up = Arc::new(WakeUp {
         state: Mutex::new((None, Waker::noop().clone())),
-        stopwatch: WaitStopwatch::start(),
+        clock: WaitClock::of_present_runtime(),
     });
     let waker = Waker::from(Arc::clone(&wake_up));
-    let (mut took, mut waits_since) = (Duration::ZERO, None);
+    let (mut took, mut waits_since) = (Duration::ZERO, None::<WaitInstant>);
     let output = poll_fn(|context| {
         let mut state = wake_up.state.lock();
         let woken = state.0.take();
@@ -37,11 +37,11 @@ pub async fn response_time<T>(
         drop(state);
         if let Some(since) = waits_since.take() {
             // Without a wake-up it still waits.
-            took += woken.unwrap_or_else(|| wake_up.stopwatch.elapsed()).saturating_sub(since);
+            took += woken.unwrap_or_else(|| wake_up.clock.now()).since(since);
         }
         let polled = call.as_mut().poll(&mut Context::from_waker(&waker));
         if polled.is_pending() {
-            waits_since = Some(wake_up.stopwatch.elapsed());
+            waits_since = Some(wake_up.clock.now());
         }
         polled
     });
@@ -53,8 +53,8 @@ pub async fn response_time<T>(
 
 /// When the task was first woken since its last poll, and what wakes it.
 struct WakeUp {
-    state: Mutex<(Option<Duration>, Waker)>,
-    stopwatch: WaitStopwatch,
+    state: Mutex<(Option<WaitInstant>, Waker)>,
+    clock: WaitClock,
 }
 
 impl Wake for WakeUp {
@@ -64,44 +64,51 @@ impl Wake for WakeUp {
 
     fn wake_by_ref(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        state.0.get_or_insert_with(|| self.stopwatch.elapsed());
+        state.0.get_or_insert_with(|| self.clock.now());
         let waker = state.1.clone();
         drop(state);
         waker.wake();
     }
 }
 
-/// Time since it was started, without that in which the runtime's only thread ran tasks, up to its last rest.
-/// Unit tests pause the clock, against which that time would mean nothing.
-struct WaitStopwatch {
-    start: Instant,
+/// A clock that stands still while the runtime's only thread runs tasks, up to its last rest. Unit tests
+/// pause the clock, against which that time would mean nothing.
+struct WaitClock {
     #[cfg(all(feature = "redis", not(test)))]
-    thread: Option<(RuntimeMetrics, Duration)>,
+    thread: Option<RuntimeMetrics>,
 }
 
-impl WaitStopwatch {
-    fn start() -> Self {
+/// An instant of that clock.
+#[derive(Clone, Copy)]
+struct WaitInstant {
+    at: Instant,
+    /// So long had the thread run tasks.
+    busy: Duration,
+}
+
+impl WaitClock {
+    fn of_present_runtime() -> Self {
         Self {
-            start: now(),
             #[cfg(all(feature = "redis", not(test)))]
             thread: Handle::try_current()
                 .map(|runtime| runtime.metrics())
                 .ok()
-                .filter(|metrics| metrics.num_workers() == 1)
-                .map(|metrics| {
-                    let before = metrics.worker_total_busy_duration(0);
-                    (metrics, before)
-                }),
+                .filter(|metrics| metrics.num_workers() == 1),
         }
     }
 
-    fn elapsed(&self) -> Duration {
-        let time = now().saturating_duration_since(self.start);
+    fn now(&self) -> WaitInstant {
         #[cfg(all(feature = "redis", not(test)))]
-        if let Some((metrics, before)) = &self.thread {
-            return time.saturating_sub(metrics.worker_total_busy_duration(0).saturating_sub(*before));
-        }
-        time
+        let busy = self.thread.as_ref().map(|metrics| metrics.worker_total_busy_duration(0));
+        #[cfg(not(all(feature = "redis", not(test))))]
+        let busy = None;
+        WaitInstant { at: now(), busy: busy.unwrap_or_default() }
+    }
+}
+
+impl WaitInstant {
+    fn since(self, earlier: Self) -> Duration {
+        self.at.saturating_duration_since(earlier.at).saturating_sub(self.busy.saturating_sub(earlier.busy))
     }
 }
 

@@ -11,10 +11,9 @@
 #[cfg(test)]
 mod tests;
 
+use std::array;
 use std::borrow::Cow;
 use std::fmt::Write;
-
-use smallvec::SmallVec;
 
 use crate::check::Check;
 use crate::policy::{Mode, StateKind};
@@ -60,7 +59,7 @@ impl KeyFormat {
         name.push(':');
         push_kind(key.kind, &mut name);
         name.push_str(":{");
-        base64(&key.caller, |letter| name.push(char::from(letter)));
+        name.push_str(&String::from_utf8_lossy(&base64(&key.caller)));
         name.push('}');
         name
     }
@@ -89,10 +88,8 @@ impl StateKey {
     }
 
     /// The hash tag, which decides the slot in a cluster.
-    pub(super) fn hash_tag(&self) -> SmallVec<[u8; 24]> {
-        let mut tag = SmallVec::new();
-        base64(&self.caller, |letter| tag.push(letter));
-        tag
+    pub(super) fn hash_tag(&self) -> [u8; 22] {
+        base64(&self.caller)
     }
 }
 
@@ -128,13 +125,12 @@ fn push_kind(kind: StateKind, name: &mut String) {
 }
 
 /// URL-safe base64 without padding.
-fn base64(bytes: &[u8], mut push: impl FnMut(u8)) {
+fn base64(bytes: &[u8; 16]) -> [u8; 22] {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    for chunk in bytes.chunks(3) {
-        let bits =
-            chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for i in 0..=chunk.len() {
-            push(ALPHABET[(bits >> (18 - 6 * i) & 63) as usize]);
-        }
-    }
+    let bits = u128::from_be_bytes(*bytes);
+    // 6 bits a letter, from the first; behind the last two are 4 zeros.
+    array::from_fn(|i| {
+        let rest = if i < 21 { bits >> (122 - 6 * i) } else { bits << 4 };
+        ALPHABET[(rest & 63) as usize]
+    })
 }

@@ -18,8 +18,8 @@ use crate::store::redis::timeouts::MOST_GRACE;
 /// server. A single group that weighs more goes in a call of its own.
 const MAX_BATCH_WEIGHT: usize = 128;
 
-/// Requests for which a queue without requests keeps room. More is the room of a spike.
-const KEPT_ROOM: usize = 1024;
+/// Requests for which a queue without requests keeps room: those of a call. More is the room of a spike.
+const KEPT_ROOM: usize = MAX_BATCH_WEIGHT;
 
 /// What other threads and tasks have queued.
 #[derive(Default)]
@@ -151,7 +151,8 @@ impl Waiting {
             return Some(self.requests.drain(..size).collect());
         }
         self.next_deadline = None;
-        Some(mem::replace(&mut self.requests, Vec::with_capacity(size.min(KEPT_ROOM))))
+        let room = self.requests.capacity().min(KEPT_ROOM);
+        Some(mem::replace(&mut self.requests, Vec::with_capacity(room)))
     }
 
     /// When the first request was made.
