@@ -177,7 +177,6 @@ impl RateLimiter {
         if let Backend::Memory(store) = &self.inner.store {
             return Ok(decide_in_memory(store, &check, &self.inner.observer));
         }
-        self.inner.store.yield_now_and_then().await;
         if let Some(outcome) = self.try_decide_one(&check, operation)? {
             return Ok(outcome);
         }
@@ -328,7 +327,6 @@ impl RateLimiter {
         operation: impl Fn() -> Operation,
     ) -> Result<GroupOutcome, StoreError> {
         let group = &*self.validated(group)?;
-        self.inner.store.yield_now_and_then().await;
         match self.try_decide(group, &operation)? {
             Some(outcome) => Ok(outcome),
             None => self.decide_by_store(group, operation()).await,

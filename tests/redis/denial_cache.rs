@@ -54,30 +54,6 @@ async fn only_a_cached_denial_answers_without_the_server() {
     }
 }
 
-#[tokio::test]
-async fn a_task_that_is_always_answered_without_the_server_lets_others_run() {
-    let Some(server) = server() else { return };
-    let (limiter, policy) =
-        (server.limiter_at(&clock_at_start()), policy(Algorithm::SlidingWindowLog, 1, 60_000));
-    while limiter.check(&policy, "a").await.unwrap().is_allowed() {}
-    let before = server.script_calls().await;
-    for is_group in [false, true] {
-        let other = tokio::spawn(async {});
-        for decisions in 0.. {
-            if other.is_finished() {
-                break;
-            }
-            assert!(decisions < 1_000, "a group: {is_group}");
-            if is_group {
-                let _ = limiter.check_all(&[Check::new(&policy, "a")]).await.unwrap();
-            } else {
-                let _ = limiter.check(&policy, "a").await.unwrap();
-            }
-        }
-    }
-    assert_eq!(server.script_calls().await, before);
-}
-
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap()
 }

@@ -65,16 +65,6 @@ impl Backend {
         }
     }
 
-    /// Lets other tasks of the runtime run now and then. Otherwise a task that asks in a loop, and is always
-    /// answered by held units or a cached denial, would keep the connection's task from running.
-    #[cfg_attr(not(feature = "redis"), allow(clippy::unused_async, reason = "only Redis has such tasks"))]
-    pub(super) async fn yield_now_and_then(&self) {
-        #[cfg(feature = "redis")]
-        if let Self::Dyn(_) = self {
-            tokio::task::coop::consume_budget().await;
-        }
-    }
-
     /// The store as a trait object, for what is not on the hot path.
     pub(super) fn as_dyn(&self) -> &dyn DynStore {
         match self {
