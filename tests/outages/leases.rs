@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter};
+use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter, RedisStore};
 use tempfile::TempDir;
 use tests::algorithms::leasable;
 use tests::lessees::{CALLERS, Verdict, lessee, policies, read_uses, replay};
@@ -130,7 +130,9 @@ async fn until_ready(limiter: &RateLimiter) {
 async fn a_killed_server_is_bridged_by_held_units_which_are_void_on_the_next_connection() {
     for algorithm in leasable() {
         let Some(mut server) = server() else { return };
-        let limiter = tests::lessees::limiter(&server.url(), 1);
+        // A runtime that loses a connection of its own voids them as well.
+        let store = RedisStore::builder(&server.url()).connections(1);
+        let limiter = RateLimiter::new(store.build().unwrap());
         // So long that no unit goes back because it is not used while the server starts.
         let policy = leased_for("killed", algorithm, Duration::from_secs(10));
         until_ready(&limiter).await;

@@ -24,7 +24,6 @@ const LEASE: Duration = Duration::from_millis(100);
 /// Load before a measurement of warm callers: ten leases of each.
 const WARM_UP: Duration = Duration::from_secs(1);
 const LEASED: &str = "ours, leased";
-const PAUSED: &str = "ours, leased, after a pause";
 const MEMORY: &str = "ours, in memory";
 /// Processes among which callers of the rows about calls are divided.
 const PROCESSES: u32 = 4;
@@ -69,8 +68,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     admitted(bench, servers, report);
 }
 
-/// 512 tasks over some callers, against a script and a command for each decision. Warm, and in the time after
-/// a pause, in which no unit is held at first.
+/// 512 tasks over some callers, against a script and a command for each decision.
 fn duel(bench: &Bench<'_>, servers: &[Server], number: u64, least: f64, report: &mut Report) {
     servers[0].flush();
     let url = servers[0].url();
@@ -94,13 +92,15 @@ fn duel(bench: &Bench<'_>, servers: &[Server], number: u64, least: f64, report: 
         .collect();
     let plain = move || throughput::load(bench, 512, number);
     variants.push(contender(bench, servers, OURS, two_windows(&url), plain));
-    variants.push(contender(bench, servers, PAUSED, decider.clone(), move || load));
     variants.push(Variant::new(LEASED, move || warm(&decider)));
     let measured = take_turns(bench.settings.goal_rounds, variants);
     report
         .text(&format!("512 tasks over {number} callers, at most {} a second for each:", short(max as f64)));
     report.table(&costs(&measured));
-    report.text(&format!("Leased and denied: {}.", denied.load(Ordering::Relaxed)));
+    report.text(&format!(
+        "Leased and denied, also before the measurements: {}.",
+        denied.load(Ordering::Relaxed)
+    ));
     let ratio = faster(find(&measured, LEASED), find(&measured, Way::Lean.name()));
     let what = format!("{number} callers");
     report.goal(Goal::at_least(Row::Lease, what, least, " × lean", ratio));

@@ -82,7 +82,7 @@ struct WaitClock {
 #[derive(Clone, Copy)]
 struct WaitInstant {
     at: Instant,
-    /// So long had the thread run tasks.
+    /// How long the thread had run tasks.
     busy: Duration,
 }
 

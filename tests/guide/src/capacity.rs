@@ -1,5 +1,5 @@
 //! A small model of what one Redis needs: processor time from the size of batches. A test compares it, and
-//! the bytes of a caller on the page, with the benchmark report, whatever machine that is of.
+//! the bytes of a caller on the page, with the benchmark report, whichever machine the report is from.
 
 use std::fmt::Write as _;
 

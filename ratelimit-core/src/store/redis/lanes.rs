@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use smallvec::smallvec;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, unconstrained};
 use tokio::time::{sleep, timeout_at};
 
 use super::command::GuardedCommand;
@@ -218,8 +218,8 @@ impl Lanes {
     /// Queues in the lane of the runtime that asks. Returns false if it would fail anyway: then it has.
     fn push(self: &Arc<Self>, queued: Queued) -> bool {
         let (Shared { link, process, .. }, hash_slot) = (&*self.shared, queued.hash_slot());
-        // A child of the process that has the connections drops a slot that both have: another thread of the
-        // parent may have held the queue's lock when it forked.
+        // A child of the process that has the connections drops a slot that both have. It must not take the
+        // lock of a queue, which another thread of the parent may have held at the fork.
         let past = process.is_past().then_some(CallError::Unavailable);
         // Fails here and not on the lane's thread, which may be busy with connecting: TLS takes computing
         // time.
@@ -332,7 +332,8 @@ impl PendingReply {
     }
 
     async fn replied(self) -> Result<Option<Reply>, StoreError> {
-        self.0.await.unwrap_or(Err(CallError::Unavailable)).map_err(StoreError::from)
+        // A task that waits by blocking its thread is not woken again by a runtime that wants it to yield.
+        unconstrained(self.0).await.unwrap_or(Err(CallError::Unavailable)).map_err(StoreError::from)
     }
 }
 

@@ -34,7 +34,8 @@ const MISSED: Duration = Duration::from_millis(5);
 /// Longest time by which a missed timeout is put off.
 const LONGEST_GRACE: Duration = Duration::from_millis(250);
 
-/// Longest sum of the times by which one timeout is put off: a machine may starve the process for good.
+/// A timeout that was put off by so much in all is put off no more: a machine may starve the process for
+/// good.
 pub(super) const MOST_GRACE: Duration = Duration::from_millis(500);
 
 /// By how much a timeout is put off that is noticed `late`. Replies that came while the process stood still

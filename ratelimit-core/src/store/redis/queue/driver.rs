@@ -5,6 +5,7 @@
 mod tests;
 
 use std::future::poll_fn;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -64,6 +65,7 @@ struct Driver<C, F: Future> {
     alarm: Alarm,
     /// Whether requests wait until a connection has been made.
     awaits_connection: bool,
+    last_ran: Instant,
     /// The time of the last round trip.
     round_trip: Duration,
     /// Weight of the timeouts, less that of the replies between them. Those of other lanes do not take them
@@ -154,6 +156,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             errands: FuturesUnordered::new(),
             alarm: Alarm::default(),
             awaits_connection: false,
+            last_ran: now(),
             round_trip: Duration::ZERO,
             failures: AtomicU32::new(0),
         }
@@ -197,7 +200,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         let patience = self.shared.link.deadline() / PATIENCE;
         loop {
             let mut inbox = self.inbox.content.lock();
-            let commands = std::mem::take(&mut inbox.commands);
+            let commands = mem::take(&mut inbox.commands);
             let (mut batch, mut due) = (None, None);
             let (calls, oldest) = (self.in_flight.busy(), inbox.waiting.oldest());
             if self.awaits_connection || calls >= MAX_ALL_CALLS {
@@ -384,7 +387,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             inbox.waiting.push(request);
         }
         drop(inbox);
-        if !std::mem::replace(&mut self.awaits_connection, true) {
+        if !mem::replace(&mut self.awaits_connection, true) {
             self.errand(Errand::AwaitConnection(Arc::clone(&self.shared)));
         }
     }
@@ -504,7 +507,9 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
     /// requests get back the time in which nothing could be sent. Returns whether the alarm was missed.
     fn put_off_if_missed(&mut self) -> bool {
         let now = now();
-        let late = self.inbox.note_running(now).max(self.alarm.lateness(now));
+        let since_last = now.saturating_duration_since(mem::replace(&mut self.last_ran, now));
+        // No stall counts twice.
+        let late = self.inbox.note_running(now).max(self.alarm.lateness(now)).min(since_last);
         if grace(late).is_some() {
             self.inbox.content.lock().waiting.put_off(late, now);
         }

@@ -151,7 +151,7 @@ impl Waiting {
             return Some(self.requests.drain(..size).collect());
         }
         self.next_deadline = None;
-        let room = self.requests.capacity().min(KEPT_ROOM);
+        let room = size.next_power_of_two().min(KEPT_ROOM);
         Some(mem::replace(&mut self.requests, Vec::with_capacity(room)))
     }
 
@@ -161,8 +161,7 @@ impl Waiting {
     }
 
     /// Puts the deadlines off by the time until `now` for which the process stood still, of each request
-    /// since it was made: by a suspension of any length, by several short ones until they sum up to
-    /// [`MOST_GRACE`].
+    /// since it was made. A request that has got [`MOST_GRACE`] back gets no more.
     pub(super) fn put_off(&mut self, by: Duration, now: Instant) {
         for QueuedRequest { deadline, put_off, .. } in &mut self.requests {
             if *put_off < MOST_GRACE {
@@ -232,11 +231,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_gets_back_a_suspension_of_any_length_and_short_ones_up_to_a_bound() {
+    fn a_request_gets_the_time_of_stalls_back_until_they_sum_up_to_a_bound() {
         let ms = Duration::from_millis;
         for (puts_off, sum) in [
             (&[10_000][..], 10_000),
             (&[10_000, 10], 10_000),
+            (&[499, 10_000, 10], 10_499),
+            (&[500, 10_000], 500),
             (&[200; 10], 600),
             (&[100; 10], 500),
             // It was made a minute ago.

@@ -114,7 +114,7 @@ impl Nodes {
         let masters = self.masters.lock();
         let Address { host, port } = masters.get(node.index())?;
         let settings = server_at(&self.pattern, host, *port);
-        Some(Server { settings, connector: self.connector.clone() })
+        Some(Server { settings, connector: self.connector.clone(), address: None })
     }
 
     /// The connection to a master that the cluster connection has.

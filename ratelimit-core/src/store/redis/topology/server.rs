@@ -1,6 +1,7 @@
 //! A connection to one server, over the client crate's multiplexed connection.
 
 use std::io;
+use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -63,6 +64,9 @@ pub(in crate::store::redis) type CallReplies = SmallVec<[RedisResult<Value>; 1]>
 pub(in crate::store::redis) struct Server {
     pub(super) settings: ConnectionInfo,
     pub(super) connector: Connector,
+    /// Where a connection leads. Further ones lead there as well, although its host name may by now be that
+    /// of another server.
+    pub(super) address: Option<SocketAddr>,
 }
 
 /// A connection to one server, which many calls share. The task that moves its bytes runs on the runtime that
@@ -98,12 +102,15 @@ impl Server {
         let settings = self.connector.settings(&self.settings).await?;
         match (self.settings.addr(), &self.connector.tls) {
             (ConnectionAddr::Tcp(host, port), _) => {
-                let stream = connect_tcp(host, *port).await?;
-                self.over(&settings, stream).await
+                let stream = self.connect_tcp(host, *port).await?;
+                let address = stream.peer_addr().ok();
+                Self { address, ..self }.over(&settings, stream).await
             }
             (ConnectionAddr::TcpTls { host, port, .. }, Some(tls)) => {
-                let stream = tls.connect(host, connect_tcp(host, *port).await?).await?;
-                self.over(&settings, stream).await
+                let stream = self.connect_tcp(host, *port).await?;
+                let address = stream.peer_addr().ok();
+                let stream = tls.connect(host, stream).await?;
+                Self { address, ..self }.over(&settings, stream).await
             }
             #[cfg(unix)]
             (ConnectionAddr::Unix(path), _) => {
@@ -114,6 +121,13 @@ impl Server {
                 ErrorKind::InvalidClientConfig,
                 "no way to connect to such an address",
             ))),
+        }
+    }
+
+    async fn connect_tcp(&self, host: &str, port: u16) -> io::Result<TcpStream> {
+        match self.address {
+            Some(address) => with_settings(TcpStream::connect(address).await?),
+            None => connect_to_any(host, port).await,
         }
     }
 
@@ -149,7 +163,8 @@ impl Drop for SetWhenDropped {
 impl ServerConnection {
     /// Connects; the client crate greets the server.
     pub(super) async fn open(server: &ConnectionInfo, connector: &Connector) -> RedisResult<Self> {
-        Server { settings: server.clone(), connector: connector.clone() }.connect().await
+        let (settings, connector) = (server.clone(), connector.clone());
+        Server { settings, connector, address: None }.connect().await
     }
 
     /// The server, for another connection to it.
@@ -223,7 +238,7 @@ fn explained(error: RedisError, refusal: &OnceLock<RedisError>) -> RedisError {
 }
 
 /// Connects to the address of a host that accepts first.
-async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+async fn connect_to_any(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut attempts = JoinSet::new();
     for address in lookup_host((host, port)).await? {
         attempts.spawn(TcpStream::connect(address));
@@ -254,4 +269,36 @@ fn with_settings(stream: TcpStream) -> io::Result<TcpStream> {
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
     socket.set_tcp_user_timeout(settings.user_timeout())?;
     Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use crate::store::redis::breaker::Breaker;
+    use crate::store::redis::link::Link;
+    use crate::store::redis::link::tests::connect;
+    use crate::store::redis::timeouts::tests::TIMEOUTS;
+
+    async fn connected() -> Link {
+        let link = Link::new(None, TIMEOUTS, Breaker::new(), Vec::new());
+        connect(&link, 1, "", channel().0).await;
+        link
+    }
+
+    #[tokio::test]
+    async fn a_reply_to_ping_that_is_not_pong_gives_the_connection_up() {
+        let link = connected().await;
+        let connection = link.single().unwrap();
+        assert!(connection.server.ping().await.is_err() && connection.server.is_closed());
+        assert!(link.single().is_none() && !link.is_up());
+    }
+
+    #[tokio::test]
+    async fn a_further_connection_leads_to_the_same_server_whatever_has_its_name_by_then() {
+        let link = connected().await;
+        let server = link.single().unwrap().server.server();
+        let stream = server.connect_tcp("moved.invalid", 1).await.unwrap();
+        assert_eq!(server.address, Some(stream.peer_addr().unwrap()));
+    }
 }

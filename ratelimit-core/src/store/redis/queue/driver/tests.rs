@@ -308,6 +308,22 @@ async fn a_reply_of_another_shape_gives_the_connection_up() {
     }
 }
 
+#[tokio::test]
+async fn replies_behind_one_of_another_shape_are_those_of_other_calls() {
+    let (mut driver, _calls) = connected().await;
+    let mut replies = Vec::new();
+    for _ in 0..2 {
+        replies.push(ask(&driver.inbox, LONG));
+        driver.send_queued();
+    }
+    let first = |batch| CallId { batch, index: 0 };
+    driver.end_calls(first(1), CallReplies::from_iter([Ok(Value::Okay)]));
+    assert!(matches!(replies[0].try_recv(), Ok(Err(CallError::Protocol(_)))));
+    let reply = RedisError::from((ErrorKind::Client, "a reply"));
+    driver.end_calls(first(2), CallReplies::from_iter([Err(reply)]));
+    assert!(matches!(replies[1].try_recv(), Ok(Err(CallError::Connection { .. }))));
+}
+
 /// A home lane that notes what it is given.
 #[derive(Default)]
 struct Given(parking_lot::Mutex<Vec<Queued>>);
@@ -353,7 +369,7 @@ async fn a_call_is_corrected_once_by_a_reply_that_says_only_the_servers_instant(
 
     let mut driver = silent();
     let policy = Policy::builder("day").calendar(Calendar::day()).build();
-    let year_2100 = 4_102_444_800_000_000.0f64;
+    let (year_2100, year_2101) = (4_102_444_800_000_000.0f64, 4_133_980_800_000_000.0f64);
     for is_sent_alone in [false, true] {
         let (mut request, mut reply) = check();
         let check = Check::new(&policy, "alice");
@@ -361,19 +377,20 @@ async fn a_call_is_corrected_once_by_a_reply_that_says_only_the_servers_instant(
         let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &driver.shared).unwrap();
         let (batch, _) = driver.in_flight.add(BatchInFlight::new([call], 1, now(), None), LONG);
         let id = CallId { batch, index: 0 };
-        let instant = || Value::BulkString(year_2100.to_le_bytes().to_vec());
-        let answer = |driver: &mut Silent| {
+        let answer = |driver: &mut Silent, instant: f64| {
+            let instant = Value::BulkString(instant.to_le_bytes().to_vec());
             let (call, _) = driver.in_flight.get_mut(id).unwrap();
             if is_sent_alone {
                 let command = call.take_command();
-                driver.end(Ended::SentAlone { id, command, result: Some(Ok(instant())) });
+                driver.end(Ended::SentAlone { id, command, result: Some(Ok(instant)) });
             } else {
-                driver.reply(id, Ok(instant()));
+                driver.reply(id, Ok(instant));
             }
         };
-        answer(&mut driver);
+        answer(&mut driver, year_2100);
         assert!(matches!(reply.try_recv(), Err(oneshot::error::TryRecvError::Empty)), "it is sent again");
-        answer(&mut driver);
+        // Its clock was set meanwhile.
+        answer(&mut driver, year_2101);
         assert!(matches!(reply.try_recv(), Ok(Err(CallError::Protocol(_)))), "at most once");
     }
 }
@@ -405,6 +422,23 @@ async fn a_request_that_waited_for_its_thread_is_sent_and_given_the_time_back() 
     driver.put_off_if_missed();
     driver.send_queued();
     assert!(reply.try_recv().is_err() && driver.awaits_connection, "it waits for the connection");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_stall_is_given_back_once() {
+    async fn stall(driver: &mut Silent, millis: u32) {
+        advance(millis * MILLIS).await;
+        driver.put_off_if_missed();
+    }
+    let mut driver = silent();
+    driver.alarm.set(Some(now()));
+    stall(&mut driver, 250).await;
+    stall(&mut driver, 500).await;
+    // From now on the alarm stays missed.
+    let _reply = ask(&driver.inbox, LONG);
+    stall(&mut driver, 400).await;
+    stall(&mut driver, 0).await;
+    assert_eq!(driver.inbox.content.lock().waiting.take_all()[0].deadline.limit, LONG + 400 * MILLIS);
 }
 
 #[tokio::test(start_paused = true)]
