@@ -319,7 +319,9 @@ fn wait_by_blocking<F: Future>(future: F) -> F::Output {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        thread::park();
+        let asleep = Instant::now();
+        thread::park_timeout(30 * SECOND);
+        assert!(asleep.elapsed() < 30 * SECOND, "never woken");
     }
 }
 

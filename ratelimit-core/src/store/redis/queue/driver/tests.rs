@@ -367,30 +367,34 @@ async fn a_call_is_corrected_once_by_a_reply_that_says_only_the_servers_instant(
     use crate::policy::{Calendar, Policy};
     use crate::store::redis::protocol::LimitArg;
 
-    let mut driver = silent();
+    let (mut driver, _calls) = connected().await;
+    let shared = Arc::clone(&driver.shared);
     let policy = Policy::builder("day").calendar(Calendar::day()).build();
-    let (year_2100, year_2101) = (4_102_444_800_000_000.0f64, 4_133_980_800_000_000.0f64);
-    for is_sent_alone in [false, true] {
-        let (mut request, mut reply) = check();
+    let call = || {
+        let (mut request, reply) = check();
         let check = Check::new(&policy, "alice");
-        request.request.limits[0] = LimitArg::new(driver.shared.encoder.key_format.key(&check), &check);
-        let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &driver.shared).unwrap();
-        let (batch, _) = driver.in_flight.add(BatchInFlight::new([call], 1, now(), None), LONG);
+        request.request.limits[0] = LimitArg::new(shared.encoder.key_format.key(&check), &check);
+        (Call::of_requests(vec![request], Some(NodeId::SINGLE), &shared).unwrap(), reply)
+    };
+    for is_sent_alone in [false, true] {
+        let connection = shared.link.single().filter(|_| !is_sent_alone);
+        let (to_answer, mut reply) = call();
+        let batch = BatchInFlight::new([to_answer], 1, now(), connection);
+        let (batch, _) = driver.in_flight.add(batch, LONG);
         let id = CallId { batch, index: 0 };
-        let answer = |driver: &mut Silent, instant: f64| {
+        let mut answer = |instant: f64| {
             let instant = Value::BulkString(instant.to_le_bytes().to_vec());
-            let (call, _) = driver.in_flight.get_mut(id).unwrap();
             if is_sent_alone {
-                let command = call.take_command();
+                let command = call().0.take_command();
                 driver.end(Ended::SentAlone { id, command, result: Some(Ok(instant)) });
             } else {
                 driver.reply(id, Ok(instant));
             }
         };
-        answer(&mut driver, year_2100);
+        // The years 2100 and 2101: the server's clock is set meanwhile.
+        answer(4_102_444_800_000_000.0);
         assert!(matches!(reply.try_recv(), Err(oneshot::error::TryRecvError::Empty)), "it is sent again");
-        // Its clock was set meanwhile.
-        answer(&mut driver, year_2101);
+        answer(4_133_980_800_000_000.0);
         assert!(matches!(reply.try_recv(), Ok(Err(CallError::Protocol(_)))), "at most once");
     }
 }
