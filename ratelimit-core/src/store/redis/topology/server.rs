@@ -282,7 +282,7 @@ mod tests {
 
     async fn connected() -> Link {
         let link = Link::new(None, TIMEOUTS, Breaker::new(), Vec::new());
-        connect(&link, 1, "", channel().0).await;
+        Box::pin(connect(&link, 1, "", channel().0)).await;
         link
     }
 
