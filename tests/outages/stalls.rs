@@ -122,8 +122,6 @@ async fn compute(began: web::Data<Sender<()>>, time: web::Data<Duration>) -> &'s
     "computed"
 }
 
-/// One worker. The reply to a request's first call is handed over while the worker is busy with another
-/// request, for longer than the deadline.
 /// A reply that comes while the only thread computes is noticed when it rests.
 #[test]
 fn the_time_in_which_the_only_thread_computes_is_not_that_of_the_store() {
@@ -142,6 +140,8 @@ fn the_time_in_which_the_only_thread_computes_is_not_that_of_the_store() {
     assert!(took < computes / 2, "{took:?}");
 }
 
+/// One worker. The reply to a request's first call is handed over while the worker is busy with another
+/// request, for longer than the deadline.
 #[test]
 fn a_worker_that_computes_for_another_request_uses_up_no_deadline() {
     in_own_process(|| {
