@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter, RedisStore, StoreError};
 use tests::cluster::cluster_behind_proxies;
+use tests::outage::until_settled;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
 
@@ -94,6 +95,7 @@ async fn a_check_for_which_nothing_waits_any_more_is_not_sent_again() {
     let proxy = Proxy::before(server.port());
     let store = RedisStore::builder(&proxy.url()).deadline(Duration::from_secs(30)).ping_interval(HOUR);
     let limiter = RateLimiter::new(store.build().unwrap());
+    until_settled(&limiter).await;
     assert_eq!(used(&limiter, "dropped").await, 0);
     // The server does not run the next call, and says so.
     server.must("SCRIPT FLUSH");

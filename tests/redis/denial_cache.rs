@@ -9,6 +9,7 @@ use ratelimit_core::{
     Algorithm, Check, GroupOutcome, OnError, Outcome, Policy, RateLimiter, RedisStore, StoreError, Timestamp,
 };
 use tests::clock_at_start;
+use tests::outage::until_settled;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
 
@@ -191,13 +192,13 @@ async fn a_turn_ends_a_cached_denial() {
     assert_eq!(denied.retry_after(), Some(Duration::from_secs(2)), "behind the turn");
 }
 
-/// A limiter behind a proxy, connected, with a denial cache.
+/// A limiter behind a proxy, connected, with a denial cache. The proxy holds no answer but those to calls.
 async fn behind_proxy(server: &Server, clock: &FakeClock) -> (RateLimiter, Proxy) {
     let proxy = Proxy::before(server.port());
     let store =
         RedisStore::builder(&proxy.url()).deadline(MINUTE).ping_interval(60 * MINUTE).clock(clock.clone());
     let limiter = RateLimiter::new(store.denial_cache_ttl(60 * MINUTE).build().unwrap());
-    let _ = limiter.peek(&policy(Algorithm::FixedWindow, 1, 1), "first").await.unwrap();
+    until_settled(&limiter).await;
     (limiter, proxy)
 }
 

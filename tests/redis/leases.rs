@@ -10,6 +10,7 @@ use ratelimit_core::{
 use tests::algorithms::leasable;
 use tests::clock_at_start;
 use tests::log::Log;
+use tests::outage::until_settled;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
 use tracing::Level;
@@ -247,6 +248,7 @@ async fn a_settlement_whose_future_was_dropped_ends_leases_when_its_answer_comes
     let proxy = Proxy::before(server.port());
     let store = RedisStore::builder(&proxy.url()).deadline(Duration::from_secs(10)).clock(clock.clone());
     let limiter = RateLimiter::new(store.ping_interval(Duration::from_secs(3600)).build().unwrap());
+    until_settled(&limiter).await;
     for (policy, plain) in with_and_without("dropped", None) {
         let group = [Check::new(&plain, "a")];
         let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
