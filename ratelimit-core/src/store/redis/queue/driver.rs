@@ -195,18 +195,23 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         self.errands.push((self.carry)(errand));
     }
 
-    /// Sends what is queued: all commands, and batches while not too many are in flight.
+    /// Sends what is queued: all commands, and batches while not too many are in flight. Waiting requests get
+    /// back the time for which the process stands still between two batches.
     fn send_queued(&mut self) {
         let patience = self.shared.link.deadline() / PATIENCE;
         loop {
+            let stood_still = self.since_last();
             let mut inbox = self.inbox.content.lock();
+            if grace(stood_still).is_some() {
+                inbox.waiting.put_off(stood_still, self.last_ran);
+            }
             let commands = mem::take(&mut inbox.commands);
             let (mut batch, mut due) = (None, None);
             let (calls, oldest) = (self.in_flight.busy(), inbox.waiting.oldest());
             if self.awaits_connection || calls >= MAX_ALL_CALLS {
                 due = inbox.waiting.next_deadline();
             } else if calls < MAX_CALLS
-                || oldest.is_some_and(|oldest| now().saturating_duration_since(oldest) >= patience)
+                || oldest.is_some_and(|oldest| self.last_ran.saturating_duration_since(oldest) >= patience)
             {
                 batch = inbox.waiting.next_batch();
             } else {
@@ -229,7 +234,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             (None, Some(home)) => home.push(Queued::Command(command)),
             (connection, _) => {
                 let call = Call::of_command(command.command, command.hash_slot, command.waiter);
-                self.send_calls(connection, smallvec![call], 0, now());
+                self.send_calls(connection, smallvec![call], 0);
             }
         }
     }
@@ -258,8 +263,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
     fn send_to(&mut self, node: Option<NodeId>, mut requests: Vec<QueuedRequest>) {
         let shared = Arc::clone(&self.shared);
         let Shared { link, encoder, riders, .. } = &*shared;
-        let start = now();
-        drop_unwanted(&mut requests, start, self.round_trip.min(link.deadline() / 2));
+        drop_unwanted(&mut requests, self.last_ran, self.round_trip.min(link.deadline() / 2));
         let count = requests.len();
         if count == 0 {
             return;
@@ -284,7 +288,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         let mut calls = SmallVec::<[Call; 1]>::new();
         if link.is_cluster() {
             // Their keys may be on any node.
-            self.send_calls(None, commands.collect(), 0, start);
+            self.send_calls(None, commands.collect(), 0);
             calls.extend(by_caller(requests).flat_map(by_call).filter_map(new));
         } else {
             calls.extend(commands);
@@ -308,17 +312,11 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         {
             nodes.refresh();
         }
-        self.send_calls(connection, calls, count, start);
+        self.send_calls(connection, calls, count);
     }
 
     /// Sends calls over a connection, or without one each over the connection for single commands.
-    fn send_calls(
-        &mut self,
-        connection: Option<Connection>,
-        calls: SmallVec<[Call; 1]>,
-        requests: usize,
-        start: Instant,
-    ) {
+    fn send_calls(&mut self, connection: Option<Connection>, calls: SmallVec<[Call; 1]>, requests: usize) {
         if calls.is_empty() {
             return;
         }
@@ -328,7 +326,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             calls.iter().for_each(|call| call.progress.send_now(connection.id.generation));
             commands.extend(calls.iter().map(|call| call.command.to_cmd()));
         }
-        let batch = BatchInFlight::new(calls, requests, start, connection.clone());
+        let batch = BatchInFlight::new(calls, requests, self.last_ran, connection.clone());
         let (batch, due) = self.in_flight.add(batch, self.shared.link.deadline());
         self.alarm.set(Some(due));
         let first = CallId { batch, index: 0 };
@@ -503,11 +501,16 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         call.finish(result);
     }
 
+    /// How long ago the task ran last, in this turn or the one before.
+    fn since_last(&mut self) -> Duration {
+        let now = now();
+        now.saturating_duration_since(mem::replace(&mut self.last_ran, now))
+    }
+
     /// Puts off an alarm that was missed because the process stood still, or its thread computed; waiting
     /// requests get back the time in which nothing could be sent. Returns whether the alarm was missed.
     fn put_off_if_missed(&mut self) -> bool {
-        let now = now();
-        let since_last = now.saturating_duration_since(mem::replace(&mut self.last_ran, now));
+        let (since_last, now) = (self.since_last(), self.last_ran);
         // No stall counts twice.
         let late = self.inbox.note_running(now).max(self.alarm.lateness(now)).min(since_last);
         if grace(late).is_some() {

@@ -428,6 +428,24 @@ async fn a_request_that_waited_for_its_thread_is_sent_and_given_the_time_back() 
     assert!(reply.try_recv().is_err() && driver.awaits_connection, "it waits for the connection");
 }
 
+/// Its process stands still in the middle of a turn: behind the call that the task sends first.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waited_for_its_turn_to_go_on_is_sent() {
+    const STALL: Duration = Duration::from_secs(1);
+    let (mut driver, _calls) = connected().await;
+    assert!(driver.shared.link.deadline() < STALL);
+    driver.carry = |_| {
+        let _ = advance(STALL).now_or_never();
+        pending()
+    };
+    // More than a call takes.
+    let replies: Vec<_> = (0..200).map(|_| ask(&driver.inbox, driver.shared.link.deadline())).collect();
+    driver.send_queued();
+    assert_eq!(driver.in_flight.busy(), 2);
+    assert_eq!(instants(&driver.inbox).len(), 0);
+    drop(replies);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_time_of_a_stall_is_given_back_once() {
     async fn stall(driver: &mut Silent, millis: u32) {
