@@ -65,6 +65,7 @@ struct Driver<C, F: Future> {
     alarm: Alarm,
     /// Whether requests wait until a connection has been made.
     awaits_connection: bool,
+    /// The last reading of the clock: all of a batch counts from it.
     last_ran: Instant,
     /// The time of the last round trip.
     round_trip: Duration,
@@ -195,16 +196,12 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         self.errands.push((self.carry)(errand));
     }
 
-    /// Sends what is queued: all commands, and batches while not too many are in flight. Waiting requests get
-    /// back the time for which the process stands still between two batches.
+    /// Sends what is queued: all commands, and batches while not too many are in flight.
     fn send_queued(&mut self) {
         let patience = self.shared.link.deadline() / PATIENCE;
         loop {
-            let stood_still = self.since_last();
+            self.put_off_waiting();
             let mut inbox = self.inbox.content.lock();
-            if grace(stood_still).is_some() {
-                inbox.waiting.put_off(stood_still, self.last_ran);
-            }
             let commands = mem::take(&mut inbox.commands);
             let (mut batch, mut due) = (None, None);
             let (calls, oldest) = (self.in_flight.busy(), inbox.waiting.oldest());
@@ -501,10 +498,19 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         call.finish(result);
     }
 
-    /// How long ago the task ran last, in this turn or the one before.
+    /// Reads the clock. Returns how long ago it was read last.
     fn since_last(&mut self) -> Duration {
         let now = now();
         now.saturating_duration_since(mem::replace(&mut self.last_ran, now))
+    }
+
+    /// In the middle of a turn: waiting requests get back what has passed since the last reading of the
+    /// clock, if the process stood still or another task computed.
+    fn put_off_waiting(&mut self) {
+        let passed = self.since_last();
+        if grace(passed).is_some() {
+            self.inbox.content.lock().waiting.put_off(passed, self.last_ran);
+        }
     }
 
     /// Puts off an alarm that was missed because the process stood still, or its thread computed; waiting
@@ -519,12 +525,13 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         self.alarm.put_off_if_missed(now)
     }
 
-    /// Ends what is due. Replies that have arrived count before deadlines: the runtime may not have run for a
-    /// while.
+    /// Ends what was due when the alarm rang. Replies that have arrived count before deadlines: the runtime may
+    /// not have run for a while.
     async fn at_alarm(&mut self) {
         if self.put_off_if_missed() {
             return;
         }
+        let rang = self.last_ran;
         self.alarm.clear();
         yield_now().await;
         while let Poll::Ready(Some(ended)) =
@@ -533,7 +540,8 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             self.guarded(|driver| driver.end(ended));
         }
         self.alarm.end_grace();
-        self.guarded(|driver| driver.end_late(now()));
+        self.put_off_waiting();
+        self.guarded(|driver| driver.end_late(rang));
     }
 
     fn end_late(&mut self, now: Instant) {

@@ -19,6 +19,7 @@ use crate::policy::Algorithm;
 use crate::process::Process;
 use crate::store::Deadline;
 use crate::store::redis::breaker::Breaker;
+use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::connections::Connections;
 use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::key::KeyFormat;
@@ -428,22 +429,49 @@ async fn a_request_that_waited_for_its_thread_is_sent_and_given_the_time_back() 
     assert!(reply.try_recv().is_err() && driver.awaits_connection, "it waits for the connection");
 }
 
-/// Its process stands still in the middle of a turn: behind the call that the task sends first.
-#[tokio::test(start_paused = true)]
-async fn a_request_that_waited_for_its_turn_to_go_on_is_sent() {
-    const STALL: Duration = Duration::from_secs(1);
+/// Longer than the deadline.
+const STALL: Duration = Duration::from_secs(1);
+
+fn stall() {
+    let _ = advance(STALL).now_or_never();
+}
+
+/// The process stands still while the task sends a command, and again behind each call.
+#[tokio::test]
+async fn requests_behind_a_stall_in_the_middle_of_a_turn_are_sent() {
     let (mut driver, _calls) = connected().await;
-    assert!(driver.shared.link.deadline() < STALL);
+    pause();
+    let deadline = driver.shared.link.deadline();
+    assert!(deadline < STALL);
     driver.carry = |_| {
-        let _ = advance(STALL).now_or_never();
+        stall();
         pending()
     };
+    let command = GuardedCommand { command: Command::Delete(SmallVec::new()), guard: Box::new(()) };
+    driver.inbox.push(Queued::Command(QueuedCommand { command, hash_slot: 0, waiter: None }));
     // More than a call takes.
-    let replies: Vec<_> = (0..200).map(|_| ask(&driver.inbox, driver.shared.link.deadline())).collect();
+    let mut replies: Vec<_> = (0..200).map(|_| ask(&driver.inbox, deadline)).collect();
     driver.send_queued();
-    assert_eq!(driver.in_flight.busy(), 2);
-    assert_eq!(instants(&driver.inbox).len(), 0);
-    drop(replies);
+    assert_eq!((driver.in_flight.busy(), instants(&driver.inbox).len()), (2, 0));
+    assert!(replies.iter_mut().all(|reply| reply.try_recv().is_err()));
+}
+
+/// The process stands still, or another task computes, while the task of the queue yields at its alarm.
+#[tokio::test(start_paused = true)]
+async fn what_becomes_due_while_replies_are_read_is_not_late() {
+    let mut driver = silent();
+    let deadline = driver.shared.link.deadline();
+    let [mut due, mut later] = send(&mut driver, [deadline, deadline + MILLIS]);
+    let mut waiting = ask(&driver.inbox, deadline + MILLIS);
+    advance(deadline).await;
+    driver.since_last();
+    tokio::spawn(async { stall() });
+    driver.at_alarm().await;
+    assert!(is_timeout(&mut due));
+    assert!(later.try_recv().is_err() && waiting.try_recv().is_err());
+    assert!(driver.put_off_if_missed(), "replies that came meanwhile are read first");
+    let limit = driver.inbox.content.lock().waiting.take_all()[0].deadline.limit;
+    assert_eq!(limit, deadline + MILLIS + STALL);
 }
 
 #[tokio::test(start_paused = true)]
