@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tests::client;
 
 /// Name of an element in answers of the protocol.
@@ -16,6 +17,8 @@ pub(super) struct Browser {
     driver: Child,
     address: SocketAddr,
     session: String,
+    /// The browser's files.
+    _folder: TempDir,
 }
 
 impl Browser {
@@ -31,9 +34,10 @@ impl Browser {
 
     fn start_with(preferences: &Value) -> Option<Self> {
         let program = std::env::var_os("CHROMEDRIVER").unwrap_or_else(|| "chromedriver".into());
-        let started =
-            Command::new(program).arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let Ok(mut driver) = started else {
+        let folder = TempDir::new().unwrap();
+        let mut command = Command::new(program);
+        command.arg("--port=0").env("TMPDIR", folder.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let Ok(mut driver) = command.spawn() else {
             assert!(std::env::var_os("BROWSER_REQUIRED").is_none(), "chromedriver does not start");
             eprintln!("skipped: needs chromedriver; tests/browser.sh installs it");
             return None;
@@ -43,7 +47,7 @@ impl Browser {
             line.split_once("successfully on port ")?.1.trim_end_matches('.').parse::<u16>().ok()
         });
         let address = SocketAddr::from(([127, 0, 0, 1], port.unwrap()));
-        let mut browser = Self { driver, address, session: String::new() };
+        let mut browser = Self { driver, address, session: String::new(), _folder: folder };
         let arguments = [
             "--headless=new",
             "--no-sandbox",

@@ -192,7 +192,7 @@ async fn a_turn_ends_a_cached_denial() {
     assert_eq!(denied.retry_after(), Some(Duration::from_secs(2)), "behind the turn");
 }
 
-/// A limiter behind a proxy, connected, with a denial cache. The proxy holds no answer but those to calls.
+/// A limiter behind a proxy, connected, with a denial cache. The proxy then holds only answers to calls.
 async fn behind_proxy(server: &Server, clock: &FakeClock) -> (RateLimiter, Proxy) {
     let proxy = Proxy::before(server.port());
     let store =

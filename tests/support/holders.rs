@@ -82,10 +82,15 @@ impl Holder {
         self.program.signal(signal);
     }
 
+    /// What has run in the process so far: nothing if it has not begun.
+    pub fn marks(&self) -> Vec<Mark> {
+        fs::read(&self.file).unwrap_or_default().chunks_exact(16).map(Mark::decode).collect()
+    }
+
     /// Ends the process at once, as a crash does. Returns what ran in it: its last requests ended now.
     pub fn kill(self) -> Vec<Mark> {
         self.program.kill();
-        let mut marks = read(&self.file);
+        let mut marks = self.marks();
         let mut running: BTreeMap<u64, i64> = BTreeMap::new();
         for mark in &marks {
             *running.entry(mark.caller).or_default() += if mark.begins { 1 } else { -1 };
@@ -99,8 +104,9 @@ impl Holder {
     }
 }
 
-fn read(file: &Path) -> Vec<Mark> {
-    fs::read(file).unwrap().chunks_exact(16).map(Mark::decode).collect()
+/// The requests that have begun.
+pub fn begun(marks: &[Mark]) -> usize {
+    marks.iter().filter(|mark| mark.begins).count()
 }
 
 /// The most requests of one caller that ran at a time, within a span of time.
