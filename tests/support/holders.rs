@@ -84,13 +84,14 @@ impl Holder {
 
     /// What has run in the process so far: nothing if it has not begun.
     pub fn marks(&self) -> Vec<Mark> {
-        fs::read(&self.file).unwrap_or_default().chunks_exact(16).map(Mark::decode).collect()
+        read(&self.file)
     }
 
     /// Ends the process at once, as a crash does. Returns what ran in it: its last requests ended now.
     pub fn kill(self) -> Vec<Mark> {
-        self.program.kill();
-        let mut marks = self.marks();
+        let Self { program, file } = self;
+        program.kill();
+        let mut marks = read(&file);
         let mut running: BTreeMap<u64, i64> = BTreeMap::new();
         for mark in &marks {
             *running.entry(mark.caller).or_default() += if mark.begins { 1 } else { -1 };
@@ -102,6 +103,10 @@ impl Holder {
         }
         marks
     }
+}
+
+fn read(file: &Path) -> Vec<Mark> {
+    fs::read(file).unwrap_or_default().chunks_exact(16).map(Mark::decode).collect()
 }
 
 /// The requests that have begun.
