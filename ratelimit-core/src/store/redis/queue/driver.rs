@@ -525,8 +525,8 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         self.alarm.put_off_if_missed(now)
     }
 
-    /// Ends what was due when the alarm rang. Replies that have arrived count before deadlines: the runtime may
-    /// not have run for a while.
+    /// Ends what was due when the alarm rang. Replies that have arrived count before deadlines: the runtime
+    /// may not have run for a while.
     async fn at_alarm(&mut self) {
         if self.put_off_if_missed() {
             return;
