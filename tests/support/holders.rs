@@ -2,10 +2,10 @@
 //! agree on, and how many ran at a time.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs, io};
 
 use ratelimit_core::{Algorithm, OnError, Policy};
 
@@ -84,14 +84,14 @@ impl Holder {
 
     /// What has run in the process so far: nothing if it has not begun.
     pub fn marks(&self) -> Vec<Mark> {
-        read(&self.file)
+        read(&self.file).unwrap_or_default()
     }
 
     /// Ends the process at once, as a crash does. Returns what ran in it: its last requests ended now.
     pub fn kill(self) -> Vec<Mark> {
         let Self { program, file } = self;
         program.kill();
-        let mut marks = read(&file);
+        let mut marks = read(&file).unwrap();
         let mut running: BTreeMap<u64, i64> = BTreeMap::new();
         for mark in &marks {
             *running.entry(mark.caller).or_default() += if mark.begins { 1 } else { -1 };
@@ -105,8 +105,8 @@ impl Holder {
     }
 }
 
-fn read(file: &Path) -> Vec<Mark> {
-    fs::read(file).unwrap_or_default().chunks_exact(16).map(Mark::decode).collect()
+fn read(file: &Path) -> io::Result<Vec<Mark>> {
+    Ok(fs::read(file)?.chunks_exact(16).map(Mark::decode).collect())
 }
 
 /// The requests that have begun.

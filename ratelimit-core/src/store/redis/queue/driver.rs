@@ -200,7 +200,8 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
     fn send_queued(&mut self) {
         let patience = self.shared.link.deadline() / PATIENCE;
         loop {
-            self.put_off_waiting();
+            let passed = self.since_last();
+            self.put_off_waiting(passed);
             let mut inbox = self.inbox.content.lock();
             let commands = mem::take(&mut inbox.commands);
             let (mut batch, mut due) = (None, None);
@@ -504,12 +505,11 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         now.saturating_duration_since(mem::replace(&mut self.last_ran, now))
     }
 
-    /// In the middle of a turn: waiting requests get back what has passed since the last reading of the
-    /// clock, if the process stood still or another task computed.
-    fn put_off_waiting(&mut self) {
-        let passed = self.since_last();
-        if grace(passed).is_some() {
-            self.inbox.content.lock().waiting.put_off(passed, self.last_ran);
+    /// Gives waiting requests the time back for which nothing could be sent, if that is so long that the
+    /// process stood still or another task computed.
+    fn put_off_waiting(&self, by: Duration) {
+        if grace(by).is_some() {
+            self.inbox.content.lock().waiting.put_off(by, self.last_ran);
         }
     }
 
@@ -519,9 +519,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         let (since_last, now) = (self.since_last(), self.last_ran);
         // No stall counts twice.
         let late = self.inbox.note_running(now).max(self.alarm.lateness(now)).min(since_last);
-        if grace(late).is_some() {
-            self.inbox.content.lock().waiting.put_off(late, now);
-        }
+        self.put_off_waiting(late);
         self.alarm.put_off_if_missed(now)
     }
 
@@ -540,7 +538,8 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             self.guarded(|driver| driver.end(ended));
         }
         self.alarm.end_grace();
-        self.put_off_waiting();
+        let passed = self.since_last();
+        self.put_off_waiting(passed);
         self.guarded(|driver| driver.end_late(rang));
     }
 
