@@ -37,12 +37,26 @@ pub struct Deadline {
     /// Start of the call: also its place in the order of a queue.
     pub(crate) since: Instant,
     pub(crate) limit: Duration,
+    /// By how much it was put off.
+    #[cfg(feature = "redis")]
+    pub(super) put_off: Duration,
+    /// Until when the process is known to have run for the call, or has made its stalls good.
+    #[cfg(feature = "redis")]
+    pub(super) ran: Instant,
 }
 
 impl Deadline {
     /// The deadline `limit` from now.
     pub fn after(limit: Duration) -> Self {
-        Self { since: now(), limit }
+        let now = now();
+        Self {
+            since: now,
+            limit,
+            #[cfg(feature = "redis")]
+            put_off: Duration::ZERO,
+            #[cfg(feature = "redis")]
+            ran: now,
+        }
     }
 
     /// No deadline: the call may wait as long as the store lets it.

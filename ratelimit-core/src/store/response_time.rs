@@ -123,7 +123,8 @@ impl super::Deadline {
     pub(crate) async fn share<T, E>(&mut self, call: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         let (start, left) = (now(), self.remaining());
         let (result, took) = response_time(left, call, Result::is_ok).await;
-        self.since += now().saturating_duration_since(start).saturating_sub(took);
+        self.ran = now();
+        self.since += self.ran.saturating_duration_since(start).saturating_sub(took);
         result
     }
 }

@@ -108,7 +108,7 @@ impl Groups {
     pub(super) async fn overdraw(
         &self,
         group: &[Check<'_>],
-        deadline: Deadline,
+        mut deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         for check in group.chunks(1) {
             if self.take_held(check).is_some() {
@@ -117,7 +117,8 @@ impl Groups {
             // The answer ends the units that were on their way, which would be used beside the debt.
             self.make_way(check, Operation::Overdraw);
             let guard = self.denials.invalidate_on_drop(check);
-            let reply = self.submit(check, Operation::Overdraw, deadline).reply().await;
+            let reply = self.submit(check, Operation::Overdraw, deadline).reply();
+            let reply = deadline.share(reply).await;
             drop(guard);
             reply?.into_overdrawn(&check[0])?;
         }

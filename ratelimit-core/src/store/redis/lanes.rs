@@ -201,8 +201,7 @@ impl Lanes {
             Some(key) if self.shared.link.is_cluster() => hash_slot_of_tag(&key.hash_tag()),
             _ => 0,
         };
-        let put_off = Duration::ZERO;
-        Queued::Request(QueuedRequest { request, hash_slot, deadline, put_off, rider, reply })
+        Queued::Request(QueuedRequest { request, hash_slot, deadline, rider, reply })
     }
 
     /// Sends a command. The result waits until the deadline; the command goes on without it, for the store's
@@ -216,7 +215,10 @@ impl Lanes {
     }
 
     /// Queues in the lane of the runtime that asks. Returns false if it would fail anyway: then it has.
-    fn push(self: &Arc<Self>, queued: Queued) -> bool {
+    fn push(self: &Arc<Self>, mut queued: Queued) -> bool {
+        if let Some(deadline) = queued.deadline_mut() {
+            deadline.queued(now());
+        }
         let (Shared { link, process, .. }, hash_slot) = (&*self.shared, queued.hash_slot());
         // A child of the process that has the connections drops a slot that both have. It must not take the
         // lock of a queue, which another thread of the parent may have held at the fork.
@@ -339,7 +341,37 @@ impl PendingReply {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use tokio::time::{advance, timeout};
+
+    use super::super::command::Command;
+    use super::super::queue::check;
+    use super::super::shared::tests::shared;
     use super::*;
+
+    /// The process stands still between the begin of a call and the place of its request in a queue.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_queued_behind_a_stall_has_the_time_that_it_had_before() {
+        let lanes = Lanes::start(shared(&Handle::current()), 1);
+        let limit = lanes.deadline().limit();
+        let request = |deadline| lanes.submit(check().0.request, Rider::None, deadline);
+        let command = |deadline| {
+            let command = Command::Delete(smallvec!["key".to_owned()]);
+            lanes.send(GuardedCommand { command, guard: Box::new(()) }, deadline)
+        };
+        let sends: [&dyn Fn(Deadline) -> PendingReply; 2] = [&request, &command];
+        for (send, what) in sends.into_iter().zip(["a request", "a command"]) {
+            let deadline = lanes.deadline();
+            advance(10 * limit).await;
+            let mut ended = pin!(send(deadline).done());
+            // There is no connection yet.
+            let early = timeout(limit * 9 / 10, ended.as_mut()).await;
+            assert!(early.is_err(), "{what}: {early:?}");
+            let error = timeout(limit, ended).await.expect(what).unwrap_err();
+            assert!(matches!(error, StoreError::Timeout { .. }), "{what}: {error}");
+        }
+    }
 
     #[test]
     fn slots_of_one_node_share_a_queue() {

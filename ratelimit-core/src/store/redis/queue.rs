@@ -23,6 +23,8 @@ use tokio::task::AbortHandle;
 
 pub(super) use self::inbox::Home;
 use self::inbox::Inbox;
+#[cfg(test)]
+pub(super) use self::request::tests::check;
 pub(super) use self::request::{Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
 use super::connections::Connections;
 use super::shared::Shared;

@@ -22,3 +22,29 @@ pub(super) struct Shared {
     /// Whether a server that refuses a runtime its connection was logged.
     pub(super) was_refused: AtomicBool,
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use super::super::breaker::Breaker;
+    use super::super::denial_cache::DenialCache;
+    use super::super::key::KeyFormat;
+    use super::super::timeouts::tests::TIMEOUTS;
+    use super::*;
+    use crate::clock::{Clock, FakeClock};
+
+    /// That of a store that is making its first connection, and whose own runtime is this one.
+    pub(in crate::store::redis) fn shared(runtime: &Handle) -> Arc<Shared> {
+        let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
+        let denials = Arc::new(DenialCache::new(Arc::clone(&clock), Duration::ZERO));
+        Arc::new(Shared {
+            link: Arc::new(Link::new(None, TIMEOUTS, Breaker::new(), Vec::new())),
+            runtime: runtime.clone(),
+            encoder: Arc::new(Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None))),
+            riders: Riders::new(&clock, 0, false, &denials),
+            process: Process::present(),
+            was_refused: AtomicBool::new(false),
+        })
+    }
+}

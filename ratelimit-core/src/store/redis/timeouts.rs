@@ -1,13 +1,15 @@
 //! Timeouts and pauses, and what becomes of a timeout that is noticed late.
 
+use std::mem;
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use super::error::RedisConfigError;
+use crate::store::Deadline;
 use crate::store::deadline::now;
 
 /// Timeouts of calls, and pauses between attempts to connect.
@@ -42,6 +44,33 @@ pub(super) const MOST_GRACE: Duration = Duration::from_millis(500);
 /// are in its sockets, and are read first.
 pub(super) fn grace(late: Duration) -> Option<Duration> {
     (late > MISSED).then(|| late.min(LONGEST_GRACE))
+}
+
+impl Deadline {
+    /// That of a call which reaches the store now: what passed before was no stall.
+    pub(super) fn begun(self) -> Self {
+        Self { ran: now(), ..self }
+    }
+
+    /// A request is queued by it at `now`. From the begin of its call, or the end of the call's last round
+    /// trip, that takes microseconds, unless the process stands still.
+    pub(super) fn queued(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.ran);
+        if grace(passed).is_some() {
+            self.put_off(passed, now);
+        }
+        self.ran = now;
+    }
+
+    /// Puts it off by the time until `now` for which the process stood still, as far as it has not been given
+    /// back. One that was put off by [`MOST_GRACE`] stays.
+    pub(super) fn put_off(&mut self, by: Duration, now: Instant) {
+        let by = by.min(now.saturating_duration_since(mem::replace(&mut self.ran, now)));
+        if self.put_off < MOST_GRACE {
+            self.put_off += by;
+            self.limit += by;
+        }
+    }
 }
 
 /// Awaits a reply for no longer than `limit`, or its [`grace`].
@@ -88,7 +117,16 @@ impl Timeouts {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use futures_util::FutureExt;
+    use tokio::time::{advance, sleep};
+
     use super::*;
+
+    const LIMIT: Duration = Duration::from_millis(100);
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
 
     pub(in crate::store::redis) const TIMEOUTS: Timeouts = Timeouts {
         deadline: Duration::from_millis(100),
@@ -99,8 +137,59 @@ pub(super) mod tests {
     };
 
     #[test]
+    fn a_deadline_gets_the_time_of_stalls_back_until_they_sum_up_to_a_bound() {
+        for (stalls, sum) in [
+            (&[10_000][..], 10_000),
+            (&[10_000, 10], 10_000),
+            (&[499, 10_000, 10], 10_499),
+            (&[500, 10_000], 500),
+            (&[200; 10], 600),
+            (&[100; 10], 500),
+        ] {
+            let mut deadline = Deadline::after(LIMIT);
+            let mut now = deadline.since;
+            for &stall in stalls {
+                now += ms(stall);
+                deadline.put_off(ms(stall), now);
+            }
+            assert_eq!(deadline.limit(), LIMIT + ms(sum), "{stalls:?}");
+        }
+    }
+
+    #[test]
+    fn a_stall_is_given_back_once_and_only_from_the_call_on() {
+        let mut deadline = Deadline::after(LIMIT);
+        let start = deadline.since;
+        for (stall, until, sum) in [(300, 200, 200), (300, 200, 200), (300, 250, 250), (20, 300, 270)] {
+            deadline.put_off(ms(stall), start + ms(until));
+            assert_eq!(deadline.limit(), LIMIT + ms(sum), "until {until} ms");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_until_a_request_is_queued_is_given_back_if_it_is_that_of_a_stall() {
+        async fn queued(deadline: Deadline, after: u64) -> Duration {
+            let mut queued = deadline;
+            advance(ms(after)).await;
+            queued.queued(now());
+            queued.limit().saturating_sub(deadline.limit())
+        }
+
+        for (after, given_back) in [(0, 0), (5, 0), (6, 6), (1_000, 1_000)] {
+            assert_eq!(queued(Deadline::after(LIMIT), after).await, ms(given_back), "{after} ms");
+        }
+        // A store around this one, and the round trip before, may take longer.
+        let mut deadline = Deadline::after(LIMIT);
+        advance(ms(50)).await;
+        deadline = deadline.begun();
+        assert_eq!(queued(deadline, 1).await, ms(0));
+        let round_trip = sleep(ms(30)).map(Ok::<_, ()>);
+        deadline.share(round_trip).await.unwrap();
+        assert_eq!(queued(deadline, 1).await, ms(0));
+    }
+
+    #[test]
     fn pauses_grow_to_the_longest_and_have_jitter() {
-        let ms = Duration::from_millis;
         let pauses = || TIMEOUTS.pauses().take(8).collect::<Vec<_>>();
         let first = pauses();
         for (pause, least) in first.iter().zip([50, 100, 200, 400, 400, 400, 400, 400].map(ms)) {

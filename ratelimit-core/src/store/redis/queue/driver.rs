@@ -509,7 +509,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
     /// process stood still or another task computed.
     fn put_off_waiting(&self, by: Duration) {
         if grace(by).is_some() {
-            self.inbox.content.lock().waiting.put_off(by, self.last_ran);
+            self.inbox.content.lock().put_off(by, self.last_ran);
         }
     }
 

@@ -11,7 +11,6 @@ use tokio::sync::Notify;
 
 use super::request::{Queued, QueuedCommand, QueuedRequest};
 use crate::store::deadline::now;
-use crate::store::redis::timeouts::MOST_GRACE;
 
 /// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two
 /// tenths of a millisecond, with logs one millisecond at most, so that it does not delay other users of the
@@ -95,7 +94,7 @@ impl Inbox {
             let is_closed = content.is_closed;
             let mut left = mem::replace(&mut *content, Content { is_closed, ..Content::default() });
             drop(content);
-            left.waiting.put_off(waits, now);
+            left.put_off(waits, now);
             self.hand_over(left);
         }
     }
@@ -115,6 +114,15 @@ impl Inbox {
             commands.into_iter().for_each(|command| home.push(Queued::Command(command)));
             waiting.take_all().into_iter().for_each(|request| home.push(Queued::Request(request)));
         }
+    }
+}
+
+impl Content {
+    /// Puts the deadlines off by the time until `now` for which the process stood still.
+    pub(super) fn put_off(&mut self, by: Duration, now: Instant) {
+        let requests = self.waiting.requests.iter_mut().map(|request| &mut request.deadline);
+        let commands = self.commands.iter_mut().filter_map(QueuedCommand::deadline_mut);
+        requests.chain(commands).for_each(|deadline| deadline.put_off(by, now));
     }
 }
 
@@ -158,18 +166,6 @@ impl Waiting {
     /// When the first request was made.
     pub(super) fn oldest(&self) -> Option<Instant> {
         self.requests.first().map(|request| request.deadline.since)
-    }
-
-    /// Puts the deadlines off by the time until `now` for which the process stood still, of each request
-    /// since it was made. A request that has got [`MOST_GRACE`] back gets no more.
-    pub(super) fn put_off(&mut self, by: Duration, now: Instant) {
-        for QueuedRequest { deadline, put_off, .. } in &mut self.requests {
-            if *put_off < MOST_GRACE {
-                let by = by.min(now.saturating_duration_since(deadline.since));
-                *put_off += by;
-                deadline.limit += by;
-            }
-        }
     }
 
     /// When a deadline passes next, or earlier.
@@ -228,29 +224,6 @@ mod tests {
         requests.rotate_left(1);
         let batch = waiting(requests).next_batch().unwrap();
         assert_eq!(batch.iter().map(|request| request.deadline.since).collect::<Vec<_>>(), made);
-    }
-
-    #[test]
-    fn a_request_gets_the_time_of_stalls_back_until_they_sum_up_to_a_bound() {
-        let ms = Duration::from_millis;
-        for (puts_off, sum) in [
-            (&[10_000][..], 10_000),
-            (&[10_000, 10], 10_000),
-            (&[499, 10_000, 10], 10_499),
-            (&[500, 10_000], 500),
-            (&[200; 10], 600),
-            (&[100; 10], 500),
-            // It was made a minute ago.
-            (&[70_000], 60_000),
-        ] {
-            let (request, _reply) = check_under(Algorithm::FixedWindow);
-            let (limit, now) = (request.deadline.limit, request.deadline.since + ms(60_000));
-            let mut waiting = waiting([request]);
-            for &by in puts_off {
-                waiting.put_off(ms(by), now);
-            }
-            assert_eq!(waiting.take_all()[0].deadline.limit, limit + ms(sum), "{puts_off:?}");
-        }
     }
 
     #[test]

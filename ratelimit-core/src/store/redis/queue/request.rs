@@ -26,8 +26,6 @@ pub(in crate::store::redis) struct QueuedRequest {
     /// The hash slot of its keys in a cluster.
     pub(in crate::store::redis) hash_slot: u16,
     pub(in crate::store::redis) deadline: Deadline,
-    /// By how much the deadline was put off.
-    pub(in crate::store::redis) put_off: Duration,
     pub(in crate::store::redis) rider: Rider,
     /// `None` if only the rider learns the reply: for a lease that is fetched in the background, and for a
     /// message of slots.
@@ -56,6 +54,14 @@ impl Queued {
         }
     }
 
+    /// That of what waits for its end, if anything does.
+    pub(in crate::store::redis) fn deadline_mut(&mut self) -> Option<&mut Deadline> {
+        match self {
+            Self::Request(request) => Some(&mut request.deadline),
+            Self::Command(command) => command.deadline_mut(),
+        }
+    }
+
     pub(in crate::store::redis) fn fail(self, error: CallError) {
         match self {
             Self::Request(QueuedRequest { reply, .. }) => send_reply(reply, Err(error)),
@@ -63,6 +69,13 @@ impl Queued {
                 send_reply(waiter.map(|(_, reply)| reply), Err(error));
             }
         }
+    }
+}
+
+impl QueuedCommand {
+    /// That of what waits for its end, if anything does.
+    pub(super) fn deadline_mut(&mut self) -> Option<&mut Deadline> {
+        self.waiter.as_mut().map(|(deadline, _)| deadline)
     }
 }
 
@@ -160,11 +173,11 @@ pub(super) mod tests {
         let request = Request { operation: Operation::Check, limits: [limit].into_iter().collect() };
         let (reply, receiver) = oneshot::channel();
         let deadline = Deadline::after(Duration::from_secs(60));
-        let (rider, put_off) = (Rider::None, Duration::ZERO);
-        (QueuedRequest { request, hash_slot: 0, deadline, put_off, rider, reply: Some(reply) }, receiver)
+        let rider = Rider::None;
+        (QueuedRequest { request, hash_slot: 0, deadline, rider, reply: Some(reply) }, receiver)
     }
 
-    pub(in crate::store::redis::queue) fn check() -> (QueuedRequest, Receiver) {
+    pub(in crate::store::redis) fn check() -> (QueuedRequest, Receiver) {
         check_under(Algorithm::SlidingWindowCounter)
     }
 

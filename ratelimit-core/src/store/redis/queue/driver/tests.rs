@@ -2,7 +2,6 @@
 
 use std::future::{Pending, pending};
 use std::pin::pin;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::task::{Context, Wake, Waker};
 
@@ -14,36 +13,16 @@ use tokio::time::{advance, pause, sleep, timeout};
 use super::super::request::tests::{check, check_of};
 use super::super::{Home, Queue, Replied};
 use super::*;
-use crate::clock::{Clock, FakeClock};
 use crate::policy::Algorithm;
-use crate::process::Process;
 use crate::store::Deadline;
-use crate::store::redis::breaker::Breaker;
 use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::connections::Connections;
-use crate::store::redis::denial_cache::DenialCache;
-use crate::store::redis::key::KeyFormat;
 use crate::store::redis::link::Link;
 use crate::store::redis::link::tests::connect;
-use crate::store::redis::protocol::Encoder;
-use crate::store::redis::riders::Riders;
-use crate::store::redis::timeouts::tests::TIMEOUTS;
+use crate::store::redis::shared::tests::shared;
 
 const MILLIS: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(30);
-
-fn shared(runtime: &Handle) -> Arc<Shared> {
-    let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
-    let denials = Arc::new(DenialCache::new(Arc::clone(&clock), Duration::ZERO));
-    Arc::new(Shared {
-        link: Arc::new(Link::new(None, TIMEOUTS, Breaker::new(), Vec::new())),
-        runtime: runtime.clone(),
-        encoder: Arc::new(Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None))),
-        riders: Riders::new(&clock, 0, false, &denials),
-        process: Process::present(),
-        was_refused: AtomicBool::new(false),
-    })
-}
 
 /// What the task of a queue works with: that of the home lane of a store that is making its first connection.
 fn parts(runtime: &Handle) -> (Arc<Shared>, Arc<Connections>) {
@@ -72,6 +51,15 @@ fn ask(inbox: &Inbox, deadline: Duration) -> Receiver<Replied> {
     let (request, reply) = check();
     inbox.push(Queued::Request(QueuedRequest { deadline: Deadline::after(deadline), ..request }));
     reply
+}
+
+/// Queues a command that is made now, with this deadline.
+fn command(inbox: &Inbox, deadline: Duration) -> Receiver<Replied> {
+    let (ended, end) = oneshot::channel();
+    let command = GuardedCommand { command: Command::Delete(SmallVec::new()), guard: Box::new(()) };
+    let waiter = Some((Deadline::after(deadline), ended));
+    inbox.push(Queued::Command(QueuedCommand { command, hash_slot: 0, waiter }));
+    end
 }
 
 /// Puts requests that are made now, with these deadlines, into one call, which is in flight from now on.
@@ -419,14 +407,18 @@ async fn nothing_ends_by_an_alarm_that_was_missed_until_its_grace_is_over() {
 
 /// The task did not run: another one of its thread computed, for longer than the deadline.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_waited_for_its_thread_is_sent_and_given_the_time_back() {
+async fn what_waited_for_its_thread_is_sent_and_given_the_time_back() {
     let mut driver = silent();
     let deadline = driver.shared.link.deadline();
-    let mut reply = ask(&driver.inbox, deadline);
+    let (mut reply, mut end) = (ask(&driver.inbox, deadline), command(&driver.inbox, deadline));
     advance(deadline * 3 / 2).await;
     driver.put_off_if_missed();
     driver.send_queued();
     assert!(reply.try_recv().is_err() && driver.awaits_connection, "it waits for the connection");
+    driver.end_late(now());
+    assert!(end.try_recv().is_err());
+    driver.end_late(now() + deadline);
+    assert!(is_timeout(&mut end));
 }
 
 /// Longer than the deadline.
@@ -447,8 +439,7 @@ async fn requests_behind_a_stall_in_the_middle_of_a_turn_are_sent() {
         stall();
         pending()
     };
-    let command = GuardedCommand { command: Command::Delete(SmallVec::new()), guard: Box::new(()) };
-    driver.inbox.push(Queued::Command(QueuedCommand { command, hash_slot: 0, waiter: None }));
+    let _end = command(&driver.inbox, deadline);
     // More than a call takes.
     let mut replies: Vec<_> = (0..200).map(|_| ask(&driver.inbox, deadline)).collect();
     driver.send_queued();
