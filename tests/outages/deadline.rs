@@ -9,6 +9,8 @@ use actix_web::test::{TestRequest, call_and_read_body, call_service, init_servic
 use actix_web::{App, HttpResponse, Responder, get, web};
 use futures_util::future::join_all;
 use ratelimit_actix::{Limit, Quotas, RateLimitMiddleware, rate_limit};
+use ratelimit_core::store::toolkit::Operation;
+use ratelimit_core::store::{Deadline, Store};
 use ratelimit_core::{
     Algorithm, Breaker, Check, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder, StoreError,
 };
@@ -105,6 +107,55 @@ async fn as_many_as_fit_of_several_callers_in_a_cluster_has_one_deadline() {
     let took = start.elapsed();
     // The check is not sent: half a second is left, and the last reply took longer.
     assert!((SECOND * 5 / 2..SECOND * 9 / 2).contains(&took), "a look of 2.5 s and no check: {took:?}");
+}
+
+/// A store with a deadline of three seconds that has answered.
+async fn first_answered(store: RedisStoreBuilder) -> RedisStore {
+    let store = store.deadline(3 * SECOND).ping_interval(3600 * SECOND).build().unwrap();
+    let policy = policy("p".to_owned());
+    let end = Instant::now() + 30 * SECOND;
+    while let Err(error) =
+        store.decide(&[Check::new(&policy, "first")], Operation::Check, Deadline::none()).await
+    {
+        assert!(Instant::now() < end, "{error}");
+    }
+    store
+}
+
+#[tokio::test]
+async fn a_store_around_the_one_of_redis_uses_up_the_deadline_of_its_call() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let store = first_answered(RedisStore::builder(&proxy.url())).await;
+    let policy = policy("p".to_owned());
+    let group = [Check::new(&policy, "caller").with_cost(5)];
+    let taken = store.decide(&group, Operation::Check, Deadline::after(3 * SECOND)).await.unwrap();
+    let reservation = taken.reservation(&group).unwrap();
+    proxy.set(Mode::Swallow);
+    let (start, deadline) = (Instant::now(), Deadline::after(3 * SECOND));
+    tokio::time::sleep(2 * SECOND).await;
+    let decided = async { timed_out(&store.decide(&group, Operation::Check, deadline).await) };
+    let refunded = async { timed_out(&store.refund(&reservation, deadline).await) };
+    let reset = async { timed_out(&store.reset(&group, deadline).await) };
+    let ended = tokio::join!(decided, refunded, reset);
+    let took = start.elapsed();
+    assert_eq!(ended, (true, true, true));
+    assert!(took < 4 * SECOND, "a second was left: {took:?}");
+}
+
+/// The first answer leaves one of three seconds.
+#[tokio::test]
+async fn charges_beyond_several_limits_have_one_deadline() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let store = first_answered(RedisStore::builder(&proxy.url())).await;
+    let policies = [policy("one".to_owned()), policy("other".to_owned())];
+    let group = [Check::new(&policies[0], "caller"), Check::new(&policies[1], "caller")];
+    let overdraw = || store.decide(&group, Operation::Overdraw, Deadline::after(3 * SECOND));
+    let _ = overdraw().await.unwrap();
+    proxy.set(Mode::Delay(2 * SECOND));
+    let ended = overdraw().await;
+    assert!(timed_out(&ended), "{ended:?}");
 }
 
 #[tokio::test]

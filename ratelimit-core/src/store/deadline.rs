@@ -37,12 +37,12 @@ pub struct Deadline {
     /// Start of the call: also its place in the order of a queue.
     pub(crate) since: Instant,
     pub(crate) limit: Duration,
-    /// By how much it was put off.
+    /// The part of `limit` that was given back for stalls of the process.
     #[cfg(feature = "redis")]
-    pub(super) put_off: Duration,
-    /// Until when the process is known to have run for the call, or has made its stalls good.
+    pub(super) given_back: Duration,
+    /// Stalls before this instant are settled: given back, or not those of this call.
     #[cfg(feature = "redis")]
-    pub(super) ran: Instant,
+    pub(super) last_ran: Instant,
 }
 
 impl Deadline {
@@ -53,9 +53,9 @@ impl Deadline {
             since: now,
             limit,
             #[cfg(feature = "redis")]
-            put_off: Duration::ZERO,
+            given_back: Duration::ZERO,
             #[cfg(feature = "redis")]
-            ran: now,
+            last_ran: now,
         }
     }
 
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_is_brought_forward_and_never_put_off() {
+    fn at_most_only_brings_a_deadline_forward() {
         let (short, long) = (Duration::from_millis(100), Duration::from_secs(3_600));
         assert_eq!(Deadline::after(long).at_most(short).limit(), short);
         assert_eq!(Deadline::after(short).at_most(long).limit(), short);

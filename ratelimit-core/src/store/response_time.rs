@@ -121,10 +121,12 @@ impl super::Deadline {
     /// Awaits one of several calls in a row that share this deadline. Time that the store did not take is
     /// given back.
     pub(crate) async fn share<T, E>(&mut self, call: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-        let (start, left) = (now(), self.remaining());
-        let (result, took) = response_time(left, call, Result::is_ok).await;
-        self.ran = now();
-        self.since += self.ran.saturating_duration_since(start).saturating_sub(took);
+        // The call may be queued already, and the process may have stood still since it ran last.
+        let start = now();
+        self.since += start.saturating_duration_since(self.last_ran);
+        let (result, took) = response_time(self.remaining(), call, Result::is_ok).await;
+        self.last_ran = now();
+        self.since += self.last_ran.saturating_duration_since(start).saturating_sub(took);
         result
     }
 }
@@ -185,6 +187,21 @@ mod tests {
         advance(20 * MILLIS).await;
         let Poll::Ready((_, took)) = poll(timed.as_mut()) else { panic!("there is an answer") };
         assert_eq!(took, 40 * MILLIS);
+    }
+
+    /// Of a call of the store that is queued already when its process stands still.
+    #[cfg(feature = "redis")]
+    #[tokio::test(start_paused = true)]
+    async fn a_stall_before_a_call_uses_up_no_time_of_those_behind_it() {
+        let mut deadline = super::super::Deadline::after(LIMIT);
+        let (answer, answered) = oneshot::channel();
+        advance(10 * LIMIT).await;
+        tokio::spawn(async move {
+            sleep(30 * MILLIS).await;
+            answer.send(()).unwrap();
+        });
+        deadline.share(answered).await.unwrap();
+        assert_eq!((deadline.remaining(), deadline.limit()), (70 * MILLIS, LIMIT));
     }
 
     #[cfg(feature = "redis")]

@@ -1,6 +1,5 @@
 //! Timeouts and pauses, and what becomes of a timeout that is noticed late.
 
-use std::mem;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -40,36 +39,45 @@ const LONGEST_GRACE: Duration = Duration::from_millis(250);
 /// good.
 pub(super) const MOST_GRACE: Duration = Duration::from_millis(500);
 
+/// Whether nothing ran for so long that the process stood still, or its thread computed.
+pub(super) fn is_stall(time: Duration) -> bool {
+    time > MISSED
+}
+
 /// By how much a timeout is put off that is noticed `late`. Replies that came while the process stood still
 /// are in its sockets, and are read first.
 pub(super) fn grace(late: Duration) -> Option<Duration> {
-    (late > MISSED).then(|| late.min(LONGEST_GRACE))
+    is_stall(late).then(|| late.min(LONGEST_GRACE))
 }
 
 impl Deadline {
-    /// That of a call which reaches the store now: what passed before was no stall.
+    /// The deadline of a call that reaches the store now. Time before is the caller's, which may have waited:
+    /// it is not given back.
     pub(super) fn begun(self) -> Self {
-        Self { ran: now(), ..self }
+        Self { last_ran: now(), ..self }
     }
 
-    /// A request is queued by it at `now`. From the begin of its call, or the end of the call's last round
-    /// trip, that takes microseconds, unless the process stands still.
-    pub(super) fn queued(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.ran);
-        if grace(passed).is_some() {
-            self.put_off(passed, now);
-        }
-        self.ran = now;
+    /// Notes that a request is queued at `now`. Since the start of the call, or the end of its last round
+    /// trip, microseconds have passed, unless the process stood still: then that time is given back.
+    pub(super) fn note_queued(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.last_ran);
+        self.put_off(if is_stall(passed) { passed } else { Duration::ZERO }, now);
     }
 
-    /// Puts it off by the time until `now` for which the process stood still, as far as it has not been given
-    /// back. One that was put off by [`MOST_GRACE`] stays.
+    /// Puts it off by the time until `now` for which the process stood still, as far as that is not settled.
+    /// One that has got [`MOST_GRACE`] back gets no more, and one without any time gets none.
     pub(super) fn put_off(&mut self, by: Duration, now: Instant) {
-        let by = by.min(now.saturating_duration_since(mem::replace(&mut self.ran, now)));
-        if self.put_off < MOST_GRACE {
-            self.put_off += by;
+        let by = by.min(now.saturating_duration_since(self.last_ran));
+        self.last_ran = self.last_ran.max(now);
+        if self.given_back < MOST_GRACE && !self.limit.is_zero() {
+            self.given_back += by;
             self.limit += by;
         }
+    }
+
+    /// Its limit, without what was given back.
+    pub(super) const fn granted(self) -> Duration {
+        self.limit.saturating_sub(self.given_back)
     }
 }
 
@@ -160,7 +168,15 @@ pub(super) mod tests {
     fn a_stall_is_given_back_once_and_only_from_the_call_on() {
         let mut deadline = Deadline::after(LIMIT);
         let start = deadline.since;
-        for (stall, until, sum) in [(300, 200, 200), (300, 200, 200), (300, 250, 250), (20, 300, 270)] {
+        // The last one but one is a reading of the clock from before.
+        for (stall, until, sum) in [
+            (300, 200, 200),
+            (300, 200, 200),
+            (300, 250, 250),
+            (20, 300, 270),
+            (20, 250, 270),
+            (60, 310, 280),
+        ] {
             deadline.put_off(ms(stall), start + ms(until));
             assert_eq!(deadline.limit(), LIMIT + ms(sum), "until {until} ms");
         }
@@ -171,10 +187,11 @@ pub(super) mod tests {
         async fn queued(deadline: Deadline, after: u64) -> Duration {
             let mut queued = deadline;
             advance(ms(after)).await;
-            queued.queued(now());
+            queued.note_queued(now());
             queued.limit().saturating_sub(deadline.limit())
         }
 
+        assert_eq!(queued(Deadline::after(Duration::ZERO), 1_000).await, ms(0));
         for (after, given_back) in [(0, 0), (5, 0), (6, 6), (1_000, 1_000)] {
             assert_eq!(queued(Deadline::after(LIMIT), after).await, ms(given_back), "{after} ms");
         }

@@ -30,7 +30,7 @@ use crate::store::redis::connections::Connections;
 use crate::store::redis::error::{CallError, is_lost};
 use crate::store::redis::link::{CallProgress, is_redirect};
 use crate::store::redis::shared::Shared;
-use crate::store::redis::timeouts::{grace, reply_within};
+use crate::store::redis::timeouts::{is_stall, reply_within};
 use crate::store::redis::topology::{CallReplies, Connection, NodeId};
 
 /// Maximum number of calls in flight of one queue. It bounds the rate of calls without a timer: a full server
@@ -38,8 +38,12 @@ use crate::store::redis::topology::{CallReplies, Connection, NodeId};
 /// round trips up to 2 ms.
 const MAX_CALLS: usize = 8;
 
-/// So long does a request wait for one of these calls, as a part of the store's deadline: then a call goes
-/// beside them, so that a round trip above half of the deadline fails no request.
+/// When so many requests wait, a call goes beside these: it is cheap enough for each of them, and a long
+/// round trip need not hold them back.
+const LARGE: usize = 8;
+
+/// So long does a request wait, as a part of the store's deadline: then a call goes beside them, so that a
+/// round trip above half of the deadline fails no request.
 const PATIENCE: u32 = 10;
 
 /// Maximum number of calls in flight all the same. Further requests stay queued until their deadline.
@@ -176,7 +180,10 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             }
             tokio::select! {
                 biased;
-                Some(ended) = self.errands.next() => self.guarded(|driver| driver.end(ended)),
+                Some(ended) = self.errands.next() => {
+                    self.guarded(|driver| driver.end(ended));
+                    self.end_ready().await;
+                }
                 () = inbox.wake_up.notified() => {}
                 _ = timer.as_mut(), if set_for.is_some() => self.at_alarm().await,
             }
@@ -209,6 +216,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             if self.awaits_connection || calls >= MAX_ALL_CALLS {
                 due = inbox.waiting.next_deadline();
             } else if calls < MAX_CALLS
+                || inbox.waiting.len() >= LARGE
                 || oldest.is_some_and(|oldest| self.last_ran.saturating_duration_since(oldest) >= patience)
             {
                 batch = inbox.waiting.next_batch();
@@ -229,7 +237,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         let link = &self.shared.link;
         let connection = self.connections.to(link.owner(command.hash_slot));
         match (connection, &self.inbox.home) {
-            (None, Some(home)) => home.push(Queued::Command(command)),
+            (None, Some(home)) => home.push(Queued::Command(command), self.last_ran),
             (connection, _) => {
                 let call = Call::of_command(command.command, command.hash_slot, command.waiter);
                 self.send_calls(connection, smallvec![call], 0);
@@ -269,7 +277,8 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         let connection = self.connections.to(node);
         if connection.is_none() {
             if let Some(home) = &self.inbox.home {
-                return requests.into_iter().for_each(|request| home.push(Queued::Request(request)));
+                let now = self.last_ran;
+                return requests.into_iter().for_each(|request| home.push(Queued::Request(request), now));
             }
             // The connection of a cluster serves nodes to which there is none of their own.
             if !link.is_cluster() || link.is_connecting() {
@@ -385,6 +394,15 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         drop(inbox);
         if !mem::replace(&mut self.awaits_connection, true) {
             self.errand(Errand::AwaitConnection(Arc::clone(&self.shared)));
+        }
+    }
+
+    /// Takes all that has ended. Before more is sent, so that what other threads ask meanwhile goes together.
+    async fn end_ready(&mut self) {
+        while let Poll::Ready(Some(ended)) =
+            poll_fn(|context| Poll::Ready(self.errands.poll_next_unpin(context))).await
+        {
+            self.guarded(|driver| driver.end(ended));
         }
     }
 
@@ -505,16 +523,16 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         now.saturating_duration_since(mem::replace(&mut self.last_ran, now))
     }
 
-    /// Gives waiting requests the time back for which nothing could be sent, if that is so long that the
-    /// process stood still or another task computed.
+    /// Gives what waits the time back for which nothing could be sent, if that is so long that the process
+    /// stood still or another task computed.
     fn put_off_waiting(&self, by: Duration) {
-        if grace(by).is_some() {
+        if is_stall(by) {
             self.inbox.content.lock().put_off(by, self.last_ran);
         }
     }
 
-    /// Puts off an alarm that was missed because the process stood still, or its thread computed; waiting
-    /// requests get back the time in which nothing could be sent. Returns whether the alarm was missed.
+    /// Puts off an alarm that was missed because the process stood still, or its thread computed; what waits
+    /// gets back the time in which nothing could be sent. Returns whether the alarm was missed.
     fn put_off_if_missed(&mut self) -> bool {
         let (since_last, now) = (self.since_last(), self.last_ran);
         // No stall counts twice.
@@ -532,11 +550,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         let rang = self.last_ran;
         self.alarm.clear();
         yield_now().await;
-        while let Poll::Ready(Some(ended)) =
-            poll_fn(|context| Poll::Ready(self.errands.poll_next_unpin(context))).await
-        {
-            self.guarded(|driver| driver.end(ended));
-        }
+        self.end_ready().await;
         self.alarm.end_grace();
         let passed = self.since_last();
         self.put_off_waiting(passed);

@@ -35,7 +35,8 @@ pub(super) struct Inbox {
 
 /// The home lane.
 pub(in crate::store::redis) trait Home: Send + Sync {
-    fn push(&self, queued: Queued);
+    /// As [`Queue::push`](super::Queue::push).
+    fn push(&self, queued: Queued, since: Instant);
 }
 
 /// What is queued.
@@ -43,7 +44,7 @@ pub(in crate::store::redis) trait Home: Send + Sync {
 pub(super) struct Content {
     pub(super) waiting: Waiting,
     pub(super) commands: SmallVec<[QueuedCommand; 1]>,
-    /// When the task was woken, if it has not run since.
+    /// Since when the task is to run, if it has not run since: no more has to wake it.
     woken: Option<Instant>,
     /// The task has ended, so that nothing would end what is queued.
     pub(super) is_closed: bool,
@@ -54,12 +55,12 @@ impl Inbox {
         Self { home, ..Self::default() }
     }
 
-    pub(super) fn push(&self, queued: Queued) {
+    pub(super) fn push(&self, queued: Queued, since: Instant) {
         let mut content = self.content.lock();
         if content.is_closed {
             drop(content);
             return match &self.home {
-                Some(home) => home.push(queued),
+                Some(home) => home.push(queued, since),
                 // Wakes the task that waits for the reply.
                 None => drop(queued),
             };
@@ -68,7 +69,10 @@ impl Inbox {
             Queued::Request(request) => content.waiting.push(request),
             Queued::Command(command) => content.commands.push(command),
         }
-        content.woken.get_or_insert_with(now);
+        if content.woken.is_some() {
+            return;
+        }
+        content.woken = Some(since);
         drop(content);
         self.wake_up.notify_one();
     }
@@ -85,7 +89,7 @@ impl Inbox {
     }
 
     /// Hands what is queued to the home lane if the task was woken so long ago, and has not run since.
-    /// Requests get that time back.
+    /// What waits gets that time back.
     pub(super) fn hand_over_if_stuck(&self, patience: Duration, now: Instant) {
         let mut content = self.content.lock();
         let waits = content.woken.map(|woken| now.saturating_duration_since(woken));
@@ -95,7 +99,7 @@ impl Inbox {
             let mut left = mem::replace(&mut *content, Content { is_closed, ..Content::default() });
             drop(content);
             left.put_off(waits, now);
-            self.hand_over(left);
+            self.hand_over(left, now);
         }
     }
 
@@ -105,14 +109,14 @@ impl Inbox {
         let left = mem::replace(&mut *content, Content { is_closed: true, ..Content::default() });
         // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
         drop(content);
-        self.hand_over(left);
+        self.hand_over(left, now());
     }
 
-    fn hand_over(&self, left: Content) {
+    fn hand_over(&self, left: Content, now: Instant) {
         let Content { mut waiting, commands, .. } = left;
         if let Some(home) = &self.home {
-            commands.into_iter().for_each(|command| home.push(Queued::Command(command)));
-            waiting.take_all().into_iter().for_each(|request| home.push(Queued::Request(request)));
+            commands.into_iter().for_each(|command| home.push(Queued::Command(command), now));
+            waiting.take_all().into_iter().for_each(|request| home.push(Queued::Request(request), now));
         }
     }
 }
@@ -161,6 +165,11 @@ impl Waiting {
         self.next_deadline = None;
         let room = size.next_power_of_two().min(KEPT_ROOM);
         Some(mem::replace(&mut self.requests, Vec::with_capacity(room)))
+    }
+
+    /// Number of requests.
+    pub(super) const fn len(&self) -> usize {
+        self.requests.len()
     }
 
     /// When the first request was made.

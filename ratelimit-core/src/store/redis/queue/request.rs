@@ -54,7 +54,7 @@ impl Queued {
         }
     }
 
-    /// That of what waits for its end, if anything does.
+    /// `None` for a command for whose end nothing waits.
     pub(in crate::store::redis) fn deadline_mut(&mut self) -> Option<&mut Deadline> {
         match self {
             Self::Request(request) => Some(&mut request.deadline),
@@ -73,7 +73,7 @@ impl Queued {
 }
 
 impl QueuedCommand {
-    /// That of what waits for its end, if anything does.
+    /// `None` if nothing waits for its end.
     pub(super) fn deadline_mut(&mut self) -> Option<&mut Deadline> {
         self.waiter.as_mut().map(|(deadline, _)| deadline)
     }
@@ -107,7 +107,7 @@ pub(in crate::store::redis) fn first_key(request: &Request) -> Option<&StateKey>
 pub(super) fn drop_unwanted(requests: &mut Vec<QueuedRequest>, start: Instant, expected: Duration) {
     // The reply would come too late. A request with more than half of its time left is sent in any case:
     // otherwise one slow reply would hold back all shorter deadlines.
-    let is_late = |deadline: Deadline| deadline.instant() <= start + expected.min(deadline.limit / 2);
+    let is_late = |deadline: Deadline| deadline.instant() <= start + expected.min(deadline.granted() / 2);
     for request in requests.extract_if(.., |request| is_late(request.deadline)) {
         send_reply(request.reply, Err(request.deadline.timeout_error()));
     }

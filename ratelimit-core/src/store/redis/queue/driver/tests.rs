@@ -49,7 +49,7 @@ fn silent() -> Silent {
 /// Queues a request that is made now, with this deadline.
 fn ask(inbox: &Inbox, deadline: Duration) -> Receiver<Replied> {
     let (request, reply) = check();
-    inbox.push(Queued::Request(QueuedRequest { deadline: Deadline::after(deadline), ..request }));
+    inbox.push(Queued::Request(QueuedRequest { deadline: Deadline::after(deadline), ..request }), now());
     reply
 }
 
@@ -58,7 +58,7 @@ fn command(inbox: &Inbox, deadline: Duration) -> Receiver<Replied> {
     let (ended, end) = oneshot::channel();
     let command = GuardedCommand { command: Command::Delete(SmallVec::new()), guard: Box::new(()) };
     let waiter = Some((Deadline::after(deadline), ended));
-    inbox.push(Queued::Command(QueuedCommand { command, hash_slot: 0, waiter }));
+    inbox.push(Queued::Command(QueuedCommand { command, hash_slot: 0, waiter }), now());
     end
 }
 
@@ -139,7 +139,7 @@ async fn requests_that_waited_for_a_connection_are_sent_over_it_in_their_order()
     for caller in ["first", "second", "third"] {
         let (request, reply) = request(caller);
         keys.push(key(&request));
-        inbox.push(Queued::Request(request));
+        inbox.push(Queued::Request(request), now());
         replies.push(reply);
         // Two of them wait for the connection, the third is queued when it comes.
         if caller == "second" {
@@ -155,7 +155,7 @@ async fn requests_that_waited_for_a_connection_are_sent_over_it_in_their_order()
     assert_eq!(calls.recv_timeout(LONG).unwrap(), keys);
     let (later, reply) = request("later");
     keys = vec![key(&later)];
-    inbox.push(Queued::Request(later));
+    inbox.push(Queued::Request(later), now());
     timeout(LONG, reply).await.expect("a call of its own").unwrap().unwrap_err();
     assert_eq!(calls.recv_timeout(LONG).unwrap(), keys);
 }
@@ -253,10 +253,16 @@ async fn what_comes_while_eight_calls_are_in_flight_goes_into_the_next() {
     assert_eq!((driver.in_flight.busy(), instants(&inbox).len()), (MAX_CALLS, 0), "one call for all three");
     let (mut late, reply) = check();
     late.deadline.since -= driver.shared.link.deadline() / PATIENCE;
-    inbox.push(Queued::Request(late));
+    inbox.push(Queued::Request(late), now());
     replies.push(reply);
     driver.send_queued();
     assert_eq!(driver.in_flight.busy(), MAX_CALLS + 1, "it has waited for long enough");
+    for waiting in 1..=LARGE {
+        assert_eq!(driver.in_flight.busy(), MAX_CALLS + 1, "{waiting}");
+        replies.push(ask(&inbox, LONG));
+        driver.send_queued();
+    }
+    assert_eq!((driver.in_flight.busy(), instants(&inbox).len()), (MAX_CALLS + 2, 0), "a large call");
 }
 
 #[tokio::test(start_paused = true)]
@@ -318,7 +324,7 @@ async fn replies_behind_one_of_another_shape_are_those_of_other_calls() {
 struct Given(parking_lot::Mutex<Vec<Queued>>);
 
 impl Home for Given {
-    fn push(&self, queued: Queued) {
+    fn push(&self, queued: Queued, _: Instant) {
         self.0.lock().push(queued);
     }
 }
@@ -330,7 +336,7 @@ async fn a_lane_without_a_connection_leaves_its_requests_to_the_home_lane() {
     let home = Arc::new(Given::default());
     let queue = Queue::start(shared, connections, Some(Arc::clone(&home) as _));
     let (request, mut reply) = check();
-    queue.push(Queued::Request(request));
+    queue.push(Queued::Request(request), now());
     while home.0.lock().is_empty() {
         yield_now().await;
     }
@@ -421,6 +427,29 @@ async fn what_waited_for_its_thread_is_sent_and_given_the_time_back() {
     assert!(is_timeout(&mut end));
 }
 
+/// The process stands still on the way of a request to its queue, or to that of the home lane.
+#[tokio::test(start_paused = true)]
+async fn the_time_before_a_request_is_in_a_queue_is_given_back_once() {
+    let mut driver = silent();
+    let deadline = driver.shared.link.deadline();
+    let (request, mut reply) = check();
+    let request = QueuedRequest { deadline: Deadline::after(deadline), ..request };
+    let home = Arc::new(Given::default());
+    let lane = Inbox::of_lane(Some(Arc::clone(&home) as _));
+    lane.push(Queued::Request(request), now());
+    advance(3 * deadline).await;
+    lane.hand_over_if_stuck(deadline, now());
+    let queued = home.0.lock().pop().unwrap();
+    let since = now();
+    advance(3 * deadline).await;
+    driver.inbox.push(queued, since);
+    driver.put_off_if_missed();
+    driver.send_queued();
+    assert!(reply.try_recv().is_err() && driver.awaits_connection, "it waits for the connection");
+    let limit = |driver: &Silent| driver.inbox.content.lock().waiting.take_all()[0].deadline.limit();
+    assert_eq!(limit(&driver), 7 * deadline, "each of the stalls once");
+}
+
 /// Longer than the deadline.
 const STALL: Duration = Duration::from_secs(1);
 
@@ -439,12 +468,12 @@ async fn requests_behind_a_stall_in_the_middle_of_a_turn_are_sent() {
         stall();
         pending()
     };
-    let _end = command(&driver.inbox, deadline);
+    let mut end = command(&driver.inbox, deadline);
     // More than a call takes.
     let mut replies: Vec<_> = (0..200).map(|_| ask(&driver.inbox, deadline)).collect();
     driver.send_queued();
     assert_eq!((driver.in_flight.busy(), instants(&driver.inbox).len()), (2, 0));
-    assert!(replies.iter_mut().all(|reply| reply.try_recv().is_err()));
+    assert!(replies.iter_mut().chain([&mut end]).all(|reply| reply.try_recv().is_err()));
 }
 
 /// The process stands still, or another task computes, while the task of the queue yields at its alarm.
