@@ -88,6 +88,11 @@ impl Deadline {
     pub(crate) fn instant(self) -> Instant {
         self.since + self.limit
     }
+
+    /// Its limit, without what was given back.
+    pub(super) const fn granted(self) -> Duration {
+        self.limit.saturating_sub(self.given_back)
+    }
 }
 
 #[cfg(test)]

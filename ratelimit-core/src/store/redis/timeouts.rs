@@ -74,11 +74,6 @@ impl Deadline {
             self.limit += by;
         }
     }
-
-    /// Its limit, without what was given back.
-    pub(super) const fn granted(self) -> Duration {
-        self.limit.saturating_sub(self.given_back)
-    }
 }
 
 /// Awaits a reply for no longer than `limit`, or its [`grace`].
