@@ -17,7 +17,7 @@ use futures_util::future::{Either, FutureExt, OptionFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use smallvec::{SmallVec, smallvec};
-use tokio::task::yield_now;
+use tokio::task::{unconstrained, yield_now};
 
 use super::alarm::Alarm;
 use super::call::{Call, Decoded};
@@ -56,7 +56,8 @@ pub(super) fn drive(
     shared: Arc<Shared>,
     connections: Arc<Connections>,
 ) -> impl Future<Output = ()> {
-    Driver::new(inbox, shared, connections, carry).run()
+    // A runtime that makes a task yield would wake its calls in reverse order, and so have them written in it.
+    unconstrained(Driver::new(inbox, shared, connections, carry).run())
 }
 
 struct Driver<C, F: Future> {
@@ -210,6 +211,8 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             let passed = self.since_last();
             self.put_off_waiting(passed);
             let mut inbox = self.inbox.content.lock();
+            // A long turn is not one that does not come.
+            inbox.woken = None;
             let commands = mem::take(&mut inbox.commands);
             let (mut batch, mut due) = (None, None);
             let (calls, oldest) = (self.in_flight.busy(), inbox.waiting.oldest());
@@ -535,7 +538,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
     /// gets back the time in which nothing could be sent. Returns whether the alarm was missed.
     fn put_off_if_missed(&mut self) -> bool {
         let (since_last, now) = (self.since_last(), self.last_ran);
-        // No stall counts twice.
+        // What was held up on its way here says nothing about the time before the task ran last.
         let late = self.inbox.note_running(now).max(self.alarm.lateness(now)).min(since_last);
         self.put_off_waiting(late);
         self.alarm.put_off_if_missed(now)

@@ -45,7 +45,7 @@ pub(super) struct Content {
     pub(super) waiting: Waiting,
     pub(super) commands: SmallVec<[QueuedCommand; 1]>,
     /// Since when the task is to run, if it has not run since: no more has to wake it.
-    woken: Option<Instant>,
+    pub(super) woken: Option<Instant>,
     /// The task has ended, so that nothing would end what is queued.
     pub(super) is_closed: bool,
 }

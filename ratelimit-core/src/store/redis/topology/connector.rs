@@ -38,11 +38,16 @@ impl Connector {
     }
 }
 
+/// Calls and commands that a connection takes before its task writes them: more than are in flight. One that
+/// waited for room would be overtaken.
+const MOST_UNWRITTEN: usize = 1024;
+
 /// Settings of the client crate's side of a connection.
 pub(super) fn connection_config() -> AsyncConnectionConfig {
     // Every call, and every attempt to connect, has a deadline of its own, so the client crate needs no
     // timer.
-    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
+    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+    config.set_pipeline_buffer_size(MOST_UNWRITTEN)
 }
 
 /// Another server, with the settings of a known one.

@@ -15,10 +15,11 @@ use super::super::{Home, Queue, Replied};
 use super::*;
 use crate::policy::Algorithm;
 use crate::store::Deadline;
-use crate::store::redis::command::GuardedCommand;
+use crate::store::redis::command::{GuardedCommand, ScriptCall};
 use crate::store::redis::connections::Connections;
 use crate::store::redis::link::Link;
 use crate::store::redis::link::tests::connect;
+use crate::store::redis::script;
 use crate::store::redis::shared::tests::shared;
 
 const MILLIS: Duration = Duration::from_millis(1);
@@ -158,6 +159,30 @@ async fn requests_that_waited_for_a_connection_are_sent_over_it_in_their_order()
     inbox.push(Queued::Request(later), now());
     timeout(LONG, reply).await.expect("a call of its own").unwrap().unwrap_err();
     assert_eq!(calls.recv_timeout(LONG).unwrap(), keys);
+}
+
+/// More than a runtime lets a task do at once.
+#[tokio::test]
+async fn commands_are_written_in_the_order_in_which_they_were_queued() {
+    let (inbox, shared) = connecting(&Handle::current());
+    let (sender, calls) = mpsc::channel();
+    connect(&shared.link, 1, ":1\r\n", sender).await;
+    let (mut keys, mut ends) = (Vec::new(), Vec::new());
+    for number in 0..500 {
+        let key = format!("rl1:{number}");
+        let script = script::refund(std::iter::once(Algorithm::FixedWindow));
+        let call = ScriptCall { script, keys: smallvec![key.clone()], arguments: smallvec![Vec::new()] };
+        let command = GuardedCommand { command: Command::Run(call), guard: Box::new(()) };
+        let (ended, end) = oneshot::channel();
+        let waiter = Some((Deadline::after(LONG), ended));
+        inbox.push(Queued::Command(QueuedCommand { command, hash_slot: 0, waiter }), now());
+        keys.push(vec![key]);
+        ends.push(end);
+    }
+    for end in ends {
+        timeout(LONG, end).await.unwrap().unwrap().unwrap();
+    }
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), keys);
 }
 
 /// Notes the weight of the failures at the moment at which a task is woken.
@@ -448,6 +473,20 @@ async fn the_time_before_a_request_is_in_a_queue_is_given_back_once() {
     assert!(reply.try_recv().is_err() && driver.awaits_connection, "it waits for the connection");
     let limit = |driver: &Silent| driver.inbox.content.lock().waiting.take_all()[0].deadline.limit();
     assert_eq!(limit(&driver), 7 * deadline, "each of the stalls once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_was_held_up_on_its_way_puts_off_no_other() {
+    let mut driver = silent();
+    let _waits = ask(&driver.inbox, LONG);
+    driver.send_queued();
+    let since = now();
+    advance(20 * MILLIS).await;
+    driver.put_off_if_missed();
+    driver.inbox.push(Queued::Request(check().0), since);
+    driver.put_off_if_missed();
+    let waiting = driver.inbox.content.lock().waiting.take_all();
+    assert_eq!((waiting.len(), waiting[0].deadline.limit()), (2, LONG));
 }
 
 /// Longer than the deadline.
