@@ -56,7 +56,7 @@ pub(super) fn drive(
     shared: Arc<Shared>,
     connections: Arc<Connections>,
 ) -> impl Future<Output = ()> {
-    // A runtime that makes a task yield would wake its calls in reverse order, and so have them written in it.
+    // A runtime that makes a task yield would wake its calls, and so have them written, in reverse order.
     unconstrained(Driver::new(inbox, shared, connections, carry).run())
 }
 

@@ -368,6 +368,19 @@ async fn a_lane_without_a_connection_leaves_its_requests_to_the_home_lane() {
     assert!(matches!(reply.try_recv(), Err(oneshot::error::TryRecvError::Empty)));
 }
 
+/// It sends until nothing is left, while another thread queues more.
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_turn_takes_long_is_not_stuck() {
+    let mut driver = silent();
+    driver.inbox = Arc::new(Inbox::of_lane(Some(Arc::new(Given::default()))));
+    let _first = ask(&driver.inbox, LONG);
+    driver.send_queued();
+    advance(STALL).await;
+    let _next = ask(&driver.inbox, LONG);
+    driver.inbox.hand_over_if_stuck(STALL, now());
+    assert!(!driver.inbox.is_stuck());
+}
+
 #[test]
 fn a_queue_whose_runtime_has_ended_keeps_nothing() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
