@@ -48,8 +48,8 @@ impl Queue {
         Self { inbox, task: task.abort_handle() }
     }
 
-    /// Adds what is to be sent, and has been on its way here since `since`. Drops it if the runtime has ended,
-    /// which closes the channel for its reply.
+    /// Adds what is to be sent, and has been on its way here since `since`. Drops it if the runtime has
+    /// ended, which closes the channel for its reply.
     pub(super) fn push(&self, queued: Queued, since: Instant) {
         self.inbox.push(queued, since);
     }
