@@ -204,7 +204,7 @@ add_switch() {
     { echo "error: $1: $2: the text overlaps that of another mutation; give both the same text" >&2; exit 1; }
   replace "$1" "$from" "$to"
   # A switch cannot be read in a `const fn`.
-  case $1 in */store/redis/* | */outcome/* | */check.rs | */reservation.rs | */response/*) sed -i 's/\bconst fn /fn /' "$tree/$1" ;; esac
+  case $1 in */store/redis/* | */store/deadline.rs | */outcome/* | */check.rs | */reservation.rs | */response/*) sed -i 's/\bconst fn /fn /' "$tree/$1" ;; esac
 }
 
 # run_tests NUMBER "BINARY .." [FILTER ..]: runs tests with the mutation of this number, or without one.

@@ -49,7 +49,7 @@ use crate::reservation::Reservation;
 /// Counts shared by every process that uses the same Redis server.
 ///
 /// * A decision is one call of one script, for one limit or a group, whatever the algorithms. What a runtime
-///   asks in one turn goes as one call; up to eight calls are in flight, and large ones beside them.
+///   asks in one turn goes as one call; up to eight calls are in flight.
 /// * In a cluster, a group with several callers takes one call per caller: they are charged in order, and if
 ///   a later one is denied, the earlier ones are refunded. More units than the limit never pass, but until
 ///   the refund another request may be denied. What a token bucket was charged stays if a request

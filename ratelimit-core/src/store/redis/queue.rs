@@ -1,10 +1,10 @@
 //! A queue: the requests of one runtime for one server, which a task of that runtime sends.
 //!
 //! The task runs behind all tasks that are ready, and sends what was queued meanwhile as one call: a batch is
-//! a turn of the runtime. At most eight calls are in flight, and large ones beside them; what comes then goes
-//! into the next. One call decides many requests, in the order in which they were made and with one reading
-//! of the clock. Single calls would decide the same: the script decides each request after charging those
-//! before it. Other commands, such as refunds, go before the requests of their turn.
+//! a turn of the runtime. At most eight calls are in flight; what comes then goes into the next. One call
+//! decides many requests, in the order in which they were made and with one reading of the clock. Single
+//! calls would decide the same: the script decides each request after charging those before it. Other
+//! commands, such as refunds, go before the requests of their turn.
 //!
 //! A queue of a cluster's node sends one call per caller, all in one write, because a call for several
 //! callers might find some of their keys here and some there while a hash slot moves.
@@ -48,8 +48,8 @@ impl Queue {
         Self { inbox, task: task.abort_handle() }
     }
 
-    /// Adds what is to be sent, and has been on its way here since `since`. Drops it if the runtime has
-    /// ended, which closes the channel for its reply.
+    /// Adds what is to be sent. `since` is when its caller read the clock; a stall since then is given back.
+    /// Drops it if the runtime has ended, which closes the channel for its reply.
     pub(super) fn push(&self, queued: Queued, since: Instant) {
         self.inbox.push(queued, since);
     }

@@ -60,16 +60,16 @@ impl Deadline {
     /// Notes that a request is queued at `now`. Since the start of the call, or the end of its last round
     /// trip, microseconds have passed, unless the process stood still: then that time is given back.
     pub(super) fn note_queued(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.last_ran);
-        self.put_off(if is_stall(passed) { passed } else { Duration::ZERO }, now);
+        self.put_off(Duration::MAX, now);
     }
 
-    /// Puts it off by the time until `now` for which the process stood still, as far as that is not settled.
+    /// Puts it off by the time until `now` for which the process stood still, as far as that is not settled:
+    /// by nothing if it is no stall.
     /// One that has got [`MOST_GRACE`] back gets no more, and one without any time gets none.
     pub(super) fn put_off(&mut self, by: Duration, now: Instant) {
         let by = by.min(now.saturating_duration_since(self.last_ran));
         self.last_ran = self.last_ran.max(now);
-        if self.given_back < MOST_GRACE && !self.limit.is_zero() {
+        if is_stall(by) && self.given_back < MOST_GRACE && !self.limit.is_zero() {
             self.given_back += by;
             self.limit += by;
         }

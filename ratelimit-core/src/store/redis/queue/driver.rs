@@ -38,12 +38,8 @@ use crate::store::redis::topology::{CallReplies, Connection, NodeId};
 /// round trips up to 2 ms.
 const MAX_CALLS: usize = 8;
 
-/// When so many requests wait, a call goes beside these: it is cheap enough for each of them, and a long
-/// round trip need not hold them back.
-const LARGE: usize = 8;
-
-/// So long does a request wait, as a part of the store's deadline: then a call goes beside them, so that a
-/// round trip above half of the deadline fails no request.
+/// So long does a request wait for one of these calls, as a part of the store's deadline: then a call goes
+/// beside them, so that a round trip above half of the deadline fails no request.
 const PATIENCE: u32 = 10;
 
 /// Maximum number of calls in flight all the same. Further requests stay queued until their deadline.
@@ -56,7 +52,8 @@ pub(super) fn drive(
     shared: Arc<Shared>,
     connections: Arc<Connections>,
 ) -> impl Future<Output = ()> {
-    // A runtime that makes a task yield would wake its calls, and so have them written, in reverse order.
+    // When the budget of a task ends, tokio wakes the calls that it stopped in reverse order. They would be
+    // written in that order.
     unconstrained(Driver::new(inbox, shared, connections, carry).run())
 }
 
@@ -211,7 +208,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             let passed = self.since_last();
             self.put_off_waiting(passed);
             let mut inbox = self.inbox.content.lock();
-            // A long turn is not one that does not come.
+            // The task runs: what is queued from here on wakes it again.
             inbox.woken = None;
             let commands = mem::take(&mut inbox.commands);
             let (mut batch, mut due) = (None, None);
@@ -219,7 +216,6 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             if self.awaits_connection || calls >= MAX_ALL_CALLS {
                 due = inbox.waiting.next_deadline();
             } else if calls < MAX_CALLS
-                || inbox.waiting.len() >= LARGE
                 || oldest.is_some_and(|oldest| self.last_ran.saturating_duration_since(oldest) >= patience)
             {
                 batch = inbox.waiting.next_batch();
@@ -400,7 +396,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         }
     }
 
-    /// Takes all that has ended. Before more is sent, so that what other threads ask meanwhile goes together.
+    /// Takes all that has ended, before more is sent: what other threads ask meanwhile goes together.
     async fn end_ready(&mut self) {
         while let Poll::Ready(Some(ended)) =
             poll_fn(|context| Poll::Ready(self.errands.poll_next_unpin(context))).await
@@ -538,7 +534,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
     /// gets back the time in which nothing could be sent. Returns whether the alarm was missed.
     fn put_off_if_missed(&mut self) -> bool {
         let (since_last, now) = (self.since_last(), self.last_ran);
-        // What was held up on its way here says nothing about the time before the task ran last.
+        // An alarm may have been missed since before the task ran last.
         let late = self.inbox.note_running(now).max(self.alarm.lateness(now)).min(since_last);
         self.put_off_waiting(late);
         self.alarm.put_off_if_missed(now)

@@ -44,7 +44,7 @@ pub(in crate::store::redis) trait Home: Send + Sync {
 pub(super) struct Content {
     pub(super) waiting: Waiting,
     pub(super) commands: SmallVec<[QueuedCommand; 1]>,
-    /// Since when the task is to run, if it has not run since: no more has to wake it.
+    /// When the task was woken, if it has not run since. As long as that is so, a push need not wake it.
     pub(super) woken: Option<Instant>,
     /// The task has ended, so that nothing would end what is queued.
     pub(super) is_closed: bool,
@@ -55,7 +55,7 @@ impl Inbox {
         Self { home, ..Self::default() }
     }
 
-    pub(super) fn push(&self, queued: Queued, since: Instant) {
+    pub(super) fn push(&self, mut queued: Queued, since: Instant) {
         let mut content = self.content.lock();
         if content.is_closed {
             drop(content);
@@ -65,6 +65,10 @@ impl Inbox {
                 None => drop(queued),
             };
         }
+        let now = now();
+        if let Some(deadline) = queued.deadline_mut() {
+            deadline.put_off(now.saturating_duration_since(since), now);
+        }
         match queued {
             Queued::Request(request) => content.waiting.push(request),
             Queued::Command(command) => content.commands.push(command),
@@ -72,7 +76,7 @@ impl Inbox {
         if content.woken.is_some() {
             return;
         }
-        content.woken = Some(since);
+        content.woken = Some(now);
         drop(content);
         self.wake_up.notify_one();
     }
@@ -165,11 +169,6 @@ impl Waiting {
         self.next_deadline = None;
         let room = size.next_power_of_two().min(KEPT_ROOM);
         Some(mem::replace(&mut self.requests, Vec::with_capacity(room)))
-    }
-
-    /// Number of requests.
-    pub(super) const fn len(&self) -> usize {
-        self.requests.len()
     }
 
     /// When the first request was made.

@@ -38,8 +38,8 @@ impl Connector {
     }
 }
 
-/// Calls and commands that a connection takes before its task writes them: more than are in flight. One that
-/// waited for room would be overtaken.
+/// Calls and commands that a connection takes before its task writes them: far more than a turn queues. One
+/// that waits for room may be overtaken.
 const MOST_UNWRITTEN: usize = 1024;
 
 /// Settings of the client crate's side of a connection.
