@@ -329,7 +329,9 @@ fn wait_by_blocking<F: Future>(future: F) -> F::Output {
 #[test]
 fn a_check_for_which_the_thread_of_its_runtime_blocks_is_decided_by_redis() {
     let Some(server) = server() else { return };
-    let (limiter, [worker]) = of_runtimes(RedisStore::builder(&server.url()));
+    // No ping wakes what watches the runtimes.
+    let builder = || RedisStore::builder(&server.url()).ping_interval(3600 * SECOND);
+    let (limiter, [worker]) = of_runtimes(builder());
     let check = || wait_by_blocking(limiter.check(&STRICT, "a"));
     for round in 0..5 {
         // In a callback that is not async.
@@ -339,7 +341,7 @@ fn a_check_for_which_the_thread_of_its_runtime_blocks_is_decided_by_redis() {
         assert!(check().unwrap().is_allowed(), "{round}");
     }
     let workers = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let limiter = RateLimiter::new(RedisStore::builder(&server.url()).build().unwrap());
+    let limiter = RateLimiter::new(builder().build().unwrap());
     ask_until_connected(&workers, &limiter, 2);
     for round in 0..5 {
         let limiter = limiter.clone();

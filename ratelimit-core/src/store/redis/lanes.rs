@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use smallvec::smallvec;
 use tokio::runtime::{Handle, Id};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::{AbortHandle, unconstrained};
-use tokio::time::{sleep, timeout_at};
+use tokio::time::{timeout, timeout_at};
 
 use super::command::GuardedCommand;
 use super::connections::Connections;
@@ -53,6 +53,8 @@ pub(super) struct Lanes {
     others: Mutex<HashMap<Id, Arc<Lane>>>,
     /// Largest number of lanes, the home lane counted.
     most: usize,
+    /// Wakes what watches them.
+    lane_made: Notify,
     /// Tells the lanes of several stores apart in a thread.
     number: u64,
 }
@@ -84,7 +86,7 @@ impl Lanes {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let home = Lane::new(&shared, shared.runtime.clone(), None);
-        Arc::new(Self { shared, home, others: Mutex::default(), most, number })
+        Arc::new(Self { shared, home, others: Mutex::default(), most, lane_made: Notify::new(), number })
     }
 
     /// Watches all lanes. On the store's own runtime, since another may compute, or its clock be paused.
@@ -93,7 +95,8 @@ impl Lanes {
         let patience = (timeouts.deadline / STUCK_AFTER).max(MIN_PATIENCE).min(timeouts.ping_interval);
         let mut pinged = now();
         loop {
-            sleep(if self.others.lock().is_empty() { timeouts.ping_interval } else { patience }).await;
+            let interval = if self.others.lock().is_empty() { timeouts.ping_interval } else { patience };
+            let _ = timeout(interval, self.lane_made.notified()).await;
             let now = now();
             let others: Vec<_> = self.others.lock().values().map(Arc::clone).collect();
             for queue in others.iter().flat_map(|lane| lane.queues.iter().filter_map(OnceLock::get)) {
@@ -162,6 +165,7 @@ impl Lanes {
         let lane = Lane::new(&self.shared, runtime.clone(), Some(home));
         others.insert(id, Arc::clone(&lane));
         drop(others);
+        self.lane_made.notify_one();
         let keeper = runtime.spawn(LaneEntry { lanes: Arc::downgrade(self), id }.keep());
         let _ = lane.keeper.set(keeper.abort_handle());
         Some(lane)
@@ -344,7 +348,7 @@ impl PendingReply {
 mod tests {
     use std::pin::pin;
 
-    use tokio::time::{advance, timeout};
+    use tokio::time::advance;
 
     use super::super::command::Command;
     use super::super::queue::check;
