@@ -329,7 +329,7 @@ fn wait_by_blocking<F: Future>(future: F) -> F::Output {
 #[test]
 fn a_check_for_which_the_thread_of_its_runtime_blocks_is_decided_by_redis() {
     let Some(server) = server() else { return };
-    // No ping wakes what watches the runtimes.
+    // Pings an hour apart: only a new runtime wakes what watches them.
     let builder = || RedisStore::builder(&server.url()).ping_interval(3600 * SECOND);
     let (limiter, [worker]) = of_runtimes(builder());
     let check = || wait_by_blocking(limiter.check(&STRICT, "a"));

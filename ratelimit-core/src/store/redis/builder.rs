@@ -149,7 +149,7 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Interval of pings on an idle connection, from 1 ms to 1 h; by default 1 s. A connection that a
+    /// Interval of pings on every connection, from 1 ms to 1 h; by default 1 s. A connection that a
     /// firewall has dropped is then noticed before the next request. In a cluster, the connections to all
     /// masters are pinged.
     pub fn ping_interval(mut self, interval: Duration) -> Self {

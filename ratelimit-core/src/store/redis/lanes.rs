@@ -44,7 +44,7 @@ const MOST_KNOWN: usize = 7;
 /// Deadline of a message that only tells of slots: it is not dropped when the queue is long.
 const NEVER: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// The lanes of a store. The length of their queues is bounded by time: no request waits longer than its
+/// The lanes of a store. The length of their queues is bounded by time: no request stays queued beyond its
 /// deadline.
 pub(super) struct Lanes {
     shared: Arc<Shared>,
@@ -53,7 +53,7 @@ pub(super) struct Lanes {
     others: Mutex<HashMap<Id, Arc<Lane>>>,
     /// Largest number of lanes, the home lane counted.
     most: usize,
-    /// Wakes what watches them.
+    /// Wakes [`watch`](Self::watch), which looks at no lane until the next ping if there was none.
     lane_made: Notify,
     /// Tells the lanes of several stores apart in a thread.
     number: u64,
@@ -92,11 +92,11 @@ impl Lanes {
     /// Watches all lanes. On the store's own runtime, since another may compute, or its clock be paused.
     pub(super) async fn watch(self: Arc<Self>) {
         let timeouts = self.shared.link.timeouts;
-        let patience = (timeouts.deadline / STUCK_AFTER).max(MIN_PATIENCE).min(timeouts.ping_interval);
+        let patience = (timeouts.deadline / STUCK_AFTER).max(MIN_PATIENCE);
         let mut pinged = now();
         loop {
-            let interval = if self.others.lock().is_empty() { timeouts.ping_interval } else { patience };
-            let _ = timeout(interval, self.lane_made.notified()).await;
+            let interval = if self.others.lock().is_empty() { Duration::MAX } else { patience };
+            let _ = timeout(interval.min(timeouts.ping_interval), self.lane_made.notified()).await;
             let now = now();
             let others: Vec<_> = self.others.lock().values().map(Arc::clone).collect();
             for queue in others.iter().flat_map(|lane| lane.queues.iter().filter_map(OnceLock::get)) {
@@ -339,7 +339,8 @@ impl PendingReply {
     }
 
     async fn replied(self) -> Result<Option<Reply>, StoreError> {
-        // A task that waits by blocking its thread is not woken again by a runtime that wants it to yield.
+        // Tokio's budget of a task stops its waits until it has yielded, which one that blocks its thread never
+        // does.
         unconstrained(self.0).await.unwrap_or(Err(CallError::Unavailable)).map_err(StoreError::from)
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Timeouts {
     /// First and longest pause between two attempts to connect, before jitter, which at most doubles it.
     pub(super) shortest_pause: Duration,
     pub(super) longest_pause: Duration,
-    /// Interval of pings on an idle connection.
+    /// Interval of pings on every connection.
     pub(super) ping_interval: Duration,
 }
 

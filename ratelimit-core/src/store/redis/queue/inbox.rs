@@ -44,7 +44,7 @@ pub(in crate::store::redis) trait Home: Send + Sync {
 pub(super) struct Content {
     pub(super) waiting: Waiting,
     pub(super) commands: SmallVec<[QueuedCommand; 1]>,
-    /// When the task was woken, if it has not run since. As long as that is so, a push need not wake it.
+    /// When the task was woken to take this, if it has not run since. Then a push need not wake it.
     pub(super) woken: Option<Instant>,
     /// The task has ended, so that nothing would end what is queued.
     pub(super) is_closed: bool,
@@ -83,8 +83,9 @@ impl Inbox {
 
     /// Notes that the task runs. Returns how long ago it was woken.
     pub(super) fn note_running(&self, now: Instant) -> Duration {
-        self.is_stuck.store(false, Ordering::Relaxed);
         let woken = self.content.lock().woken.take();
+        // Behind the lock: [`Self::hand_over_if_stuck`] may have held it.
+        self.is_stuck.store(false, Ordering::Relaxed);
         woken.map(|woken| now.saturating_duration_since(woken)).unwrap_or_default()
     }
 
@@ -97,10 +98,9 @@ impl Inbox {
     pub(super) fn hand_over_if_stuck(&self, patience: Duration, now: Instant) {
         let mut content = self.content.lock();
         let waits = content.woken.map(|woken| now.saturating_duration_since(woken));
-        if let Some(waits) = waits.filter(|waits| *waits >= patience && self.home.is_some()) {
+        if let Some(waits) = waits.filter(|waits| *waits >= patience) {
             self.is_stuck.store(true, Ordering::Relaxed);
-            let is_closed = content.is_closed;
-            let mut left = mem::replace(&mut *content, Content { is_closed, ..Content::default() });
+            let mut left = mem::take(&mut *content);
             drop(content);
             left.put_off(waits, now);
             self.hand_over(left, now);
@@ -126,7 +126,8 @@ impl Inbox {
 }
 
 impl Content {
-    /// Puts the deadlines off by the time until `now` for which the process stood still.
+    /// Puts the deadlines off by the time until `now` for which the process stood still, or the thread of the
+    /// task was not free.
     pub(super) fn put_off(&mut self, by: Duration, now: Instant) {
         let requests = self.waiting.requests.iter_mut().map(|request| &mut request.deadline);
         let commands = self.commands.iter_mut().filter_map(QueuedCommand::deadline_mut);

@@ -2,6 +2,7 @@
 
 use std::future::{Pending, pending};
 use std::pin::pin;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::task::{Context, Wake, Waker};
 
@@ -577,6 +578,27 @@ async fn what_a_task_that_is_stuck_does_not_take_goes_to_the_home_lane() {
     assert_eq!(home.0.lock().len(), 2, "what a runtime leaves behind");
     let _reply = ask(&inbox, LONG);
     assert_eq!(home.0.lock().len(), 3, "what comes then");
+}
+
+#[test]
+fn a_task_that_runs_while_its_queue_is_handed_over_is_not_stuck() {
+    let inbox = Inbox::of_lane(Some(Arc::new(Given::default())));
+    let is_done = AtomicBool::new(false);
+    let was_stuck = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                inbox.hand_over_if_stuck(Duration::ZERO, now());
+            }
+        });
+        let was_stuck = (0..20_000).find(|_| {
+            let _reply = ask(&inbox, LONG);
+            inbox.note_running(now());
+            inbox.is_stuck()
+        });
+        is_done.store(true, Ordering::Relaxed);
+        was_stuck
+    });
+    assert_eq!(was_stuck, None, "rounds until it was taken for stuck");
 }
 
 #[tokio::test]
