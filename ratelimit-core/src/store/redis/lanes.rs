@@ -339,8 +339,8 @@ impl PendingReply {
     }
 
     async fn replied(self) -> Result<Option<Reply>, StoreError> {
-        // Tokio's budget of a task stops its waits until it has yielded, which one that blocks its thread never
-        // does.
+        // Tokio stops the waits of a task that has used up its budget until the task yields. A task that
+        // blocks its thread never yields.
         unconstrained(self.0).await.unwrap_or(Err(CallError::Unavailable)).map_err(StoreError::from)
     }
 }
