@@ -80,21 +80,28 @@ async fn slots_of_an_outage_are_counted_in_the_process() {
     assert_eq!(limiter.peek(&STREAMS, "a").await.unwrap().remaining(), 3);
 }
 
-/// The release waits behind a call without a reply, and is sent as the store ends.
+/// The release waits behind calls without a reply, and is sent as the store ends.
 #[tokio::test]
 async fn a_store_that_is_dropped_tells_which_slots_were_freed() {
     let Some(server) = server() else { return };
     let url = server.url();
-    let holder = RedisStore::builder(&url).deadline(Duration::from_secs(5)).build().unwrap();
+    let holder = RedisStore::builder(&url).deadline(Duration::from_secs(5)).connections(1).build().unwrap();
     let holder = RateLimiter::new(holder);
     let slot = holder.acquire(&STREAMS, "a").await.unwrap().unwrap();
     let other = limiter_that_is_up(&server).await;
     assert_eq!(other.peek(&STREAMS, "a").await.unwrap().remaining(), 2);
     server.signal("STOP");
     let asks = holder.clone();
-    let mut call = Box::pin(asks.peek(&STREAMS, "b"));
-    assert!(futures_util::poll!(&mut call).is_pending());
-    drop((slot, call));
+    let mut calls = Vec::new();
+    // As many as may be in flight before a request waits.
+    for _ in 0..8 {
+        let mut call = Box::pin(asks.peek(&STREAMS, "b"));
+        assert!(futures_util::poll!(&mut call).is_pending());
+        calls.push(call);
+        // Until it is sent: what is queued meanwhile would go with it.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    drop((slot, calls));
     drop((asks, holder));
     // A store that reports nothing has ended by then.
     tokio::time::sleep(Duration::from_millis(200)).await;
