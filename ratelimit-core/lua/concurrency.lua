@@ -51,7 +51,8 @@ repeat
   if value == others.first then
     place = others.own
   end
-  if value and place and place < #value then -- told numbers only grow, so a message may come late, twice or never
+  local is_known = value and place and place < #value
+  if is_known then -- told numbers only grow, so a message may come late, twice or never
     local _, _, taken, ended = decode('<I7I6I6I6', value, place)
     granted = (taken - granted) % wrap < wrap / 2 and taken or granted
     freed = (ended - freed) % wrap < wrap / 2 and ended or freed
@@ -61,7 +62,7 @@ repeat
     granted = (granted + cost) % wrap
   end
   local count, latest, entry = others.count, others.latest, ''
-  if granted ~= freed then
+  if is_known or granted ~= freed then -- also if nothing is held: a message that was overtaken finds how far the numbers have come
     count = count + 1
     latest = now + window
     entry = pack('<I7I6I6I6', latest, own, granted, freed)

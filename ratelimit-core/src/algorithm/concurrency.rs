@@ -17,12 +17,12 @@
 //! ```text
 //! message      merges what is told into the own entry, by the later one of each number, and prolongs it to now + hold, also
 //!              when it is denied. A cost of 0 only tells
-//! entries      of other processes: dropped at their end, and cut to now + hold if the clock went back. Dropped when nothing
-//!              is held
+//! entries      dropped at their end, and cut to now + hold if the clock went back. One of which nothing is held stays until
+//!              then: a message that was overtaken finds how far the numbers have come
 //! ```
 //!
-//! Since told numbers only grow and each message has both, a message may come late, twice or never, and the
-//! next one mends what went wrong. `store/redis/slots` is the process's side.
+//! Since told numbers only grow and each message has both, a message may come late, twice, never or in
+//! another order, and the next one mends what went wrong. `store/redis/slots` is the process's side.
 //!
 //! Twin: `lua/concurrency.lua`.
 

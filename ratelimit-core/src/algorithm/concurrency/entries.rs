@@ -91,12 +91,13 @@ impl Entries {
         entries.collect::<Option<_>>().map(Self)
     }
 
-    /// Merges what a process tells with its entry, and drops what no longer counts at `now`. Returns the
-    /// numbers of the process.
+    /// Merges what a process tells with its entry, and drops entries that no longer count at `now`. Returns
+    /// the numbers of the process. Its entry stays also if nothing is held.
     pub(crate) fn tell(&mut self, told: OwnEntry, now: u64) -> OwnEntry {
-        let mut own = told;
+        let (mut own, mut is_known) = (told, false);
         self.0.retain(|entry| {
             if entry.told.process == told.process {
+                is_known = true;
                 own.granted = later(own.granted, entry.told.granted);
                 own.freed = later(own.freed, entry.told.freed);
                 return false;
@@ -104,7 +105,7 @@ impl Entries {
             entry.till = entry.till.min(now + HOLD_US);
             entry.till > now
         });
-        if own.granted > own.freed {
+        if is_known || own.granted > own.freed {
             self.0.push(ProcessEntry { till: now + HOLD_US, told: own.kept() });
         }
         own

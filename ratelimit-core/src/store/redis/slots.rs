@@ -2,7 +2,7 @@
 //!
 //! A process keeps two numbers for each caller of which something runs, and each message to the server tells
 //! both: the slots that it knows to be granted to it, and those of them that it has freed. Both only grow, so
-//! a message may come late, twice or never, and the next one mends what went wrong. A message is a check of a
+//! a message may come late, twice, never or in another order, and the next one mends what went wrong. A message is a check of a
 //! cost: with a cost of 0 it only tells, which is both renewal and release. `algorithm/concurrency.rs` is the
 //! server's side.
 //!
