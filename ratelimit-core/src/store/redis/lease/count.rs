@@ -103,6 +103,8 @@ pub(super) struct LeasedCount {
     /// The number of the last request for a lease.
     last_id: u64,
     in_flight: Option<u64>,
+    /// The request that was in flight when an answer told of a debt: what it brings goes back.
+    goes_back: Option<u64>,
     /// No lease is considered in the background before this local instant.
     prefetch_after: u64,
     /// Number of resets that are being done; meanwhile nothing is leased or used.
@@ -119,6 +121,7 @@ impl LeasedCount {
             last_answer: None,
             last_id: 0,
             in_flight: None,
+            goes_back: None,
             prefetch_after: 0,
             resets: 0,
         }
@@ -368,6 +371,9 @@ impl LeasedCount {
         self.renew(connection, effects);
         if answer.is_overdrawn {
             self.give_back_all(connection, now, effects);
+            // A lease of the same call was judged behind the debt.
+            let own = answer.lease.map(|(request, _)| request.id);
+            self.goes_back = self.in_flight.filter(|id| Some(*id) != own);
         }
         // A block has replaced what was charged.
         if answer.state.blocked_until().is_some_and(|until| until > Timestamp::from_micros(at)) {
@@ -393,7 +399,7 @@ impl LeasedCount {
         }
         let mut lease = Lease::new(request.units, at, asked_at, end_of_window(&self.policy, at), resets_at);
         lease.last_used = now;
-        if request.max != self.policy.max() {
+        if request.max != self.policy.max() || self.goes_back == Some(request.id) {
             effects.give_back(&mut lease, now, connection);
             effects.ended(&lease);
             return;

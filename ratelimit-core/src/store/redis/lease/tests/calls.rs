@@ -232,6 +232,18 @@ fn the_answer_to_a_settlement_ends_the_leases_of_the_count_whichever_limit_is_se
     }
 }
 
+/// Calls over a redirect of a cluster overtake each other, and so do their answers.
+#[test]
+fn a_lease_whose_answer_comes_behind_that_of_a_debt_goes_back() {
+    let (process, hot) = holding();
+    while process.take(&hot).is_some() {}
+    let fetch = process.call().prefetch(&hot);
+    let settled = hot.with_cost(20_000);
+    process.call().add(&settled, Operation::Overdraw).answer(&[charged(21_100)], "");
+    assert_eq!(fetch.answer(&[charged(1_050)], "1"), 1);
+    assert_eq!((process.held(&hot), process.give_backs()), (0, 1));
+}
+
 #[test]
 fn a_settlement_of_any_limit_gives_back_the_held_units_of_its_count_before() {
     for policy in [leased("hot").build(), limit("hot").build()] {

@@ -95,6 +95,22 @@ fn no_request_too_many_passes_when_processes_pause() {
     });
 }
 
+/// Several calls in flight, which overtake each other, and so do their answers.
+#[test]
+fn no_request_too_many_passes_when_calls_overtake_each_other() {
+    for_all(80, &(scenario(), 2u64..9), |(scenario, calls)| exact(&Scenario { calls, ..scenario }.run()));
+}
+
+/// An answer with a debt ends what is held, and what is on its way.
+#[test]
+fn no_request_too_many_passes_behind_a_debt() {
+    for_all(80, &(scenario(), 1u64..5, 1u64..9), |(scenario, settled, calls)| {
+        // Units that other processes hold may be used beside a debt.
+        let (processes, instances) = (1, 1);
+        exact(&Scenario { settled, calls, processes, instances, ..scenario }.run())
+    });
+}
+
 #[test]
 fn no_request_too_many_passes_with_any_cost() {
     for_all(80, &(scenario(), 2u64..30), |(scenario, largest_cost)| {

@@ -96,6 +96,11 @@ pub(super) struct Scenario {
     pub(super) lower: Option<(u64, u64)>,
     /// Share of the admitted requests that are undone later, in percent.
     pub(super) undone: u64,
+    /// Share of the admitted requests that are settled later to more than is left, in percent.
+    pub(super) settled: u64,
+    /// Calls that a process has in flight at most. Several overtake each other, as behind redirects of a
+    /// cluster.
+    pub(super) calls: u64,
     pub(super) instances: u64,
     /// Without leases, to compare with.
     pub(super) plain: bool,
@@ -121,6 +126,8 @@ impl Scenario {
             steps: Vec::new(),
             lower: None,
             undone: 0,
+            settled: 0,
+            calls: 1,
             instances: processes,
             plain: false,
         }
@@ -169,7 +176,10 @@ struct Process {
     /// Time that its clock did not count.
     lost: u64,
     stopped_until: u64,
-    is_calling: bool,
+    /// Calls in flight.
+    calls: u64,
+    /// Settlements that the server has made, and whose answer is on its way.
+    settlements: u64,
     waiting: Vec<Waiting>,
     give_backs: Vec<(usize, GiveBack)>,
     phase_ends: u64,
@@ -189,6 +199,8 @@ struct Call {
     give_backs: Vec<(usize, GiveBack)>,
     connection: LessorConnection,
     max: u64,
+    /// Whether it charges beyond the limit.
+    overdraws: bool,
 }
 
 #[derive(Debug)]
@@ -216,6 +228,7 @@ enum Event {
     Notice(usize),
     Step(i64),
     Undo(usize, usize),
+    Settle(usize, usize),
 }
 
 /// Units that were used: when in true time, and at which instant of the server.
@@ -227,6 +240,10 @@ struct Use {
     units: u64,
     max: u64,
     undone: bool,
+    /// Whether it was charged beyond the limit.
+    overdraws: bool,
+    /// Whether it came while a settlement of its process was on its way: it may pass beside the debt.
+    is_beside: bool,
 }
 
 /// The uses of one count, for the ledger.
@@ -292,7 +309,8 @@ impl Simulation {
                 },
                 lost: 0,
                 stopped_until: 0,
-                is_calling: false,
+                calls: 0,
+                settlements: 0,
                 waiting: Vec::new(),
                 give_backs: Vec::new(),
                 phase_ends: 0,
@@ -426,6 +444,7 @@ impl Simulation {
                     self.step += by;
                 }
                 Event::Undo(process, index) => self.undo(process, index),
+                Event::Settle(process, key) => self.settle(process, key),
             }
         }
         self.report.over = self.replay();
@@ -487,12 +506,12 @@ impl Simulation {
             self.report.admitted += 1;
             self.report.local += 1;
             for &key in &keys {
-                self.used(number, self.now, self.server_now(), key, cost, max);
+                self.used(number, self.now, self.server_now(), key, cost, max, false);
             }
         } else {
             process.waiting.push(Waiting { keys, cost });
         }
-        if !self.processes[number].is_calling {
+        if self.processes[number].calls < self.s.calls {
             if self.processes[number].waiting.is_empty() {
                 let instances = self.s.instances;
                 wanted.retain(|key| {
@@ -508,10 +527,27 @@ impl Simulation {
         }
     }
 
-    fn used(&mut self, process: usize, time: u64, at: u64, key: usize, units: u64, max: u64) {
+    #[allow(clippy::too_many_arguments, reason = "the fields of a use")]
+    fn used(
+        &mut self,
+        process: usize,
+        time: u64,
+        at: u64,
+        key: usize,
+        units: u64,
+        max: u64,
+        overdraws: bool,
+    ) {
         self.pages[key].recent.push(self.uses.len());
-        self.uses.push(Use { time, at, key, units, max, undone: false });
-        if self.random.chance(self.s.undone) {
+        let is_beside = self.processes[process].settlements > 0;
+        self.uses.push(Use { time, at, key, units, max, undone: false, overdraws, is_beside });
+        if overdraws {
+            return;
+        }
+        if self.random.chance(self.s.settled) {
+            let later = self.now + self.random.below(80_000);
+            self.push(later, Event::Settle(process, key));
+        } else if self.random.chance(self.s.undone) {
             let later = self.now + self.random.below(80_000);
             self.push(later, Event::Undo(process, self.uses.len() - 1));
         }
@@ -543,11 +579,35 @@ impl Simulation {
         }
     }
 
+    /// A settlement to more than is left: what is held goes back before.
+    fn settle(&mut self, number: usize, key: usize) {
+        let (local, cost) = (self.local(number), 1 + self.random.below(self.s.policies[key].max() / 4));
+        let process = &mut self.processes[number];
+        let mut effects = Effects::default();
+        if let Some((_, count)) = process.counts.get_mut(&key) {
+            count.give_back_all(process.connection, local, &mut effects);
+        }
+        process.calls += 1;
+        let call = Call {
+            process: number,
+            life: process.life,
+            asked_at: local,
+            batch: vec![Waiting { keys: vec![key], cost }],
+            leases: Vec::new(),
+            give_backs: effects.give_backs.into_iter().map(|back| (key, back)).collect(),
+            connection: process.connection,
+            max: process.max,
+            overdraws: true,
+        };
+        let way = self.way();
+        self.push(self.now + way, Event::Serve(Box::new(call)));
+    }
+
     fn send(&mut self, number: usize, wanted: &[usize]) {
         self.report.calls += 1;
         let (local, instances) = (self.local(number), self.s.instances);
         let process = &mut self.processes[number];
-        process.is_calling = true;
+        process.calls += 1;
         let batch = std::mem::take(&mut process.waiting);
         let mut keys: Vec<usize> =
             batch.iter().flat_map(|one| one.keys.iter().copied()).chain(wanted.iter().copied()).collect();
@@ -578,6 +638,7 @@ impl Simulation {
             give_backs: std::mem::take(&mut process.give_backs),
             connection: process.connection,
             max: process.max,
+            overdraws: false,
         };
         let way = self.way();
         self.push(self.now + way, Event::Serve(Box::new(call)));
@@ -591,7 +652,8 @@ impl Simulation {
         }
         let local = self.local(number);
         let process = &mut self.processes[number];
-        process.is_calling = false;
+        process.calls -= 1;
+        process.settlements -= u64::from(call.overdraws);
         if process.connection == call.connection {
             let next = Reading { at, asked_at: call.asked_at, answered_at: local };
             if process.reading.is_some_and(|last| !last.agrees_with(&next)) {
@@ -611,7 +673,7 @@ impl Simulation {
                 now: local,
                 connection,
                 is_present: connection == call.connection,
-                is_overdrawn: false,
+                is_overdrawn: call.overdraws,
                 lease,
             };
             let (_, count) = process.counts.get_mut(&key).unwrap();
@@ -624,7 +686,7 @@ impl Simulation {
             if passed {
                 self.report.admitted += 1;
                 for &key in &one.keys {
-                    self.used(number, decided, at, key, one.cost, call.max);
+                    self.used(number, decided, at, key, one.cost, call.max, call.overdraws);
                 }
             } else {
                 self.report.denied += 1;
@@ -635,8 +697,9 @@ impl Simulation {
             let process = &mut self.processes[number];
             process.counts.clear();
             (process.waiting, process.give_backs, process.reading) = (Vec::new(), Vec::new(), None);
+            (process.calls, process.settlements) = (0, 0);
             process.life += 1;
-        } else if !self.processes[number].waiting.is_empty() {
+        } else if !call.overdraws && !self.processes[number].waiting.is_empty() {
             self.send(number, &[]);
         }
     }
@@ -699,6 +762,10 @@ impl Simulation {
             self.faults.push((self.now, Fault::Touch(at)));
         }
         self.give_backs(&call.give_backs);
+        let operation = charge(call.overdraws);
+        if call.overdraws && self.processes[call.process].life == call.life {
+            self.processes[call.process].settlements += 1;
+        }
         let policies: Vec<Policy> =
             (0..self.s.policies.len()).map(|key| self.policy(key, call.max)).collect();
         let mut keys: Vec<usize> = Vec::new();
@@ -709,7 +776,7 @@ impl Simulation {
                 let check = |&key: &usize| Check::new(&policies[key], caller(key)).with_cost(one.cost);
                 let group: Vec<Check<'_>> = one.keys.iter().map(check).collect();
                 keys.extend(&one.keys);
-                decide_with(&group, Operation::Check, now, &DIGEST_KEY, &mut self.server).outcome.is_allowed()
+                decide_with(&group, operation, now, &DIGEST_KEY, &mut self.server).outcome.is_allowed()
             })
             .collect();
         let granted: Vec<bool> = call
@@ -814,7 +881,8 @@ impl Simulation {
             || !self.s.steps.is_empty()
             || self.s.lower.is_some()
             || self.s.pauses.is_some_and(|(_, is_counted)| !is_counted);
-        if has_fault || self.s.plain {
+        let is_settling = self.processes.iter().any(|process| process.settlements > 0);
+        if has_fault || self.s.plain || is_settling {
             return;
         }
         let at = self.server_now();
@@ -858,8 +926,8 @@ impl Simulation {
         }
         let old = page.recent.partition_point(|&index| self.uses[index].time < horizon);
         let apply = |state: &mut State, index: usize| {
-            let Use { units, at, .. } = self.uses[index];
-            let _ = state.decide(policy, units, Timestamp::from_micros(at), Operation::Check);
+            let Use { units, at, overdraws, .. } = self.uses[index];
+            let _ = state.decide(policy, units, Timestamp::from_micros(at), charge(overdraws));
         };
         for index in page.recent.drain(..old) {
             apply(&mut page.applied, index);
@@ -898,10 +966,11 @@ impl Simulation {
                 }
                 continue;
             }
-            let Use { at, key, units, max, .. } = self.uses[i];
+            let Use { at, key, units, max, overdraws, is_beside, .. } = self.uses[i];
             let policy = self.policy(key, max);
             let state = states.entry(key).or_insert_with(|| State::new(&policy));
-            if !state.decide(&policy, units, Timestamp::from_micros(at), Operation::Check).is_allowed() {
+            let charged = state.decide(&policy, units, Timestamp::from_micros(at), charge(overdraws));
+            if !charged.is_allowed() && !overdraws && !is_beside {
                 over += units;
                 if self.report.first_fault.is_empty() {
                     self.report.first_fault =
@@ -911,6 +980,10 @@ impl Simulation {
         }
         over
     }
+}
+
+const fn charge(overdraws: bool) -> Operation {
+    if overdraws { Operation::Overdraw } else { Operation::Check }
 }
 
 /// Units that a state leaves.
