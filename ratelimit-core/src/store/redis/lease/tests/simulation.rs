@@ -96,7 +96,7 @@ pub(super) struct Scenario {
     pub(super) lower: Option<(u64, u64)>,
     /// Share of the admitted requests that are undone later, in percent.
     pub(super) undone: u64,
-    /// Share of the admitted requests that are settled later to more than is left, in percent.
+    /// Share of the requests for leases behind which a request is settled to more than is left, in percent.
     pub(super) settled: u64,
     /// Calls that a process has in flight at most. Several overtake each other, as behind redirects of a
     /// cluster.
@@ -541,13 +541,7 @@ impl Simulation {
         self.pages[key].recent.push(self.uses.len());
         let is_beside = self.processes[process].settlements > 0;
         self.uses.push(Use { time, at, key, units, max, undone: false, overdraws, is_beside });
-        if overdraws {
-            return;
-        }
-        if self.random.chance(self.s.settled) {
-            let later = self.now + self.random.below(80_000);
-            self.push(later, Event::Settle(process, key));
-        } else if self.random.chance(self.s.undone) {
+        if self.random.chance(self.s.undone) {
             let later = self.now + self.random.below(80_000);
             self.push(later, Event::Undo(process, self.uses.len() - 1));
         }
@@ -581,7 +575,7 @@ impl Simulation {
 
     /// A settlement to more than is left: what is held goes back before.
     fn settle(&mut self, number: usize, key: usize) {
-        let (local, cost) = (self.local(number), 1 + self.random.below(self.s.policies[key].max() / 4));
+        let (local, cost) = (self.local(number), 1 + self.random.below(self.s.policies[key].max()));
         let process = &mut self.processes[number];
         let mut effects = Effects::default();
         if let Some((_, count)) = process.counts.get_mut(&key) {
@@ -640,6 +634,12 @@ impl Simulation {
             max: process.max,
             overdraws: false,
         };
+        if let Some(&(key, _)) = call.leases.first()
+            && self.random.chance(self.s.settled)
+        {
+            let later = self.now + self.random.below(self.s.way.1);
+            self.push(later, Event::Settle(number, key));
+        }
         let way = self.way();
         self.push(self.now + way, Event::Serve(Box::new(call)));
     }
@@ -776,7 +776,8 @@ impl Simulation {
                 let check = |&key: &usize| Check::new(&policies[key], caller(key)).with_cost(one.cost);
                 let group: Vec<Check<'_>> = one.keys.iter().map(check).collect();
                 keys.extend(&one.keys);
-                decide_with(&group, operation, now, &DIGEST_KEY, &mut self.server).outcome.is_allowed()
+                let decided = decide_with(&group, operation, now, &DIGEST_KEY, &mut self.server);
+                call.overdraws || decided.outcome.is_allowed()
             })
             .collect();
         let granted: Vec<bool> = call
