@@ -353,6 +353,35 @@ fn a_check_for_which_the_thread_of_its_runtime_blocks_is_decided_by_redis() {
     }
 }
 
+/// A check in flight, of which nothing reads the reply: the thread of its runtime waits for the check by
+/// blocking, or for another thread that waits for one.
+#[test]
+fn a_check_ends_soon_after_its_deadline_although_nothing_drives_its_runtime() {
+    let Some(server) = server() else { return };
+    let (limiter, [worker]) = of_runtimes(RedisStore::builder(&server.url()));
+    for sent_after in 0..20 {
+        let start = Instant::now();
+        worker.block_on(async {
+            let mut check = pin!(limiter.check(&STRICT, "a"));
+            assert!(futures_util::poll!(check.as_mut()).is_pending(), "it is queued");
+            for _ in 0..sent_after % 3 {
+                tokio::task::yield_now().await;
+            }
+            let _ = wait_by_blocking(check);
+        });
+        assert!(start.elapsed() < 5 * SECOND, "{:?}", start.elapsed());
+        worker.block_on(async {
+            let other = {
+                let (limiter, runtime) = (limiter.clone(), tokio::runtime::Handle::current());
+                thread::spawn(move || drop(runtime.block_on(limiter.check(&STRICT, "a"))))
+            };
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            other.join().unwrap();
+        });
+        assert!(start.elapsed() < 10 * SECOND, "{:?}", start.elapsed());
+    }
+}
+
 /// Its connection alone is silent: the others and the pings of the store get their replies.
 #[test]
 fn a_silent_connection_of_one_runtime_is_replaced() {

@@ -98,7 +98,9 @@ fn the_script_keeps_what_each_process_told_as_the_rule_says() {
                 expected.push(if fits { '1' } else { '0' });
                 if cost.is_some() {
                     granted += if fits { cost.unwrap() } else { 0 };
-                    live[process] = (granted > freed).then_some((now + HOLD, granted, freed));
+                    // An entry of which nothing is held stays: it says how far the numbers have come.
+                    live[process] =
+                        (own.is_some() || granted > freed).then_some((now + HOLD, granted, freed));
                     told = live;
                 }
             }

@@ -171,7 +171,7 @@ impl Connections {
         is_second && self.shared.link.is_up() && !self.shared.was_refused.swap(true, Ordering::Relaxed)
     }
 
-    /// Gives up a lost connection, unless another has taken its place. Leases of its server are void.
+    /// Gives up a lost connection, unless another has taken its place. Leases that came over it are void.
     pub(super) fn lose(&self, lost: ConnectionId) {
         let Shared { link, riders, .. } = &*self.shared;
         if self.is_of_store() {
@@ -186,13 +186,11 @@ impl Connections {
             }
             drop(places);
             drop(gone);
-            riders.renew(lost.node);
-            if let Some(nodes) = &link.nodes {
-                if self.is_home {
-                    nodes.forget(lost.node);
-                }
-                nodes.refresh();
+            if self.is_home {
+                riders.renew(lost.node);
+                link.nodes.iter().for_each(|nodes| nodes.forget(lost.node));
             }
+            link.nodes.iter().for_each(|nodes| nodes.refresh());
         }
     }
 

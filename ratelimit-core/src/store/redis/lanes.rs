@@ -27,6 +27,7 @@ use super::protocol::{self, LimitArg, Reply, Request};
 use super::queue::{Home, Queue, Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
 use super::riders::Rider;
 use super::shared::Shared;
+use super::timeouts::reply_by;
 use super::topology::{NodeId, SLOT_RANGES, hash_slot_of_tag, range_of_slot};
 use crate::algorithm::Operation;
 use crate::error::StoreError;
@@ -180,11 +181,10 @@ impl Lanes {
     ) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
         let _ = self.push(self.queued(request, rider, deadline, Some(reply)));
-        PendingReply(receiver)
+        PendingReply { receiver, deadline }
     }
 
-    /// Queues a request of which only the rider learns the reply. Over the lane of the runtime, so that a
-    /// later settlement or reset of the same count ends what it brings.
+    /// Queues a request of which only the rider learns the reply.
     pub(super) fn submit_unawaited(self: &Arc<Self>, request: Request, rider: Rider, deadline: Deadline) {
         let _ = self.push(self.queued(request, rider, deadline, None));
     }
@@ -215,10 +215,11 @@ impl Lanes {
         let hash_slot = self.shared.link.hash_slot(command.command.keys().first());
         let waiter = Some((deadline, reply));
         let _ = self.push(Queued::Command(QueuedCommand { command, hash_slot, waiter }));
-        PendingReply(receiver)
+        PendingReply { receiver, deadline }
     }
 
-    /// Queues in the lane of the runtime that asks. Returns false if it would fail anyway: then it has.
+    /// Queues in the lane of the runtime that asks; what this process remembers, and all commands, in the home
+    /// lane, in their order. Returns false if it would fail anyway: then it has.
     fn push(self: &Arc<Self>, mut queued: Queued) -> bool {
         let now = now();
         if let Some(deadline) = queued.deadline_mut() {
@@ -235,7 +236,8 @@ impl Lanes {
             return false;
         }
         let node = link.owner(hash_slot);
-        self.lane_to(hash_slot, node).queue_of(hash_slot, node).push(queued, now);
+        let lane = if queued.is_ordered() { Arc::clone(&self.home) } else { self.lane_to(hash_slot, node) };
+        lane.queue_of(hash_slot, node).push(queued, now);
         true
     }
 
@@ -324,7 +326,10 @@ fn message(limit: LimitArg) -> Request {
 }
 
 /// A reply that has not arrived yet.
-pub(super) struct PendingReply(oneshot::Receiver<Replied>);
+pub(super) struct PendingReply {
+    receiver: oneshot::Receiver<Replied>,
+    deadline: Deadline,
+}
 
 impl PendingReply {
     /// Waits for the reply to a request.
@@ -341,7 +346,8 @@ impl PendingReply {
     async fn replied(self) -> Result<Option<Reply>, StoreError> {
         // Tokio stops the waits of a task that has used up its budget until the task yields. A task that
         // blocks its thread never yields.
-        unconstrained(self.0).await.unwrap_or(Err(CallError::Unavailable)).map_err(StoreError::from)
+        let reply = reply_by(self.deadline, unconstrained(self.receiver)).await;
+        reply.and_then(|reply| reply.unwrap_or(Err(CallError::Unavailable))).map_err(StoreError::from)
     }
 }
 

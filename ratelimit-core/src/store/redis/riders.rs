@@ -24,9 +24,12 @@ use crate::store::ConnectionStatus;
 /// What a request has of riders.
 #[derive(Default)]
 pub(super) enum Rider {
-    /// Nothing but slots that it may ask for.
+    /// Nothing: it may go over any lane.
     #[default]
     None,
+    /// Nothing, but it is of a policy of which this process may hold leases or slots, or no plain check:
+    /// all of these go over one connection, in their order, with turns and commands.
+    Ordered,
     /// Limits whose answers are of use for leases.
     Leases(Box<[LeaseTarget]>),
     /// It only tells of slots.
@@ -80,7 +83,13 @@ impl Riders {
     /// The rider of a group that is about to be queued.
     pub(super) fn rider(&self, group: &[Check<'_>], operation: Operation) -> Rider {
         let targets = self.held.targets(group, operation);
-        if targets.is_empty() { Rider::None } else { Rider::Leases(targets) }
+        if !targets.is_empty() {
+            return Rider::Leases(targets);
+        }
+        let may_hold =
+            |check: &Check<'_>| check.policy().is_concurrency() || self.held.may_lease(check.policy());
+        let is_plain = operation == Operation::Check && !group.iter().any(may_hold);
+        if is_plain { Rider::None } else { Rider::Ordered }
     }
 
     /// A guard for a command that is about to remove the states of these checks.
@@ -164,7 +173,7 @@ impl CallRiders {
         place: Option<usize>,
     ) -> bool {
         match rider {
-            Rider::None => false,
+            Rider::None | Rider::Ordered => false,
             Rider::Leases(targets) => {
                 let new = || Box::new(CallLeases::new(&all.held, node.map(NodeId::index)));
                 let leases = self.leases.get_or_insert_with(new);

@@ -4,12 +4,13 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use futures_util::future::{Either, select};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
-use super::error::RedisConfigError;
+use super::error::{CallError, RedisConfigError};
 use crate::store::Deadline;
-use crate::store::deadline::now;
+use crate::store::deadline::{now, sleep_until};
 
 /// Timeouts of calls, and pauses between attempts to connect.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +73,24 @@ impl Deadline {
         if is_stall(by) && self.given_back < MOST_GRACE && !self.limit.is_zero() {
             self.given_back += by;
             self.limit += by;
+        }
+    }
+}
+
+/// Awaits a reply that the task of a queue ends at the deadline, or soon after if that task was held up. If
+/// nothing runs the task, this ends it [`MOST_GRACE`] later: by the timer of the process, on whatever
+/// executor.
+pub(super) async fn reply_by<F: Future>(deadline: Deadline, reply: F) -> Result<F::Output, CallError> {
+    let (mut reply, mut end, mut is_put_off) = (pin!(reply), now() + deadline.limit() + MOST_GRACE, false);
+    loop {
+        // The reply first: it may have come while the process stood still.
+        if let Either::Left((reply, _)) = select(reply.as_mut(), pin!(sleep_until(end))).await {
+            return Ok(reply);
+        }
+        let now = now();
+        match grace(now.saturating_duration_since(end)) {
+            Some(grace) if !is_put_off => (end, is_put_off) = (now + grace, true),
+            _ => return Err(deadline.timeout_error()),
         }
     }
 }

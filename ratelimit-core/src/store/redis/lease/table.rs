@@ -165,14 +165,17 @@ impl Leases {
     #[inline]
     fn interval(&self, policy: &Policy) -> u64 {
         // The one branch of limits without leases.
-        if policy.lease_us() | self.default_us == 0 { 0 } else { self.leasable_interval(policy) }
+        if self.may_lease(policy) { self.leasable_interval(policy) } else { 0 }
+    }
+
+    /// Whether callers of a policy may hold leases, now or with another number of processes.
+    #[inline]
+    pub(in crate::store::redis) fn may_lease(&self, policy: &Policy) -> bool {
+        policy.lease_us() | self.default_us != 0 && !policy.has_no_lease()
     }
 
     fn leasable_interval(&self, policy: &Policy) -> u64 {
         let own = policy.lease_us();
-        if policy.has_no_lease() {
-            return 0;
-        }
         if is_leasable(policy, self.instances()) {
             return if own > 0 { own } else { self.default_us };
         }

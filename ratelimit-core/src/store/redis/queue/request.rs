@@ -54,6 +54,11 @@ impl Queued {
         }
     }
 
+    /// Whether it is a command, or about something that this process holds: these are sent in their order.
+    pub(in crate::store::redis) const fn is_ordered(&self) -> bool {
+        !matches!(self, Self::Request(QueuedRequest { rider: Rider::None, .. }))
+    }
+
     /// `None` for a command for whose end nothing waits.
     pub(in crate::store::redis) fn deadline_mut(&mut self) -> Option<&mut Deadline> {
         match self {
