@@ -1,14 +1,14 @@
 -- overdraw.lua: charges beyond a limit, for a settlement or a wait.
 -- Charges one key beyond its limit. It is brought to `now` under its own policy, and charged under that of the largest limit.
 -- For a settlement as many units as fit under that are charged. For a wait, which is at most so many microseconds, all are or none,
--- and only if the same check would pass after it.
+-- and only if the same check would pass after it; a cost that fits at `now` is charged like a check.
 local function overdraw(first, wait)
   local key, policy = requests[first], 4 * requests[first + 1]
   local failure = values[key] == nil and not corrupt[key] and open(key, policy)
   if failure then
     return nil, failure
   end
-  local tag, has_turns = nil, wait
+  local tag, has_turns, is_due = nil, wait, false
   if type(values[key]) == 'string' then
     tag = string.byte(values[key])
     if tag == 100 or tag == 111 then -- 'd' or 'o', a token bucket: a cost of nothing does not fit while its turns are not due
@@ -20,6 +20,7 @@ local function overdraw(first, wait)
     end
   end
   if wait and values[key] ~= nil then
+    is_due = step(key, policy, requests[first + 5])
     now = now + wait
     local passes = step(key, policy, requests[first + 5])
     now = now - wait
@@ -30,7 +31,7 @@ local function overdraw(first, wait)
   local verdict, err = judge(first + 3, first + 3, false, false, not wait)
   local value, is_charged = values[key], verdict and string.find(verdict, '^%+?1')
   tag = is_charged and type(value) == 'string' and string.byte(value)
-  if tag == 116 or tag == 114 then -- 't' or 'r', a token bucket that may be in debt now
+  if not is_due and (tag == 116 or tag == 114) then -- 't' or 'r', a token bucket that may be in debt now
     tag = (tag == 116 and 100 or 111) + (has_turns and 0 or 1)
     values[key] = string.char(tag) .. string.sub(value, 2, 13) .. pack('<I7', now) .. string.sub(value, 14)
   end

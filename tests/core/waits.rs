@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::join;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::policy::{MAX_WAIT, MAX_WINDOW};
 use ratelimit_core::{
@@ -74,6 +75,32 @@ tests::on_both_stores! {
         assert_eq!(outcome.at(), MIDNIGHT);
         let next = store.peek(&policy, "a").retry_after();
         assert_eq!(next, Some(Duration::from_millis(999)), "what began is not given back");
+    }
+
+    fn a_wait_that_is_due_at_once_leaves_no_debt_whatever_its_call_decides_beside_it(store: &Timed) {
+        let policy = bucket(1, SECOND, 6).build();
+        let at = MIDNIGHT.as_micros();
+        for caller in ["alone", "beside a peek", "beside a turn"] {
+            store.set(at);
+            assert_eq!(store.peek(&policy, caller).remaining(), 6);
+            let before = calls(store);
+            let at_once = store.limiter.wait(&policy, caller, 2, HOUR);
+            let outcome = store.run(async {
+                match caller {
+                    "alone" => at_once.await,
+                    "beside a peek" => join(at_once, store.limiter.peek(&policy, caller)).await.0,
+                    _ => join(at_once, store.limiter.wait(&policy, caller, 4, HOUR)).await.0,
+                }
+            });
+            assert!(outcome.unwrap().due_after().is_zero(), "{caller}");
+            if store.server().is_some() {
+                assert_eq!(calls(store) - before, 1, "{caller}");
+            }
+            // A debt moves with a clock that goes back. Other charges stay: the bucket is empty then.
+            store.set(at - 10_000_000);
+            let outcome = store.peek(&policy, caller);
+            assert_eq!((outcome.remaining(), outcome.reset_after()), (0, 6 * SECOND), "{caller}");
+        }
     }
 
     fn a_dropped_wait_gives_its_turn_back_if_it_is_the_last(store: &Timed) {
