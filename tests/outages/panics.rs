@@ -10,7 +10,8 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use ratelimit_core::{RateLimiter, RedisStore, StoreError};
+use ratelimit_core::{OnError, Policy, RateLimiter, RedisStore, StoreError};
+use tests::clock_at_start;
 use tests::outage::PROBE;
 use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
@@ -95,6 +96,37 @@ fn a_panic_of_the_recorder_while_a_batch_is_sent_costs_that_batch_only() {
             assert!(matches!(result, Ok(Err(StoreError::Unavailable { .. }))), "{round}: {result:?}");
             assert!(decides(&limiter), "{round}: the next one");
         }
+    });
+}
+
+#[test]
+fn a_panic_of_the_recorder_while_leases_are_swept_ends_no_sweeping() {
+    in_own_process(|| {
+        let Some(server) = server() else { return };
+        let panics = Faulty::install("ratelimit_lease_held_units");
+        let clock = clock_at_start();
+        let limiter = RateLimiter::new(server.builder_at(&clock).build().unwrap());
+        let other = RateLimiter::new(server.builder_at(&clock).build().unwrap());
+        let lease = Duration::from_millis(100);
+        let policy = Policy::builder("swept").max(1_000).window(60 * SECOND).on_error(OnError::Deny);
+        let leased = policy.lease(lease).build();
+        let held = || limiter.store_status().connection.unwrap().leases.held;
+        let mut used = 0;
+        assert!(within(20 * SECOND, || limiter.is_ready() && other.is_ready()));
+        while held() < 10 {
+            used += u64::from(block_on(limiter.check(&leased, "a")).unwrap().is_allowed());
+        }
+        panics.store(2, Ordering::SeqCst);
+        assert!(within(20 * SECOND, || panics.load(Ordering::SeqCst) == 0), "swept after a panic");
+        // Nothing comes for an interval.
+        clock.advance(lease);
+        let left = || block_on(other.peek(&leased, "a")).unwrap().remaining();
+        assert!(
+            within(20 * SECOND, || left() == 1_000 - used),
+            "{used} used, {} left, {} held",
+            left(),
+            held()
+        );
     });
 }
 

@@ -2,6 +2,7 @@
 //! it carries what riders add to a call, and says when a connection is made or gone. `groups` asks here what
 //! the process may decide.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::Clock;
 use crate::store::ConnectionStatus;
+
+/// Pause behind a sweep that panicked.
+const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(250);
 
 /// What a request has of riders.
 #[derive(Default)]
@@ -129,15 +133,17 @@ impl Riders {
     }
 }
 
-/// Sweeps as long as there is something to sweep, and waits for the next.
+/// Sweeps as long as there is something to sweep, and waits for the next. A sweep calls the application's
+/// metrics recorder, whose panic ends one sweep.
 async fn sweep_forever<T>(
     table: Arc<T>,
     has_entry: fn(&T) -> &Notify,
     sweep: impl Fn(&T) -> Option<Duration>,
 ) {
+    let sweep = || catch_unwind(AssertUnwindSafe(|| sweep(&table))).unwrap_or(Some(PAUSE_AFTER_PANIC));
     loop {
         has_entry(&table).notified().await;
-        while let Some(pause) = sweep(&table) {
+        while let Some(pause) = sweep() {
             sleep(pause).await;
         }
     }

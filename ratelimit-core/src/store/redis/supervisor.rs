@@ -11,14 +11,15 @@
 //!   breaker opens, requests fail at once until a new connection has been made and verified by a script that
 //!   writes.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
-use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -43,14 +44,10 @@ struct VerifiedConnection {
 
 impl Shared {
     /// Keeps a connection up, and starts again after a panic.
-    pub(super) async fn supervise_forever(self: Arc<Self>, topology: Topology) {
-        let topology = Arc::new(Mutex::new(topology));
+    pub(super) async fn supervise_forever(self: Arc<Self>, mut topology: Topology) {
         loop {
-            let (shared, topology) = (Arc::clone(&self), Arc::clone(&topology));
-            let supervision =
-                tokio::spawn(async move { shared.supervise(&mut *topology.lock().await).await });
             // It calls the application's metrics recorder and tracing subscriber, which may panic.
-            let _ = supervision.await;
+            let _ = AssertUnwindSafe(self.supervise(&mut topology)).catch_unwind().await;
             self.link.mark_down(Arc::new(RedisError::from((
                 ErrorKind::Client,
                 "the supervisor of the connection has panicked, and starts again",
