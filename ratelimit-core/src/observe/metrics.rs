@@ -93,11 +93,11 @@ metrics! {
     /// made, so that the first failure is a rise.
     describe_counter!(STORE_FAILURES, "ratelimit_store_failures_total", Count, "Calls of the store without a decision");
 
-    /// Gauge: 1 while there is a connection to Redis that serves, otherwise 0; also 0 while a part of a
-    /// cluster is out.
-    describe_gauge!(CONNECTED, "ratelimit_redis_connected", Count, "1 while there is a connection to Redis that serves");
+    /// Gauge of the connections to Redis that serve: that of the store, and those of workers, to all masters
+    /// of a cluster counted as one; 0 if the store has none, or a part of a cluster is out.
+    describe_gauge!(CONNECTED, "ratelimit_redis_connected", Count, "Connections to Redis that serve");
 
-    /// Counter of connections made to Redis; above 1 after a reconnect.
+    /// Counter of connections made to Redis, those of workers as well.
     describe_counter!(CONNECTIONS, "ratelimit_redis_connections_total", Count, "Connections to Redis made so far");
 
     /// Gauge of the slot ranges whose circuit breaker is open: of 64 in a cluster, and of 1 for a single

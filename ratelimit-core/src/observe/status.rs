@@ -36,7 +36,7 @@ impl StoreStatus {
 pub struct ConnectionStatus {
     /// Whether there is a connection that serves; a part of a cluster may be out.
     pub is_connected: bool,
-    /// Number of connections made so far; above 1 after a reconnect.
+    /// Number of connections made so far, those of workers as well.
     pub connections: u64,
     /// Runtimes with a connection of their own, that of the store counted; 0 while there is none.
     pub lanes: usize,

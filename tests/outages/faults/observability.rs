@@ -20,8 +20,9 @@ fn metrics_show_an_outage_and_the_probe_shows_readiness() {
     assert_eq!(status("/api/public"), 200);
     assert_eq!(value("ratelimit_decisions_total{policy=\"public\",outcome=\"allowed\"}"), Some(1.0));
     assert_eq!(value("ratelimit_store_seconds_count"), Some(1.0));
-    assert_eq!(value("ratelimit_redis_connected"), Some(1.0));
-    assert_eq!(value("ratelimit_redis_connections_total"), Some(1.0));
+    assert!(value("ratelimit_redis_connected") >= Some(1.0));
+    let made = || value("ratelimit_redis_connections_total").unwrap();
+    assert!((1.0..=3.0).contains(&made()), "of the store, and of two workers at most: {}", made());
     server.kill();
     assert!(tests::within(limit, || status("/ready") == 503), "ready without a server");
     // Eleven requests, or more if the minute of the limit ends amid them.
@@ -40,7 +41,8 @@ fn metrics_show_an_outage_and_the_probe_shows_readiness() {
     assert_eq!(failures.iter().sum::<f64>().to_string(), asked.to_string());
     assert_eq!(value("ratelimit_fallback_callers"), Some(1.0));
     assert_eq!(value("ratelimit_redis_connected"), Some(0.0));
+    let made_before = made();
     server.restart();
     assert!(tests::within(limit, || status("/ready") == 200), "not ready again");
-    assert_eq!(value("ratelimit_redis_connections_total"), Some(2.0));
+    assert!(made() > made_before, "{made_before}");
 }

@@ -1,6 +1,5 @@
 //! What a store with a server tells: calls, connections, the denial cache and leases.
 
-#[cfg(feature = "stats")]
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -18,6 +17,8 @@ use crate::observe::status::{ConnectionStatus, LeaseStatus};
 /// What the connection of one store tells, and the calls over it.
 #[derive(Debug, Default)]
 pub(crate) struct StoreObserver {
+    /// Connections made so far.
+    made: AtomicU64,
     #[cfg(feature = "stats")]
     round_trips: Histogram,
     #[cfg(feature = "stats")]
@@ -27,19 +28,19 @@ pub(crate) struct StoreObserver {
 }
 
 impl StoreObserver {
-    /// A connection serves.
+    /// A connection was made.
     pub(crate) fn connected(&self) {
+        self.made.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "metrics")]
-        {
-            counter!(metrics::CONNECTIONS).increment(1);
-            gauge!(metrics::CONNECTED).set(1.0);
-        }
+        counter!(metrics::CONNECTIONS).increment(1);
     }
 
-    /// No connection serves.
-    pub(crate) fn disconnected(&self) {
+    /// So many connections serve; 0 if none can.
+    pub(crate) fn serve(&self, connections: usize) {
         #[cfg(feature = "metrics")]
-        gauge!(metrics::CONNECTED).set(0.0);
+        gauge!(metrics::CONNECTED).set(connections as f64);
+        #[cfg(not(feature = "metrics"))]
+        let _ = connections;
     }
 
     /// The circuit breakers of these slot ranges are open.
@@ -74,6 +75,7 @@ impl StoreObserver {
 
     /// Adds the statistics to the state of the connection.
     pub(crate) fn report(&self, status: &mut ConnectionStatus) {
+        status.connections = self.made.load(Ordering::Relaxed);
         #[cfg(feature = "stats")]
         {
             status.round_trip_us = self.round_trips.percentiles();

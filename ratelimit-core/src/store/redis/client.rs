@@ -79,7 +79,6 @@ impl Client {
         let link = &self.link;
         ConnectionStatus {
             is_connected: link.is_up(),
-            connections: link.present_generation(),
             lanes: self.lanes.connected(),
             deadline: link.deadline(),
             slot_ranges: if link.is_cluster() { SLOT_RANGES } else { 1 },

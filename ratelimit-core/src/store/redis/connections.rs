@@ -12,7 +12,7 @@ use redis::{RedisError, RedisResult};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::error::is_lost;
+use super::error::{is_lost, lacks_command};
 use super::shared::Shared;
 use super::timeouts::reply_within;
 use super::topology::{Connection, ConnectionId, NodeId, RETRY_INTERVAL, Server, ServerConnection};
@@ -22,6 +22,9 @@ use crate::store::deadline::now;
 
 /// A connection that lived for longer was a good one, and another is made at once.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
+
+/// After each failed attempt the pause is twice as long, so often at most.
+const MOST_DOUBLINGS: u32 = 6;
 
 /// The connections of one lane.
 pub(super) struct Connections {
@@ -108,7 +111,7 @@ impl Connections {
             self.lose(id);
             return None;
         }
-        let pause = link.timeouts.connect.max(RETRY_INTERVAL);
+        let pause = link.timeouts.connect.max(RETRY_INTERVAL) * (1 << place.failed.min(MOST_DOUBLINGS));
         if place.tried.is_none_or(|tried| now().saturating_duration_since(tried) > pause)
             && !self.is_unfit.load(Ordering::Relaxed)
             && let Some(server) = link.server(node, generation)
@@ -137,16 +140,18 @@ impl Connections {
                 if let Some(place) = place.filter(|place| is_of(place, id)) {
                     (place.connection, place.failed) = (Some(connection), 0);
                     drop(places);
+                    link.observer.connected();
                     if self.is_home {
                         riders.renew(id.node);
                     }
                 }
             }
             Err(error) => {
+                // Another may have become the master.
                 if let Some(nodes) = &link.nodes {
-                    // Another may have become the master.
                     nodes.refresh();
-                } else if self.is_told(id) {
+                }
+                if self.is_told(id) {
                     let cause = StoreError::from(link.call_error(error));
                     tracing::warn!(
                         error = %ErrorChain(&cause),
@@ -188,9 +193,13 @@ impl Connections {
             drop(gone);
             if self.is_home {
                 riders.renew(lost.node);
-                link.nodes.iter().for_each(|nodes| nodes.forget(lost.node));
             }
-            link.nodes.iter().for_each(|nodes| nodes.refresh());
+            if let Some(nodes) = &link.nodes {
+                if self.is_home {
+                    nodes.forget(lost.node);
+                }
+                nodes.refresh();
+            }
         }
     }
 
@@ -224,13 +233,15 @@ impl Connections {
     }
 }
 
-/// A connection whose server has replied. Without a password nothing is said while connecting, so a refusal
-/// would be noticed by the first request.
+/// A connection whose server has replied, if only that its user may not PING. Without a password nothing is
+/// said while connecting, so a refusal would be noticed by the first request.
 async fn connect_and_ping(server: Server, limit: Duration) -> RedisResult<ServerConnection> {
     let connection = server.connect().await?;
     let late = |_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
-    reply_within(limit, connection.ping()).await.map_err(late).flatten()?;
-    Ok(connection)
+    match reply_within(limit, connection.ping()).await.map_err(late).flatten() {
+        Err(error) if !lacks_command(&error) => Err(error),
+        _ => Ok(connection),
+    }
 }
 
 /// Sets a flag if a panic drops it.

@@ -166,6 +166,11 @@ pub(super) fn is_lost(error: &RedisError) -> bool {
     error.is_unrecoverable_error() || error.is_io_error()
 }
 
+/// Whether a server says that its user may not run a command, or that it has none of that name.
+pub(super) fn lacks_command(error: &RedisError) -> bool {
+    meaning(error) == Some("NOPERM") || mentions(error, "unknown command")
+}
+
 /// The store's error for a server that cannot serve: misconfigured if there is a remedy, otherwise
 /// unavailable.
 fn unavailable(error: Arc<RedisError>, is_cluster: bool) -> StoreError {

@@ -106,6 +106,9 @@ impl Lanes {
             // So that no connection is found lost by a request.
             if now.saturating_duration_since(pinged) >= timeouts.ping_interval {
                 pinged = now;
+                let link = &self.shared.link;
+                let is_whole = link.is_up() && link.open_ranges().next().is_none();
+                link.observer.serve(if is_whole { self.connected() } else { 0 });
                 others.iter().chain([&self.home]).for_each(|lane| lane.connections.ping());
             }
         }

@@ -59,7 +59,7 @@ impl Shared {
     async fn supervise(&self, topology: &mut Topology) {
         let mut state = self.link.state.subscribe();
         let mut pauses = self.link.timeouts.pauses();
-        self.link.observer.disconnected();
+        self.link.observer.serve(0);
         loop {
             let VerifiedConnection { connection, ranges } = self.connect(topology, &mut pauses).await;
             // Before lanes see the generation, and connect to the masters anew.
@@ -87,6 +87,7 @@ impl Shared {
             self.link.is_down.store(false, Ordering::Relaxed);
             self.riders.note_connected();
             self.link.observer.connected();
+            self.link.observer.serve(1);
             let mut serves_no_longer =
                 pin!(state.wait_for(|state| !matches!(state, ConnectionState::Up { suspect: false, .. })));
             // The sender is `self`, so waiting cannot fail.
@@ -95,7 +96,7 @@ impl Shared {
             while timeout(self.link.timeouts.ping_interval, serves_no_longer.as_mut()).await.is_err() {
                 self.ping(&connection, generation, &unanswered).await;
             }
-            self.link.observer.disconnected();
+            self.link.observer.serve(0);
             tracing::debug!(
                 generation,
                 help = help("connected"),

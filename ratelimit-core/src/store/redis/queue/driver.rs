@@ -285,10 +285,9 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             }
         }
         // Before the requests, so that these find the units again; over the connection from which they came.
-        let commands = match self.connections.is_home() {
-            true => riders.held.take_give_backs(encoder, link.is_cluster()),
-            false => Vec::new(),
-        };
+        let is_home = self.connections.is_home();
+        let commands =
+            if is_home { riders.held.take_give_backs(encoder, link.is_cluster()) } else { Vec::new() };
         let commands = commands.into_iter().map(|command| {
             let hash_slot = link.hash_slot(command.command.keys().first());
             Call::of_command(command, hash_slot, None)

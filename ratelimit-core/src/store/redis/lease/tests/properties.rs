@@ -107,7 +107,7 @@ fn no_request_too_many_passes_behind_a_debt() {
     for_all(80, &(scenario(), 5u64..30, 1u64..9), |(scenario, settled, calls)| {
         // Units that other processes hold may be used beside a debt.
         let (processes, instances) = (1, 1);
-        exact(&Scenario { settled, calls, processes, instances, ..scenario }.run())
+        exact(&Scenario { processes, settled, calls, instances, ..scenario }.run())
     });
 }
 
