@@ -157,7 +157,7 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// First part of all keys: 1 to 32 letters, digits, `-`, `_` or `.`; by default `rl`. Applications that
+    /// First part of all keys: 1 to 64 letters, digits, `-`, `_` or `.`; by default `rl`. Applications that
     /// share a server need different prefixes.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();

@@ -26,8 +26,8 @@ pub enum RedisConfigError {
         problem: String,
     },
 
-    /// The key prefix is not 1 to 32 letters, digits, `-`, `_` or `.`.
-    #[error("the key prefix must be 1 to 32 letters, digits, `-`, `_` or `.`")]
+    /// The key prefix is not 1 to 64 letters, digits, `-`, `_` or `.`.
+    #[error("the key prefix must be 1 to 64 letters, digits, `-`, `_` or `.`")]
     Prefix,
 
     /// A setting of the store is out of bounds.

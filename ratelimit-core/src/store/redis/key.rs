@@ -31,7 +31,7 @@ impl KeyFormat {
     /// Returns `None` if the prefix is empty, too long, or has a character that is not allowed.
     pub(super) fn new(prefix: &str, secret: &str) -> Option<Self> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let ok = (1..=32).contains(&prefix.len()) && prefix.chars().all(allowed);
+        let ok = (1..=64).contains(&prefix.len()) && prefix.chars().all(allowed);
         ok.then(|| Self {
             prefix: format!("{prefix}{LAYOUT}:"),
             digest_key: blake3::derive_key("ratelimit-core 2026 digest of a caller", secret.as_bytes()),
