@@ -349,6 +349,7 @@ async fn a_caller_is_reset_under_every_row_that_may_apply() {
     let limiter = limiter(text);
     let app = service!(limiter, of_plan);
     let limit = declared_limits().into_iter().find(|limit| limit.policy().name() == "ov-plan").unwrap();
+    let left = async |id: u64| limit.peek_caller(&limiter, id).await.unwrap().unwrap().remaining();
     for (id, plan) in [(1, "free"), (2, "pro"), (9, "free")] {
         let status = async || {
             let req = from_client("/plan").to_request();
@@ -360,12 +361,22 @@ async fn a_caller_is_reset_under_every_row_that_may_apply() {
             (StatusCode::OK, StatusCode::TOO_MANY_REQUESTS),
             "{plan}"
         );
+        // The numbers of a plan are those of its requests only.
+        assert_eq!((left(id).await, left(id + 100).await), (u64::from(plan == "pro"), 1));
         limit.reset_caller(&limiter, id + 100).await.unwrap();
         assert_eq!(status().await, StatusCode::TOO_MANY_REQUESTS, "another caller was reset");
         limit.reset_caller(&limiter, id).await.unwrap();
+        assert_eq!(left(id).await, 1);
         assert_eq!(status().await, StatusCode::OK, "{plan}");
     }
     limit.reset_caller(&limiter, None::<u64>).await.unwrap();
+    assert_eq!(limit.peek_caller(&limiter, None::<u64>).await.unwrap(), None);
+    let named = |name| declared_limits().into_iter().find(|limit| limit.policy().name() == name).unwrap();
+    assert_eq!(named("ov-computed").peek_caller(&limiter, "a").await.unwrap(), None);
+    limiter.replace_overrides(parsed("[limit.ov-plan]\nmode = 'off'\n[limit.ov-computed]\nmax = 7")).unwrap();
+    assert_eq!(limit.peek_caller(&limiter, 1_u64).await.unwrap(), None);
+    let computed = named("ov-computed").peek_caller(&limiter, "a").await.unwrap().unwrap();
+    assert_eq!((computed.limit(), computed.remaining()), (7, 7));
 }
 
 #[actix_web::test]

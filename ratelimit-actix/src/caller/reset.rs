@@ -6,7 +6,7 @@ use ratelimit_core::__private_0_1::{in_both_modes, state_id};
 use ratelimit_core::overrides::{InForce, Origin};
 #[cfg(feature = "admin")]
 use ratelimit_core::stats::LimitStats;
-use ratelimit_core::{Check, MAX_GROUP, Policy, RateLimiter, StoreError};
+use ratelimit_core::{Check, MAX_GROUP, Outcome, Policy, RateLimiter, StoreError};
 
 use super::IntoCaller;
 use crate::declared::DeclaredLimit;
@@ -15,6 +15,34 @@ use crate::declared::declared_limits;
 use crate::handler::limit::Computed;
 
 impl DeclaredLimit {
+    /// What is left for one caller of this limit, and whether a request of cost 1 passes now. Charges
+    /// nothing.
+    ///
+    /// `caller` is what `by` of the limit returns, as for [`reset_caller`](Self::reset_caller). With the
+    /// feature `overrides`, the numbers are those of the row of this caller, or else of the row for all
+    /// callers; requests of a plan may have others.
+    ///
+    /// `None` without a caller, if the limit is off for the caller, and if `max` or `anchor` is computed for
+    /// each request.
+    ///
+    /// # Errors
+    ///
+    /// As with [`RateLimiter::peek`].
+    pub async fn peek_caller(
+        &self,
+        limiter: &RateLimiter,
+        caller: impl IntoCaller,
+    ) -> Result<Option<Outcome>, StoreError> {
+        let caller = caller.into_caller();
+        let Some(partition) = caller.partition() else { return Ok(None) };
+        let in_force = limiter.in_force_for(self.policy(), None, partition);
+        let computed = self.computed();
+        if in_force.is_off() || computed.anchor || !computed.has_max(&in_force) {
+            return Ok(None);
+        }
+        limiter.peek(in_force.policy(), partition).await.map(Some)
+    }
+
     /// Forgets what is counted for one caller of this limit, and ends its block: for a page of support, or
     /// after a payment.
     ///
