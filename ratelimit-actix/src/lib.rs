@@ -92,7 +92,7 @@
 //! | `admin` | no | `admin`: a scope for operators with a page and JSON about every limit, and `core::stats` |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`] and [`OnError`] |
 //! | `calendar` | no | windows of days, weeks, months and years of a time zone: `window = "month"`, `core::policy::Calendar` |
-//! | `utoipa` | no | `RateLimitResponses`: limits in an OpenAPI document |
+//! | `utoipa` | no | `RateLimitResponses`: limits in an OpenAPI document of utoipa 6 |
 //! | `overrides` | no | `Overrides`: other numbers for limits, from a file that is read again when it changes |
 //! | `test-util` | no | `core::clock::FakeClock`, constructors of rejections, and `core::conformance`, a suite that checks a store of your own |
 //!
