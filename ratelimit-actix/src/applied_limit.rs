@@ -108,6 +108,7 @@ fn is_success(status: StatusCode) -> bool {
 pub(crate) enum LimitRef {
     /// In the `static` of an attribute.
     Attribute(&'static WrittenLimit),
+    /// Of middleware, or of a check by hand.
     Middleware(Arc<WrittenLimit>),
 }
 
@@ -139,7 +140,6 @@ pub(crate) type AppliedLimits = SmallVec<[AppliedLimit; 2]>;
 
 impl AppliedLimit {
     /// A limit that a check describes, under which every response counts.
-    #[cfg(any(test, feature = "test-util"))]
     #[track_caller]
     pub(crate) fn of(check: &Check<'_>) -> Self {
         let limit = LimitRef::Middleware(Arc::new(WrittenLimit::new(Cow::Owned(check.policy().clone()))));

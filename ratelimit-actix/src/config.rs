@@ -324,9 +324,10 @@ impl RateLimitConfigBuilder {
     }
 
     /// Sets a function that turns a rejection into an error of your own. Its response is sent instead, with
-    /// the fields of the quotas, and with `Retry-After` unless it has one.
+    /// the fields of the quotas, and with `Retry-After` unless it has one or is a redirect.
     ///
-    /// To only observe rejections, return `rejection.into()`. With the feature `test-util`,
+    /// `InternalError::from_response(rejection, response).into()` sends a response of your own. To only
+    /// observe rejections, return `rejection.into()`. With the feature `test-util`,
     /// `RateLimited::for_test` and its siblings make rejections to test the function with.
     pub fn error_handler(
         mut self,

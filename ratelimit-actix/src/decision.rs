@@ -1,5 +1,6 @@
 //! The decision about one request: made at once if the limiter counts in this process, otherwise by a future.
 
+mod by_hand;
 pub(crate) mod limit_source;
 mod respond;
 

@@ -186,8 +186,8 @@ impl AdmittedRequest {
     pub async fn finish(self, mut response: HttpResponse) -> HttpResponse {
         if has_uncounted(&self.req, response.status())
             && let Some(quotas) = Quotas::of(&self.req)
-            && let Some(last) = quotas.last_group()
-            && quotas.refund(last, response.status()).await
+            && let Some(group) = quotas.group_of_attributes()
+            && quotas.refund(group, response.status()).await
         {
             write_quotas(&quotas, true, self.styles(), response.headers_mut());
         }

@@ -74,6 +74,13 @@ impl Quotas {
         self.decided.borrow().len().checked_sub(1)
     }
 
+    /// The position of the last group of attributes, if any applied. The groups before it are of middleware,
+    /// which refunds them itself; behind it are denials of [checks by hand](crate::Rejection::unless_allowed).
+    pub(crate) fn group_of_attributes(&self) -> Option<usize> {
+        let is_of_attribute = |group: &DecidedGroup| group.quotas.iter().any(Quota::is_of_attribute);
+        self.decided.borrow().iter().rposition(is_of_attribute)
+    }
+
     /// Replaces the outcomes of a group by `left`, what is left after a refund. Without `left`, that is
     /// unknown, and the group loses its quotas.
     fn replace(&self, group: usize, left: Option<&GroupOutcome>) {

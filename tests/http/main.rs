@@ -4,6 +4,7 @@
 
 mod admin;
 mod anchors;
+mod by_hand;
 mod charged_twice;
 mod concurrency;
 mod connections;

@@ -141,6 +141,30 @@ const fn low_bits(number: usize) -> u8 {
     (number & 0x7f) as u8
 }
 
+/// The bytes by which attributes and middleware count the caller, for checks of your own: a check with the
+/// same policy shares their count. Of an address they are its network.
+///
+/// Without a caller they are those of the one caller that [`OnMissing::Anonymous`] counts.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use actix_web::HttpRequest;
+/// use ratelimit_actix::{Policy, RateLimiter, StoreError, caller};
+///
+/// static MAILS: Policy = Policy::new("mails", 10, Duration::from_secs(60));
+///
+/// async fn may_send(req: &HttpRequest, limiter: &RateLimiter) -> Result<bool, StoreError> {
+///     Ok(limiter.check(&MAILS, caller::ip(req)).await?.is_allowed())
+/// }
+/// ```
+impl AsRef<[u8]> for Caller {
+    fn as_ref(&self) -> &[u8] {
+        const ANONYMOUS: &[u8] = &[Kind::Anonymous as u8];
+        self.partition().unwrap_or(ANONYMOUS)
+    }
+}
+
 impl fmt::Debug for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "Caller(..)" } else { "Caller(missing)" })

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use actix_web::body::{self, BodyStream};
 use actix_web::dev::Payload;
+use actix_web::error::InternalError;
 use actix_web::http::Version;
 use actix_web::http::header::{CONTENT_LENGTH, HeaderMap, RETRY_AFTER, TRANSFER_ENCODING};
 use actix_web::rt::time::timeout;
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{Error, HttpRequest, HttpResponse};
 use ratelimit_core::__private_0_1::wall_clock;
 use ratelimit_core::{Decision, GroupOutcome, Outcome};
 
@@ -64,15 +65,31 @@ pub(crate) async fn reject(req: &HttpRequest, payload: Payload, rejection: Box<R
 
 /// The response to a rejected request: that of the error handler, if there is one.
 fn render(req: &HttpRequest, rejection: Rejection) -> HttpResponse {
-    let config = RateLimitConfig::nearest(req);
-    let Some(handler) = config.error_handler() else {
+    let Some(handler) = RateLimitConfig::nearest(req).error_handler() else {
         return HttpResponse::from_error(rejection);
     };
     let retry_after = rejection.retry_after_seconds();
-    let mut response = HttpResponse::from_error(handler(rejection, req));
-    write_quotas_of(req, config.header_styles(), response.headers_mut());
+    completed(req, retry_after, HttpResponse::from_error(handler(rejection, req)))
+}
+
+/// The error with which a handler gives the same response.
+pub(super) fn error(req: &HttpRequest, rejection: Rejection) -> Error {
+    let Some(handler) = RateLimitConfig::nearest(req).error_handler() else {
+        return rejection.into();
+    };
+    let retry_after = rejection.retry_after_seconds();
+    let error = handler(rejection, req);
+    let response = completed(req, retry_after, error.as_response_error().error_response());
+    InternalError::from_response(error, response).into()
+}
+
+/// The response of an error handler, with what it lacks.
+fn completed(req: &HttpRequest, retry_after: Option<u64>, mut response: HttpResponse) -> HttpResponse {
+    write_quotas_of(req, RateLimitConfig::nearest(req).header_styles(), response.headers_mut());
     forbid_storing(response.headers_mut());
+    // In a redirect the field would be the wait before the redirected request (RFC 9110).
     if let Some(seconds) = retry_after
+        && !response.status().is_redirection()
         && !response.headers().contains_key(RETRY_AFTER)
     {
         response.headers_mut().insert(RETRY_AFTER, number(seconds));

@@ -129,9 +129,9 @@ impl Quota {
         Ok(())
     }
 
-    /// Whether the limit is one of middleware, not of the handler.
-    pub(super) const fn is_of_middleware(&self) -> bool {
-        matches!(self.limit.limit, LimitRef::Middleware(_))
+    /// Whether the limit is one of an attribute, not of middleware or of a check by hand.
+    pub(super) const fn is_of_attribute(&self) -> bool {
+        matches!(self.limit.limit, LimitRef::Attribute(_))
     }
 
     /// Whether both charge one count of one caller.

@@ -88,13 +88,12 @@ pub(crate) fn with_quotas<R>(req: &HttpRequest, read: impl FnOnce(&[&Quota]) -> 
 
 /// Whether a limit of the handler does not count a response with this status. Does not share the quotas.
 pub(crate) fn has_uncounted(req: &HttpRequest, status: StatusCode) -> bool {
-    // If no limit of the handler applied, the last decision is that of middleware, which refunds it itself.
-    let any =
-        |quotas: &[Quota]| quotas.iter().any(|quota| !quota.is_of_middleware() && !quota.counts(status));
+    let any = |quotas: &[Quota]| quotas.iter().any(|quota| !quota.counts(status));
     match req.extensions().get::<StoredQuotas>() {
         Some(StoredQuotas::Unshared(group)) => any(group),
         Some(StoredQuotas::Shared(quotas)) => {
-            quotas.decided.borrow().last().is_some_and(|last| any(&last.quotas))
+            let group = quotas.group_of_attributes();
+            group.is_some_and(|group| any(&quotas.decided.borrow()[group].quotas))
         }
         None => false,
     }

@@ -104,10 +104,15 @@ impl RateLimited {
     }
 }
 
-// `Logger` prints it, so settings and quotas stay out.
+// `Logger` prints it for each denial: the tightest limit, and the wait that the client gets.
 impl fmt::Debug for RateLimited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimited").field("outcome", &self.outcome).finish_non_exhaustive()
+        let mut fields = f.debug_struct("RateLimited");
+        fields.field("limit", &self.tightest().map(Quota::name).unwrap_or_default());
+        if let Some(wait) = self.retry_after() {
+            fields.field("retry_after", &Duration::from_secs(retry_after_seconds(wait)));
+        }
+        fields.finish()
     }
 }
 
@@ -200,7 +205,8 @@ plain_rejection! {
 /// Why a request is rejected. An [error handler] gets it.
 ///
 /// [error handler]: crate::RateLimitConfigBuilder::error_handler
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(transparent)]
 #[non_exhaustive]
 #[allow(
     clippy::large_enum_variant,

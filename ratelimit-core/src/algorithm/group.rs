@@ -41,7 +41,7 @@ pub(super) fn decide(
             Operation::Wait { at_most_us } => take_turn(member, state, now, at_most_us),
             _ => decide_one::<true>(member.policy, member.cost, state, now, operation),
         };
-        return GroupOutcome::from_one(outcome);
+        return GroupOutcome::from(outcome);
     }
     let mut group = Group::load(members, states, now.as_micros());
     let units = (operation == Operation::UpTo).then(|| group.take_largest_fit());

@@ -55,7 +55,7 @@ pub(crate) fn decide(
     if let ([check], [state]) = (group, &mut *states)
         && is_one_step(check, operation)
     {
-        return GroupOutcome::from_one(decide_one(check, state, now, operation));
+        return GroupOutcome::from(decide_one(check, state, now, operation));
     }
     let operation = match operation {
         Operation::Wait { .. } if !matches!(group, [check] if check.has_turns()) => Operation::Check,

@@ -19,6 +19,16 @@ pub struct GroupOutcome {
     slots: Slots,
 }
 
+/// The outcome of a group of one.
+impl From<Outcome> for GroupOutcome {
+    fn from(outcome: Outcome) -> Self {
+        let (at, allowed, degraded) = (outcome.at, outcome.is_allowed(), outcome.is_degraded());
+        let mut outcomes = SmallVec::new();
+        outcomes.push(outcome);
+        Self { at, allowed, degraded, outcomes, slots: Slots::default() }
+    }
+}
+
 impl GroupOutcome {
     /// Creates the outcome of a group, with one [`Outcome`] per check in their order. Sets their instant to
     /// `at`.
@@ -44,14 +54,6 @@ impl GroupOutcome {
         for outcome in &mut outcomes {
             outcome.at = at;
         }
-        Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }
-    }
-
-    /// The outcome of a group of one.
-    pub(crate) fn from_one(outcome: Outcome) -> Self {
-        let (at, allowed) = (outcome.at, outcome.is_allowed());
-        let mut outcomes = SmallVec::new();
-        outcomes.push(outcome);
         Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }
     }
 

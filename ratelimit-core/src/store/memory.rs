@@ -153,7 +153,7 @@ impl MemoryStore {
             && let [check] = group
             && !check.policy().is_concurrency()
         {
-            return GroupOutcome::from_one(self.decide_one(check, operation));
+            return GroupOutcome::from(self.decide_one(check, operation));
         }
         let now = self.clock.now();
         let (mut locked, places) = self.lock_shards(group, now);

@@ -4,24 +4,23 @@ use std::time::Duration;
 
 use actix_web::error::ErrorUnauthorized;
 use actix_web::http::header::CONTENT_TYPE;
+use ratelimit_actix::{OnError, Policy};
 use serde::Deserialize;
 
 // recipe
-use actix_web::{HttpResponse, Result, error::ErrorServiceUnavailable, http::StatusCode, post, web};
-use ratelimit_actix::{Decision, OnError, Policy, RateLimiter, rate_limit};
+use actix_web::web::{Data, Form};
+use actix_web::{HttpRequest, Result, error::ErrorServiceUnavailable, http::StatusCode, post};
+use ratelimit_actix::{Check, IntoCaller, RateLimiter, Rejection, rate_limit};
 
 #[rate_limit(max = 60, window = "1m", count = |status: StatusCode| status == 401, on_error = "deny")]
 #[post("/session")]
-async fn session(form: web::Form<Credentials>, limiter: web::Data<RateLimiter>) -> Result<HttpResponse> {
-    let checked = limiter.check(&WRONG, &form.name).await.map_err(ErrorServiceUnavailable)?;
-    if let Decision::Denied { retry_after } = checked.decision() {
-        let wait = retry_after.unwrap_or_default().as_secs_f64().ceil().to_string();
-        let [wait, store] = [("retry-after", &*wait), ("cache-control", "no-store")];
-        return Ok(HttpResponse::TooManyRequests().insert_header(wait).insert_header(store).finish());
-    }
+async fn session(req: HttpRequest, form: Form<Credentials>, limiter: Data<RateLimiter>) -> Result<String> {
+    let account = form.name.as_str().into_caller();
+    let wrong = [Check::new(&WRONG, &account)];
+    Rejection::unless_allowed(&req, &wrong, &limiter.check_all(&wrong).await)?;
     verify(&form)?;
-    limiter.reset(&WRONG, &form.name).await.map_err(ErrorServiceUnavailable)?;
-    Ok(HttpResponse::Ok().body("welcome"))
+    limiter.reset_all(&wrong).await.map_err(|_| ErrorServiceUnavailable("try again later"))?;
+    Ok(format!("welcome, {}", form.name))
 }
 // end
 
@@ -65,6 +64,8 @@ async fn ten_wrong_passwords_in_a_form_block_the_account() {
         let denied = attempt("alice", "correct+horse").await;
         assert_eq!((denied.status, denied.header("retry-after")), (429, Some("600")));
         assert_eq!(denied.header("cache-control"), Some("no-store"));
+        assert_eq!(denied.quota().map(|(limit, remaining, _)| (limit, remaining)), Some((10, 0)));
+        assert!(denied.body.contains("Try again in 600 seconds."), "{}", denied.body);
         assert_eq!(attempt("bob", "correct+horse").await.status, 200);
         // The address has 60 wrong passwords a minute, 50 of which are left: neither a block nor a right
         // password counts.

@@ -23,6 +23,7 @@ mod budget;
 mod bytes;
 mod login;
 mod login_form;
+mod login_redirect;
 mod mcp;
 mod proxies;
 mod streams;

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 // recipe
 use actix_web::{Result, error::ErrorServiceUnavailable, post, web};
-use ratelimit_actix::{Policy, RateLimiter};
+use ratelimit_actix::{IntoCaller, Policy, RateLimiter};
 
 /// Ten calls of one tool by one account in a minute.
 static TOOL: Policy = Policy::new("tool", 10, Duration::from_secs(60));
 
 #[post("/mcp/{account}")]
 async fn mcp(by: web::Path<u64>, call: web::Json<Call>, limits: web::Data<RateLimiter>) -> Result<String> {
-    let checked = limits.check(&TOOL, format!("{by} {}", call.params.name)).await;
-    Ok(match checked.map_err(ErrorServiceUnavailable)?.retry_after() {
+    let checked = limits.check(&TOOL, (*by, &*call.params.name).into_caller()).await;
+    let outcome = checked.map_err(|_| ErrorServiceUnavailable("try again later"))?;
+    Ok(match outcome.retry_after() {
         Some(wait) => call.failed(&format!("too many calls; try again in {} s", wait.as_secs() + 1)),
         None => call.succeeded(&run(&call).await),
     })

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, Result, rt, web};
 use futures_util::StreamExt;
-use ratelimit_actix::{Policy, RateLimiter};
+use ratelimit_actix::{Caller, IntoCaller, Policy, RateLimiter};
 
 static MESSAGES: Policy = Policy::new("messages", 4, Duration::from_secs(3600));
 
 // recipe
 use actix_ws::{CloseCode, Closed, Message, MessageStream, Session};
 
-async fn chat(by: u64, limit: RateLimiter, mut to: Session, mut from: MessageStream) -> Result<(), Closed> {
+async fn chat(by: Caller, rate: RateLimiter, mut to: Session, mut from: MessageStream) -> Result<(), Closed> {
     while let Some(Ok(message)) = from.next().await {
-        if !limit.check(&MESSAGES, by.to_be_bytes()).await.is_ok_and(|outcome| outcome.is_allowed()) {
+        if !rate.check(&MESSAGES, &by).await.is_ok_and(|outcome| outcome.is_allowed()) {
             return to.close(Some(CloseCode::Policy.into())).await;
         }
         match message {
@@ -36,7 +36,7 @@ async fn handshake(
     limiter: web::Data<RateLimiter>,
 ) -> Result<HttpResponse> {
     let (response, session, messages) = actix_ws::handle(&req, body)?;
-    rt::spawn(chat(*account, limiter.get_ref().clone(), session, messages));
+    rt::spawn(chat(account.into_inner().into_caller(), limiter.get_ref().clone(), session, messages));
     Ok(response)
 }
 

@@ -286,7 +286,7 @@ impl Leases {
                     return None;
                 }
                 let (outcome, wants_lease) = self.use_held(&mut warm.count, heat, &member, is_peek, now);
-                Some((GroupOutcome::from_one(outcome), wants_lease.then_some(0).into_iter().collect()))
+                Some((GroupOutcome::from(outcome), wants_lease.then_some(0).into_iter().collect()))
             }
             [] => None,
             _ => self.take_of_each(group, is_peek),
