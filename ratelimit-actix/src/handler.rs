@@ -3,6 +3,7 @@
 pub(crate) mod bounds;
 pub(crate) mod default_key;
 pub(crate) mod dynamic;
+mod extracted;
 pub(crate) mod limit;
 pub(crate) mod sole_limiter;
 

@@ -79,7 +79,7 @@ use crate::parse::kind::Kind;
 /// | `principal_or_ip` | the account that authentication has verified, or else the address; `by = principal` for accounts only |
 /// | `caller` | the value of a `fn(&HttpRequest) -> K`; one whose name is a word of this table is `self::principal` |
 /// | `\|req: &HttpRequest\| ..` | the value of a closure, which may borrow from the request |
-/// | `\|user: ReqData<User>\| ..` | the value of a closure over extractors that do not read the body, [which may fail](#extractors-that-fail) |
+/// | `\|user: &Auth\| ..`, `\|user: Auth\| ..` | the value of a closure over [extractors](#extractors-in-closures) that do not read the body |
 /// | `(caller, path("id"), ip)` | the combination of several parts. If one part is missing, the caller is missing |
 ///
 /// `K` is a `String`, `&str`, integer, `IpAddr`, `Uuid` (with the feature `uuid`), `Caller`, or a tuple or
@@ -126,6 +126,13 @@ use crate::parse::kind::Kind;
 ///   limit has no `lease`.
 /// - A cost of 0 is checked and charges nothing. A cost above the limit is always denied. A cost above 10^12
 ///   also logs an error.
+///
+/// # Extractors in closures
+///
+/// By reference, `|user: &Auth|`, an extractor runs once for all closures of the handler that take it so, in
+/// all its attributes, and the closures may return borrows of the value. By value, `|user: Auth|` and in
+/// `with(path)`, it runs for each. An argument of the handler runs it once more. All of this is before any
+/// limit is checked.
 ///
 /// # Extractors that fail
 ///

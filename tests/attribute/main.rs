@@ -7,6 +7,7 @@ mod blocks;
 mod callers;
 mod choices;
 mod counting;
+mod extractions;
 mod guesses;
 mod listing;
 mod policy;

@@ -28,7 +28,7 @@ pub const fn assert_extractor<T: Extractor>() {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a closure in `#[rate_limit]`",
     label = "not an extractor",
-    note = "a closure takes `&HttpRequest`, or extractors by value that do not read the body, such as `web::Path<_>`, `web::Data<_>`, `web::ReqData<_>` or `HttpRequest`"
+    note = "a closure takes `&HttpRequest`, or extractors by value or by reference that do not read the body, such as `web::Path<_>`, `web::Data<_>`, `web::ReqData<_>` or `HttpRequest`"
 )]
 pub trait BodylessExtractor {}
 

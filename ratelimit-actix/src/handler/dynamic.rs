@@ -1,5 +1,6 @@
 //! Limits with values that are computed for each request: the expansion fills them in, one after the other.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use actix_web::dev::Payload;
@@ -13,6 +14,7 @@ use ratelimit_core::{InForce, Policy, RateLimiter, Settings};
 use smallvec::SmallVec;
 
 use super::bounds::{self, RequestFn};
+use super::extracted::{Extracted, Failure, failure};
 use super::limit::HandlerLimit;
 use super::{Admission, AdmittedRequest, admission};
 use crate::applied_limit::{AppliedLimit, LimitRef};
@@ -36,6 +38,7 @@ pub struct DynamicLimits {
     req: HttpRequest,
     payload: Payload,
     limits: SmallVec<[DynamicLimit; 2]>,
+    extracted: Extracted,
     /// The first error of an extractor of an enforced limit.
     failed: Option<Box<Error>>,
 }
@@ -71,7 +74,8 @@ impl DynamicLimits {
             plan: Plan::default(),
         };
         let limits = limits.iter().map(dynamic).collect();
-        Self { limits, req, payload: payload.into_inner(), failed: None }
+        let extracted = Extracted::default();
+        Self { limits, req, payload: payload.into_inner(), extracted, failed: None }
     }
 
     /// Whether the limit at this position is not skipped.
@@ -84,13 +88,22 @@ impl DynamicLimits {
         &self.req
     }
 
-    /// Runs the extractors of a closure, without the body.
+    /// Runs the extractors of what a closure takes by value, without the body.
     ///
     /// # Errors
     ///
     /// The error of the extractor that failed.
-    pub async fn extract<A: FromRequest>(&self) -> Result<A, Error> {
-        bounds::extract(&self.req).await
+    pub async fn extract<A: FromRequest>(&self) -> Result<A, Failure> {
+        bounds::extract(&self.req).await.map_err(failure)
+    }
+
+    /// What a closure takes by reference. Its extractor runs at most once, without the body.
+    ///
+    /// # Errors
+    ///
+    /// The error of the extractor, each time.
+    pub async fn share<A: FromRequest + 'static>(&self) -> Result<Rc<A>, Failure> {
+        self.extracted.get(&self.req).await
     }
 
     /// Calls a function.
@@ -98,18 +111,18 @@ impl DynamicLimits {
     /// # Errors
     ///
     /// The error of the extractor that failed.
-    pub async fn call<T, K, F: RequestFn<T, K>>(&self, function: F) -> Result<T, Error> {
-        function.call(&self.req).await
+    pub async fn call<T, K, F: RequestFn<T, K>>(&self, function: F) -> Result<T, Failure> {
+        function.call(&self.req).await.map_err(failure)
     }
 
     /// Leaves out the limit at this position, because a value of it cannot be computed. Unless it is a shadow
-    /// limit, the request is rejected: by another limit, or with the first such `error`.
+    /// limit, the request is rejected: by another limit, or with the first such failure.
     #[cold]
-    pub fn fail(&mut self, position: usize, error: Error) {
+    pub fn fail(&mut self, position: usize, failure: Failure) {
         let DynamicLimit { limit, skipped, .. } = &mut self.limits[position];
         *skipped = true;
         if self.failed.is_none() && rejects_without_value(nearest_limiter(&self.req), limit.policy()) {
-            self.failed = Some(Box::new(error));
+            self.failed = failure.take().map(Box::new);
         }
     }
 
@@ -204,7 +217,7 @@ impl DynamicLimits {
     /// Checks all limits that apply, at once. The future returns the response to a rejected request as its
     /// error.
     pub fn admit(self) -> Admission {
-        let Self { req, payload, limits, failed } = self;
+        let Self { req, payload, limits, failed, .. } = self;
         match failed {
             None => {
                 let config = RateLimitConfig::nearest(&req);

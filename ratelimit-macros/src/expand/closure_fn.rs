@@ -46,7 +46,8 @@ pub(crate) fn function(closure: &Closure, returned: &TokenStream) -> (Ident, Tok
     (name, function)
 }
 
-/// A block with the value of the closure for one request. `failed` is the arm for an extractor that fails.
+/// A block with the value of the closure for one request, converted by `convert`: the value may borrow from
+/// what the closure takes by reference. `failed` is the arm for an extractor that fails.
 ///
 /// The function is taken as a value before the call, because `clippy::unused_async` ignores functions that
 /// are used as values.
@@ -54,6 +55,7 @@ pub(crate) fn call(
     facade: Facade<'_>,
     closure: &Closure,
     (name, function): (Ident, TokenStream),
+    convert: impl FnOnce(TokenStream) -> TokenStream,
     failed: &TokenStream,
 ) -> TokenStream {
     let span = located_at_start(&closure.body);
@@ -61,30 +63,57 @@ pub(crate) fn call(
     match &closure.inputs {
         Inputs::Request(Input { ty, .. }) => {
             let request = quote_spanned!(located_at_start(ty)=> __rate_limit_group.request());
+            let value = convert(quote_spanned!(span=> __rate_limit_function(#request) #wait));
             quote_spanned! {span=> {
                 #function
                 let __rate_limit_function = #name;
-                __rate_limit_function(#request) #wait
+                #value
             }}
         }
         Inputs::Extractors(inputs) => {
-            let checks = inputs.iter().map(|Input { ty, .. }| {
+            let checks = inputs.iter().map(|Input { ty, shared, .. }| {
+                let ty = shared.as_ref().unwrap_or(ty);
                 let span = located_at_start(ty);
                 let private = facade.private(span);
                 quote_spanned!(span=> #private::assert_bodyless_extractor::<#ty>();)
             });
-            let types = inputs.iter().map(|input| &input.ty);
-            let names: Vec<Ident> = (0..inputs.len())
-                .map(|index| Ident::new(&format!("__rate_limit_choice_{index}"), span))
-                .collect();
+            let name_of = |index| Ident::new(&format!("__rate_limit_choice_{index}"), span);
+            let names: Vec<Ident> = (0..inputs.len()).map(name_of).collect();
+            let named = || inputs.iter().zip(&names);
+            let shared = named().filter_map(|(input, name)| Some((input.shared.as_ref()?, name)));
+            let shared = shared.map(|(ty, name)| {
+                quote_spanned! {span=>
+                    let #name = match __rate_limit_group.share::<#ty>().await {
+                        ::core::result::Result::Ok(__rate_limit_shared) => __rate_limit_shared,
+                        #failed
+                    };
+                }
+            });
+            let (types, owned): (Vec<_>, Vec<_>) = named()
+                .filter(|(input, _)| input.shared.is_none())
+                .map(|(input, name)| (&input.ty, name))
+                .unzip();
+            let arguments = named().map(|(input, name)| {
+                let reference = input.shared.as_ref().map(|_| quote_spanned!(span=> &));
+                quote_spanned!(span=> #reference #name)
+            });
+            let value = convert(quote_spanned!(span=> __rate_limit_function(#(#arguments),*) #wait));
+            let value = if types.is_empty() {
+                value
+            } else {
+                quote_spanned! {span=>
+                    match __rate_limit_group.extract::<(#(#types,)*)>().await {
+                        ::core::result::Result::Ok((#(#owned,)*)) => #value,
+                        #failed
+                    }
+                }
+            };
             quote_spanned! {span=> {
                 #function
                 let __rate_limit_function = #name;
                 #(#checks)*
-                match __rate_limit_group.extract::<(#(#types,)*)>().await {
-                    ::core::result::Result::Ok((#(#names,)*)) => __rate_limit_function(#(#names),*) #wait,
-                    #failed
-                }
+                #(#shared)*
+                #value
             }}
         }
     }

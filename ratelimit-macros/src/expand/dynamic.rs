@@ -120,7 +120,8 @@ fn value(
     match function {
         RequestFn::Closure(closure) => {
             let span = located_at_start(&closure.body);
-            closure_fn::call(facade, closure, closure_fn::function(closure, &returned(span)), &failed(span))
+            let function = closure_fn::function(closure, &returned(span));
+            closure_fn::call(facade, closure, function, |value| value, &failed(span))
         }
         // Spanned at the user's path: an unsuitable function is reported there.
         RequestFn::Function { path, .. } => {
@@ -184,8 +185,8 @@ fn converted(
     let private = facade.private(span);
     let (bound, method) = (Ident::new(bound, span), Ident::new(method, span));
     let function = closure_fn::function_to(facade, closure, &bound);
-    let value = closure_fn::call(facade, closure, function, &failed(span));
-    quote_spanned!(span=> #private::#bound::#method(#value))
+    let convert = |value| quote_spanned!(span=> #private::#bound::#method(#value));
+    closure_fn::call(facade, closure, function, convert, &failed(span))
 }
 
 /// A caller, or a part of one that is not constant: one that needs extractors or an `await`.

@@ -13,15 +13,12 @@ const BODY_EXTRACTORS: [&str; 8] =
 /// Wrappers that extract the type inside them.
 const WRAPPERS: [&str; 3] = ["Option", "Result", "Either"];
 
-pub(crate) fn check(
-    name: &str,
-    ty: &Type,
-    arity: usize,
-    diagnostics: &mut Diagnostics,
-) -> Result<(), Reported> {
+pub(crate) fn check(name: &str, ty: &Type, diagnostics: &mut Diagnostics) -> Result<(), Reported> {
     if let Type::Reference(reference) = bare(ty) {
         if reference.mutability.is_some() {
-            return Err(diagnostics.error(ty, "the request cannot be changed here: write `&HttpRequest`"));
+            let shared = reference.elem.to_token_stream().to_string().replace(' ', "");
+            return Err(diagnostics
+                .error(ty, format!("closures share what they take by reference: write `&{shared}`")));
         }
         if let Type::Path(path) = bare(&reference.elem)
             && path.path.segments.last().is_some_and(|last| last.ident == "ServiceRequest")
@@ -30,12 +27,7 @@ pub(crate) fn check(
                 diagnostics.error(ty, "`ServiceRequest` is only for middleware; write `&HttpRequest`")
             );
         }
-        if arity > 1 {
-            let value = reference.elem.to_token_stream().to_string().replace(' ', "");
-            return Err(diagnostics
-                .error(ty, format!("with several parameters each is taken by value: write `{value}`")));
-        }
-        return Ok(());
+        return check(name, &reference.elem, diagnostics);
     }
     if let Some(word) = find_word(ty.to_token_stream(), &["_"]) {
         return Err(diagnostics
@@ -51,6 +43,14 @@ pub(crate) fn check(
         ));
     }
     Ok(())
+}
+
+/// Returns true for `&HttpRequest`.
+pub(crate) fn is_request(ty: &Type) -> bool {
+    matches!(bare(ty), Type::Reference(reference) if matches!(
+        bare(&reference.elem),
+        Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "HttpRequest")
+    ))
 }
 
 /// Removes parentheses, and the invisible delimiters of a macro's `$type`.

@@ -54,7 +54,7 @@ pub(crate) struct Closure {
 
 /// The parameters of a closure.
 pub(crate) enum Inputs {
-    /// `|req: &HttpRequest|`.
+    /// `|req: &HttpRequest|`, which needs no extractor.
     Request(Input),
     /// Any number of extractors.
     Extractors(Vec<Input>),
@@ -66,6 +66,8 @@ pub(crate) struct Input {
     /// The variables in the pattern.
     pub(crate) names: Vec<Ident>,
     pub(crate) ty: TokenStream,
+    /// The type of the extractor that is taken by reference.
+    pub(crate) shared: Option<TokenStream>,
 }
 
 impl Closure {
@@ -76,7 +78,7 @@ impl Closure {
 
     /// Returns true if an extractor may fail.
     pub(crate) fn can_fail(&self) -> bool {
-        matches!(self.inputs, Inputs::Extractors(_))
+        matches!(&self.inputs, Inputs::Extractors(inputs) if !inputs.is_empty())
     }
 }
 
@@ -178,16 +180,20 @@ pub(crate) fn closure(
     for input in &closure.inputs {
         match input {
             Pat::Type(input) => {
-                sound = sound.and(extractor_type::check(name, &input.ty, closure.inputs.len(), diagnostics));
+                sound = sound.and(extractor_type::check(name, &input.ty, diagnostics));
                 if let Some(attribute) = input.attrs.first() {
                     let help = "a closure's parameters have no attributes here; remove this one";
                     sound = Err(diagnostics.error(attribute, help));
                 }
-                is_request = matches!(extractor_type::bare(&input.ty), Type::Reference(_));
+                is_request = extractor_type::is_request(&input.ty);
+                let shared = match extractor_type::bare(&input.ty) {
+                    Type::Reference(reference) => Some(reference.elem.to_token_stream()),
+                    _ => None,
+                };
                 let pattern = input.pat.to_token_stream();
                 let mut names = Vec::new();
                 find_names(pattern.clone(), &mut names);
-                typed.push(Input { pattern, names, ty: input.ty.to_token_stream() });
+                typed.push(Input { pattern, names, ty: input.ty.to_token_stream(), shared });
             }
             other => {
                 let text = other.to_token_stream().to_string();
@@ -202,9 +208,8 @@ pub(crate) fn closure(
         }
     }
     sound?;
-    // A reference beside other parameters has been reported.
     let inputs = match typed.pop() {
-        Some(request) if is_request => Inputs::Request(request),
+        Some(request) if is_request && typed.is_empty() => Inputs::Request(request),
         last => {
             typed.extend(last);
             Inputs::Extractors(typed)

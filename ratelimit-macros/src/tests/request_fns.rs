@@ -110,7 +110,27 @@ fn a_value_that_cannot_be_computed_is_reported_with_the_position_of_its_limit() 
     let second = expand("", "#[rate_limit(max = with(f))] async fn user() {}").to_string().replace(' ', "");
     assert!(second.contains("__rate_limit_group.fail(1,"), "{second}");
     // Nothing can fail, so there is no block to leave.
-    for arguments in ["max = |r: &HttpRequest| 1", "by = async |r: &HttpRequest| 1"] {
+    for arguments in ["max = |r: &HttpRequest| 1", "by = async |r: &HttpRequest| 1", "max = || CONFIG.max"] {
         assert!(!text(arguments).contains("'__rate_limit_value"), "{arguments}");
     }
+}
+
+#[test]
+fn what_a_closure_takes_by_reference_is_shared_and_the_rest_extracted() {
+    let expanded = expand("max = |a: &A, b: B, req: &HttpRequest, c: &mod_c::C<D>, e: E| 1", HANDLER);
+    let expanded = expanded.to_string().replace(' ', "");
+    for (shared, ty) in [(0, "A"), (2, "HttpRequest"), (3, "mod_c::C<D>")] {
+        let let_ = format!("let__rate_limit_choice_{shared}=match__rate_limit_group.share::<{ty}>().await{{");
+        assert!(expanded.contains(&let_), "{expanded}");
+    }
+    for expected in [
+        "match__rate_limit_group.extract::<(B,E,)>().await{::core::result::Result::Ok((__rate_limit_choice_1,__rate_limit_choice_4,))=>\
+         __rate_limit_function(&__rate_limit_choice_0,__rate_limit_choice_1,&__rate_limit_choice_2,&__rate_limit_choice_3,\
+         __rate_limit_choice_4)",
+        "::assert_bodyless_extractor::<A>();",
+    ] {
+        assert!(expanded.contains(expected), "{expanded}");
+    }
+    let only_shared = expand("by = |a: &A| a.id", HANDLER).to_string();
+    assert!(!only_shared.contains("group . extract"), "{only_shared}");
 }

@@ -86,6 +86,7 @@ fn main() {
         .route("/reports", web::get().to(Reports::list))
         .route("/reports/{id}", web::get().to(Reports::one))
         .route("/plain", web::get().to(api::plain));
+    #[rate_limit(max = |id: &web::Path<u64>| **id, by = |id: &web::Path<u64>| **id, key = "reports")]
     drop(app);
     #[expect(deprecated, reason = "the attribute has to be on what callers see")]
     let _ = web::get().to(api::old);
