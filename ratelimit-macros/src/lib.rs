@@ -55,7 +55,7 @@ use crate::parse::kind::Kind;
 /// | `plan` | the plan of the caller, for which overrides of the facade may have other numbers: a closure as in `by`, or the path of a `fn(&HttpRequest) -> P`, that returns a `&str`, a `String`, or an `Option` of these | none |
 /// | `name` | the name of the policy in header fields, bodies and metrics; letters as for `key` | the key; without a key the function's name, and its path in metrics |
 /// | `policy` | the path of [a policy](#shared-policies) in a `static` or `const`. It replaces `max`, `window`, `zone`, `anchor`, `key`, `name`, `algorithm`, `sub_windows`, `burst`, `on_error`, `block`, `mode` and `lease` | none |
-/// | `inner` | a name under which other code, such as a unit test, can call the handler's own function; only above the route attribute, or in an impl block | none |
+/// | `inner` | a name under which other code, such as a unit test, can call the handler's own function: above the route attribute, on a handler without one, or in an impl block | none |
 /// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
 ///
 /// # Shared policies

@@ -272,12 +272,22 @@ async fn sum(numbers: web::Path<(u64, u64)>) -> String {
     (numbers.0 + numbers.1).to_string()
 }
 
+#[rate_limit(max = 1, by = global, inner = product_directly)]
+async fn product(numbers: web::Path<(u64, u64)>) -> String {
+    (numbers.0 * numbers.1).to_string()
+}
+
 #[actix_web::test]
 async fn the_inner_function_can_be_called_directly() {
     for _ in 0..3 {
         assert_eq!(sum_directly(web::Path::from((1, 2))).await, "3");
+        assert_eq!(product_directly(web::Path::from((3, 2))).await, "6");
     }
-    let app = actix_web::test::init_service(App::new().app_data(web::Data::new(fresh())).service(sum)).await;
-    assert_eq!(send(&app, from_client("/sum/1/2")).await.body, "3");
-    assert_eq!(statuses(&app, "/sum/1/2", 1).await, [429]);
+    let app = App::new().app_data(web::Data::new(fresh())).service(sum);
+    let app = app.route("/product/{a}/{b}", web::get().to(product));
+    let app = actix_web::test::init_service(app).await;
+    for (path, result) in [("/sum/1/2", "3"), ("/product/3/2", "6")] {
+        assert_eq!(send(&app, from_client(path)).await.body, result);
+        assert_eq!(statuses(&app, path, 1).await, [429]);
+    }
 }

@@ -65,8 +65,7 @@ pub(crate) fn handler(
     inherited_facade: Option<&ExprPath>,
     diagnostics: &mut Diagnostics,
 ) -> Result<HandlerSpec, Reported> {
-    let beside = item.has_route() || owner.is_some();
-    let inner = inner_name(&group, beside, diagnostics);
+    let inner = inner_name(&group, diagnostics);
     let handler = Handler::parse(item, owner, inner.as_ref(), diagnostics);
     if let Ok(handler) = &handler
         && group.len() > MAX_GROUP
@@ -112,23 +111,13 @@ fn check_facade(
 }
 
 /// The name of the handler's own function, if one of the attributes gives it.
-fn inner_name(group: &[Args], beside: bool, diagnostics: &mut Diagnostics) -> Option<Ident> {
+fn inner_name(group: &[Args], diagnostics: &mut Diagnostics) -> Option<Ident> {
     let mut given = group.iter().filter_map(|args| args.inner.as_ref());
     let first = given.next()?;
     if let Some(other) = given.next() {
         diagnostics.error(&other.keyword, "a handler has one function; give `inner` once");
     }
     let inner = first.value.as_ref().ok()?;
-    if !beside {
-        diagnostics.error(
-            &first.keyword,
-            format!(
-                "`inner` puts the function beside its handler, which only works from above the route attribute; \
-                 write #[{}(..)] above `#[get(..)]`, or on the impl block",
-                diagnostics.kind.name()
-            ),
-        );
-    }
     Some(inner.clone())
 }
 
