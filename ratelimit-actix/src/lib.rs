@@ -124,8 +124,8 @@ mod unlimited;
 pub use ratelimit_core as core;
 pub use ratelimit_core::{
     Algorithm, Charge, Check, Decision, GroupOutcome, InstallError, MAX_GROUP, MemoryStore, OnError, Outcome,
-    Policy, PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, Slots, StoreError,
-    Timestamp, WaitError,
+    Policy, PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, Settings, Slots,
+    StoreError, Timestamp, WaitError,
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{Breaker, RedisConfigError, RedisCredentials, RedisStore, RedisStoreBuilder};

@@ -11,7 +11,7 @@ use crate::parse::bounds::UNITS;
 use crate::parse::expr::{describe, describe_literal};
 use crate::parse::path::is_constant;
 use crate::parse::request_fn::{self, RequestFn};
-use crate::parse::tokens::{has_word, path_text};
+use crate::parse::tokens::{code_text, has_word, path_text};
 use crate::parse::usage::Usage;
 use crate::parse::window::arguments_of_rate;
 
@@ -75,9 +75,31 @@ pub(crate) fn number(
         Expr::Closure(_) | Expr::Async(_) | Expr::Assign(_) => {
             format!("`{name}` takes an integer or a const expression, not {}; {example}", describe(&value))
         }
+        Expr::Field(_) if is_field_of_path(&value) => {
+            let found = code_text(&value);
+            // Overrides have no `sub_windows`.
+            let overrides = if name == "burst" {
+                format!("; overrides replace it when the program starts: `Settings::new().burst({found})`")
+            } else {
+                String::new()
+            };
+            format!(
+                "`{name}` takes a number that is known when the program is built; for the field of a const write \
+                 `{name} = {{ {found} }}`{overrides}"
+            )
+        }
         _ => return Ok(Number::Constant(value.into_token_stream())),
     };
     Err(diagnostics.error(value, fault))
+}
+
+/// Returns true for `CONFIG.max`. Nearly always that is a configuration, which the compiler cannot read, and
+/// its advice to wrap it in a `LazyLock` is no help.
+fn is_field_of_path(value: &Expr) -> bool {
+    match value {
+        Expr::Field(field) => matches!(&*field.base, Expr::Path(_)) || is_field_of_path(&field.base),
+        _ => false,
+    }
 }
 
 fn is_integer_suffix(suffix: &str) -> bool {
@@ -109,11 +131,19 @@ pub(crate) fn units(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) -
             }
             None => number(usage, value, UNITS, diagnostics),
         },
+        Expr::Field(_) if is_field_of_path(&value) => {
+            let found = code_text(&value);
+            let fault = format!(
+                "`{name}` takes a number that is known when the program is built; for one that is known when it starts write \
+                 `{name} = || {found}`, and for the field of a const `{name} = {{ {found} }}`"
+            );
+            Err(diagnostics.error(value, fault))
+        }
         // No const expression parses a text or reads the environment.
         Expr::MethodCall(_) if has_word(value.to_token_stream(), &["parse"]) => {
             let fault = format!(
                 "`{name}` takes a number that is known when the program is built; for one that is known when it starts write \
-                 `{name} = with(function)`, or give the policy other numbers by overrides"
+                 `{name} = || CONFIG.{name}`, where `CONFIG` is a `LazyLock`, or give the policy other numbers by overrides"
             );
             Err(diagnostics.error(value, fault))
         }

@@ -8,6 +8,7 @@ use syn::{Expr, Lit};
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::bounds::MAX_LEASE_MICROS;
 use crate::parse::expr::{expect_str, literal};
+use crate::parse::tokens::code_text;
 use crate::parse::usage::Usage;
 use crate::parse::window::grammar::{EXPECTED, Fault};
 
@@ -55,9 +56,22 @@ impl<'a> Time<'a> {
                 (Ok(micros), _) => return Ok(Length { micros, span: text.span() }),
                 (Err(fault), _) => self.message(&fault),
             },
-            (_, Err(fault)) => fault,
+            (_, Err(fault)) => fault + &self.elsewhere(&value),
         };
         Err(diagnostics.error(value, fault))
+    }
+
+    /// What works for a time that is no literal. A lease is for literals only.
+    fn elsewhere(&self, value: &Expr) -> String {
+        let (name, found) = (self.usage.name, code_text(value));
+        match value {
+            _ if self.longest.is_some() => String::new(),
+            Expr::Path(_) => "; a const is for a policy in a `static`, with `policy = SEARCH`".to_owned(),
+            Expr::Field(_) | Expr::MethodCall(_) => {
+                format!("; overrides replace it when the program starts: `Settings::new().{name}({found})`")
+            }
+            _ => String::new(),
+        }
     }
 
     /// Whether a text is a time that the argument takes.

@@ -49,6 +49,21 @@ pub mod api {
         "ok"
     }
 
+    /// Numbers of a const.
+    struct Limits {
+        /// Requests a minute.
+        max: u64,
+    }
+
+    /// The numbers.
+    const LIMITS: Limits = Limits { max: 10 };
+
+    /// The field of a const.
+    #[rate_limit(max = { LIMITS.max })]
+    pub async fn field() -> &'static str {
+        "ok"
+    }
+
     /// Old.
     #[rate_limit]
     #[deprecated = "use `plain`"]
@@ -71,6 +86,7 @@ impl Reports {
 
     /// One report.
     #[rate_limit(max = 3, by = |id: web::Path<u64>| *id)]
+    #[rate_limit(max = |id: &web::Path<u64>| **id, by = |id: &web::Path<u64>| **id, key = "reports")]
     async fn one(id: web::Path<u64>) -> String {
         id.to_string()
     }
@@ -85,8 +101,8 @@ fn main() {
         .service(api::expected)
         .route("/reports", web::get().to(Reports::list))
         .route("/reports/{id}", web::get().to(Reports::one))
+        .route("/field", web::get().to(api::field))
         .route("/plain", web::get().to(api::plain));
-    #[rate_limit(max = |id: &web::Path<u64>| **id, by = |id: &web::Path<u64>| **id, key = "reports")]
     drop(app);
     #[expect(deprecated, reason = "the attribute has to be on what callers see")]
     let _ = web::get().to(api::old);

@@ -21,6 +21,7 @@ async fn on_both_stores(test: impl AsyncFn(RateLimiter)) {
 mod api_keys;
 mod budget;
 mod bytes;
+mod configured;
 mod login;
 mod login_form;
 mod login_redirect;
