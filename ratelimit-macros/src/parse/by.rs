@@ -235,6 +235,18 @@ fn read_call(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Repor
                  cookie.value().to_owned())`; it is not verified, so a client that invents cookies invents quotas"
             )
         }
+        (Some("form" | "field" | "json" | "body" | "multipart"), _) => {
+            "`by` is decided before the body is read: for a name in the body call `limiter.check` in the handler, as in the \
+             recipe \"Log-in with a form\"; for a value in the head write a closure, such as \
+             `by = |user: ReqData<User>| user.id`"
+                .to_owned()
+        }
+        (Some("session"), _) => {
+            let name = text.map_or_else(|| "user".to_owned(), LitStr::value);
+            format!(
+                "a closure reads a session: write `by = |session: Session| session.get::<String>({name:?}).ok().flatten()`"
+            )
+        }
         (Some(word), _) => match nearest(word, ["path", "header", "ip", "global"]) {
             Some(meant @ ("path" | "header")) => {
                 let name = text.map_or_else(|| "..".to_owned(), |text| format!("{:?}", text.value()));
@@ -242,7 +254,10 @@ fn read_call(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Repor
             }
             Some(meant) => format!("unknown caller `{word}`; did you mean `by = {meant}`?"),
             None => {
-                format!("{EXPECTED}, not a call; name the function without calling it, such as `by = {word}`")
+                format!(
+                    "{EXPECTED}, not a call; name the function without calling it, such as `by = {word}`, or call it in a \
+                     closure, such as `by = |req: &HttpRequest| {word}(req)`"
+                )
             }
         },
         (None, _) => format!("{EXPECTED}, not a call"),

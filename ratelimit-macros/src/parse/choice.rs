@@ -8,6 +8,7 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::expr::{describe, literal, word};
 use crate::parse::request_fn;
 use crate::parse::suggest::{list, nearest};
+use crate::parse::tokens::{has_word, path_text};
 
 /// How a value is written.
 #[derive(Clone, Copy)]
@@ -131,12 +132,48 @@ pub(crate) fn responses(value: Expr, diagnostics: &mut Diagnostics) -> Result<Re
         Expr::Call(call) if request_fn::is_with(call) => {
             request_fn::with("count", call, diagnostics).map(Responses::Function)
         }
-        _ => read(value, diagnostics).map(Responses::Named),
+        _ => match status_of(&value) {
+            Some(status) => {
+                let fault = format!(
+                    "`count` takes a closure for a status: write `count = |status: StatusCode| {status}`"
+                );
+                Err(diagnostics.error(value, fault))
+            }
+            None => {
+                read_or(value, ", or a closure such as `|status: StatusCode| status == 401`", diagnostics)
+                    .map(Responses::Named)
+            }
+        },
+    }
+}
+
+/// The condition that was probably meant by `401`, `"401"`, `"4xx"` or `StatusCode::UNAUTHORIZED`.
+fn status_of(value: &Expr) -> Option<String> {
+    let text = match value {
+        Expr::Path(path) if has_word(path.to_token_stream(), &["StatusCode"]) => {
+            return Some(format!("status == {}", path_text(path)));
+        }
+        other => match literal(other)? {
+            Lit::Int(status) => status.base10_digits().to_owned(),
+            Lit::Str(text) => text.value().to_lowercase(),
+            _ => return None,
+        },
+    };
+    match (text.as_str(), text.parse::<u16>()) {
+        ("4xx", _) => Some("status.is_client_error()".to_owned()),
+        ("5xx", _) => Some("status.is_server_error()".to_owned()),
+        (_, Ok(status @ 100..600)) => Some(format!("status == {status}")),
+        _ => None,
     }
 }
 
 /// Reads one of the values.
 pub(crate) fn read<T: Choice>(value: Expr, diagnostics: &mut Diagnostics) -> Result<T, Reported> {
+    read_or(value, "", diagnostics)
+}
+
+/// Reads one of the values, beside which the argument takes `others`.
+fn read_or<T: Choice>(value: Expr, others: &str, diagnostics: &mut Diagnostics) -> Result<T, Reported> {
     let argument = T::ARGUMENT;
     let fault = match (literal(&value), word(&value)) {
         (Some(Lit::Str(text)), _) => {
@@ -150,7 +187,7 @@ pub(crate) fn read<T: Choice>(value: Expr, diagnostics: &mut Diagnostics) -> Res
         _ => format!("`{argument}` takes a string, not {}", describe(&value)),
     };
     let expected = list(T::all().map(|choice| choice.spelling().name), '"');
-    Err(diagnostics.error(value, format!("{fault}\nexpected one of: {expected}")))
+    Err(diagnostics.error(value, format!("{fault}\nexpected one of: {expected}{others}")))
 }
 
 /// The suggestion for another name or spelling.
