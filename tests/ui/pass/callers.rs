@@ -99,7 +99,7 @@ async fn by_async() -> &'static str {
 }
 
 #[rate_limit(by = |id: &Path<String>| id.as_str(), max = async |id: &Path<String>, _: &HttpRequest| id.len() as u64)]
-#[rate_limit(by = (ip, |Path((name,)): &Path<(String,)>, _: Path<u64>, id: &Path<String>| (name.as_str(), id.as_str())), name = "mixed")]
+#[rate_limit(by = (ip, |Query(query): &Query<Vec<(String, String)>>, _: Path<u64>, id: &Path<String>| (query.len(), id.as_str())), name = "mixed")]
 #[rate_limit(plan = |id: &Path<String>| id.as_str(), skip = |itself: &Path<u64>| **itself == 0, name = "planned")]
 #[get("/reference/{id}")]
 async fn by_reference() -> &'static str {
@@ -112,11 +112,6 @@ type Request = HttpRequest;
 #[rate_limit(by = |req: &Request| req.path())]
 #[get("/alias")]
 async fn by_alias() -> &'static str {
-    "ok"
-}
-
-#[rate_limit(by = |id: &Path<T>| id.to_string())]
-async fn generic_by_reference<T: serde::de::DeserializeOwned + ToString + 'static>() -> &'static str {
     "ok"
 }
 
