@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
-use syn::{BinOp, Expr, Lit, UnOp};
+use syn::{BinOp, Expr, Lit, Stmt, UnOp};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::bounds::UNITS;
@@ -87,6 +87,13 @@ pub(crate) fn number(
                 "`{name}` takes a number that is known when the program is built; for the field of a const write \
                  `{name} = {{ {found} }}`{overrides}"
             )
+        }
+        // Without the braces, which the compiler would call unnecessary in the expansion.
+        Expr::Block(block) if block.attrs.is_empty() && block.label.is_none() => {
+            return Ok(Number::Constant(match &block.block.stmts[..] {
+                [Stmt::Expr(inner, None)] => inner.to_token_stream(),
+                _ => value.to_token_stream(),
+            }));
         }
         _ => return Ok(Number::Constant(value.into_token_stream())),
     };
