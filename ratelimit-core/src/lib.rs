@@ -44,7 +44,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `redis` | yes | `RedisStore` and `RateLimiter::redis` |
-//! | `redis-tls` | no | URLs with TLS, such as `rediss://`, by rustls with aws-lc-rs; `RedisStoreBuilder::root_certificate_pem` and `client_certificate_pem`. No provider is installed for the process |
+//! | `redis-tls` | no | URLs with TLS, such as `rediss://`, by rustls with aws-lc-rs; `RedisStoreBuilder::root_certificate_file` and `client_certificate_files`, or `_pem` for texts. No provider is installed for the process |
 //! | `redis-tls-no-provider` | no | the same with the provider that the process has installed before: for a program whose rustls has another, such as ring, since rustls cannot choose between two |
 //! | `metrics` | no | `metrics`: counters and histograms for the [`metrics`](https://docs.rs/metrics) facade |
 //! | `stats` | no | [`RateLimiter::stats`] and [`RateLimiter::store_status`]: what each limit decided, who was denied most, how the store is; `Serialize` for these numbers |

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    date_time_ymd,
+};
 
 use crate::redis::{Server, ask, binary, comes_up, free_port, is_installed, skip};
 use crate::sentinel::SERVICE;
@@ -15,6 +18,8 @@ pub struct Secured {
     pub tls_port: u16,
     /// The authority that signed all certificates but the stranger's, in PEM.
     pub authority: String,
+    /// The authority that signed the stranger's, in PEM.
+    pub stranger: String,
     /// The key of all certificates, in PEM.
     pub key: String,
 }
@@ -28,10 +33,13 @@ pub enum Certificate {
     Expired,
     /// For another host.
     OfAnotherHost,
+    /// For servers, not for clients.
+    OfServersOnly,
 }
 
 impl Certificate {
-    const ALL: [Self; 4] = [Self::Good, Self::OfAStranger, Self::Expired, Self::OfAnotherHost];
+    const ALL: [Self; 5] =
+        [Self::Good, Self::OfAStranger, Self::Expired, Self::OfAnotherHost, Self::OfServersOnly];
 
     fn path(self, folder: &Path) -> PathBuf {
         folder.join(format!("{self:?}.pem"))
@@ -49,7 +57,7 @@ pub fn secured_server_with(certificate: Certificate, more: &[&str]) -> Option<Se
         return None;
     }
     let folder = tempfile::TempDir::new().unwrap().keep();
-    let (authority, key) = make_certificates(&folder);
+    let (authority, stranger, key) = make_certificates(&folder);
     for _ in 0..5 {
         let tls_port = free_port();
         if let Some(mut server) = Server::try_start(
@@ -57,7 +65,7 @@ pub fn secured_server_with(certificate: Certificate, more: &[&str]) -> Option<Se
                 .concat(),
         ) {
             server.owns(folder);
-            return Some(Secured { server, tls_port, authority, key });
+            return Some(Secured { server, tls_port, authority, stranger, key });
         }
     }
     let _ = std::fs::remove_dir_all(folder);
@@ -163,23 +171,31 @@ impl Secured {
         let path = certificate.path(self.server.owned().unwrap());
         self.server.must(&format!("CONFIG SET tls-cert-file {}", path.display()));
     }
+
+    /// Gives the running server another authority and a certificate of it, and ends all connections.
+    pub fn change_authority(&self) {
+        let path = self.server.owned().unwrap().join("stranger.pem");
+        self.server.must(&format!("CONFIG SET tls-ca-cert-file {}", path.display()));
+        self.present(Certificate::OfAStranger);
+        self.server.must("CLIENT KILL TYPE normal SKIPME yes");
+    }
 }
 
-/// Writes all certificates, for one key, and gives the authority and that key.
-fn make_certificates(folder: &Path) -> (String, String) {
-    let authority = || {
+/// Writes all certificates, for one key, and gives both authorities and that key.
+fn make_certificates(folder: &Path) -> (String, String, String) {
+    let authority = |file: &str| {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         // Other than that of certificates: OpenSSL takes one whose issuer has its own name for self-signed.
         params.distinguished_name.push(DnType::CommonName, "authority");
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
+        std::fs::write(folder.join(file), &pem).unwrap();
         (pem, Issuer::new(params, key))
     };
-    let ((pem, known), (_, stranger)) = (authority(), authority());
+    let ((pem, known), (other, stranger)) = (authority("authority.pem"), authority("stranger.pem"));
     let key = KeyPair::generate().unwrap();
     std::fs::write(folder.join("key.pem"), key.serialize_pem()).unwrap();
-    std::fs::write(folder.join("authority.pem"), &pem).unwrap();
     for certificate in Certificate::ALL {
         let names = match certificate {
             Certificate::OfAnotherHost => vec!["elsewhere.test".to_owned()],
@@ -190,9 +206,12 @@ fn make_certificates(folder: &Path) -> (String, String) {
             params.not_before = date_time_ymd(2020, 1, 1);
             params.not_after = date_time_ymd(2021, 1, 1);
         }
+        if let Certificate::OfServersOnly = certificate {
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        }
         let issuer = if let Certificate::OfAStranger = certificate { &stranger } else { &known };
         let signed = params.signed_by(&key, issuer).unwrap();
         std::fs::write(certificate.path(folder), signed.pem()).unwrap();
     }
-    (pem, key.serialize_pem())
+    (pem, other, key.serialize_pem())
 }

@@ -1,5 +1,6 @@
 //! The shared store: one Lua script per decision, in Redis or Valkey.
 
+mod blocking;
 mod breaker;
 mod builder;
 mod client;

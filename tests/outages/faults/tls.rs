@@ -1,9 +1,12 @@
 //! Certificates and handshakes.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use ratelimit_core::{RateLimiter, RedisStore, RedisStoreBuilder};
+use tests::log::Log;
 use tests::outage::{Outage, PROBE};
+use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
 use tests::sentinel::SERVICE;
 use tests::tls::{Certificate, Secured, secured_server, secured_server_with};
@@ -191,4 +194,113 @@ fn a_certificate_that_cannot_be_used_is_an_error_that_repeats_nothing_of_it() {
     let rootless = RedisStore::builder("rediss://localhost/").root_certificate_pem("s3cret").build();
     let error = rootless.unwrap_err().to_string();
     assert_eq!(error, "`root_certificate_pem` must be certificates in PEM: `-----BEGIN CERTIFICATE-----`");
+}
+
+/// Files of an authority and of the client, in a folder, and a store that reads them.
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn of(secured: &Secured) -> Self {
+        let files = Self(tempfile::TempDir::new().unwrap());
+        files.write("key", &secured.key);
+        files.write("root", &secured.authority);
+        files.write("chain", &secured.certificate(Certificate::Good));
+        files
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.path().join(name), text).unwrap();
+    }
+
+    fn store(&self, url: &str) -> RedisStoreBuilder {
+        let path = |name| self.0.path().join(name);
+        RedisStore::builder(url)
+            .root_certificate_file(path("root"))
+            .client_certificate_files(path("chain"), path("key"))
+            .deadline(SECOND)
+            .connect_timeout(20 * SECOND)
+    }
+}
+
+async fn until_out(limiter: &RateLimiter) {
+    let end = Instant::now() + 60 * SECOND;
+    while limiter.check(&PROBE, "a").await.is_ok() {
+        assert!(Instant::now() < end, "connections go on");
+    }
+}
+
+#[tokio::test]
+async fn certificates_that_are_replaced_need_no_restart() {
+    let Some(secured) = secured_server(Certificate::Good) else { return };
+    secured.ask_clients(true);
+    let files = Files::of(&secured);
+    let limiter = RateLimiter::new(files.store(&secured.url()).build().unwrap());
+    let _ = first_outcome(&limiter).await;
+    secured.change_authority();
+    until_out(&limiter).await;
+    files.write("root", &secured.stranger);
+    files.write("chain", &secured.certificate(Certificate::OfAStranger));
+    let _ = first_outcome(&limiter).await;
+}
+
+#[test]
+fn a_mistake_in_a_file_of_certificates_keeps_the_last_good_ones_and_warns() {
+    let Some(secured) = secured_server(Certificate::Good) else { return };
+    drop(secured);
+    in_own_process(|| {
+        let log = Log::of_process();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let secured = secured_server(Certificate::Good).unwrap();
+            secured.ask_clients(true);
+            let files = Files::of(&secured);
+            let limiter = RateLimiter::new(files.store(&secured.url()).build().unwrap());
+            let _ = first_outcome(&limiter).await;
+            files.write("root", "s3cret");
+            fs::remove_file(files.0.path().join("chain")).unwrap();
+            for _ in 0..2 {
+                secured.server.must("CLIENT KILL TYPE normal SKIPME yes");
+                until_connected_again(&limiter).await;
+            }
+            let kept: Vec<_> = log.at(tracing::Level::WARN);
+            let kept: Vec<_> = kept.iter().filter(|line| line.contains("the last good one")).collect();
+            assert_eq!(kept.len(), 2, "once for each kind: {kept:?}");
+            assert!(kept[0].contains("`root_certificate_file` must be certificates in PEM"), "{kept:?}");
+            assert!(kept[1].contains("cannot read `") && kept[1].contains("chain"), "{kept:?}");
+            assert!(!format!("{kept:?}").contains("s3cret"), "{kept:?}");
+        });
+    });
+}
+
+/// Waits for the store's next connection.
+async fn until_connected_again(limiter: &RateLimiter) {
+    let connections = || limiter.store_status().connection.unwrap().connections;
+    let (before, end) = (connections(), Instant::now() + 60 * SECOND);
+    while connections() == before || limiter.check(&PROBE, "a").await.is_err() {
+        assert!(Instant::now() < end, "no other connection");
+        tokio::time::sleep(SECOND / 50).await;
+    }
+}
+
+#[test]
+fn a_file_of_certificates_that_cannot_be_used_is_an_error_of_the_builder() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let (missing, nonsense) = (folder.path().join("missing"), folder.path().join("nonsense"));
+    fs::write(&nonsense, "s3cret").unwrap();
+    let builder = || RedisStore::builder("rediss://localhost/");
+    let error = |builder: RedisStoreBuilder| format!("{:?}", builder.build().unwrap_err());
+    let cannot = format!("cannot read `{}`: ", missing.display());
+    for builder in
+        [builder().root_certificate_file(&missing), builder().client_certificate_files(&missing, &nonsense)]
+    {
+        let error = error(builder);
+        assert!(error.starts_with(&cannot), "{error}");
+    }
+    let error_of_root = error(builder().root_certificate_file(&nonsense));
+    assert!(error_of_root.starts_with("`root_certificate_file` must be certificates"), "{error_of_root}");
+    let error_of_client = error(builder().client_certificate_files(&nonsense, &nonsense));
+    assert!(
+        error_of_client.starts_with("`client_certificate_files` must be given first"),
+        "{error_of_client}"
+    );
 }

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
+#[cfg(feature = "redis-tls-no-provider")]
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -19,6 +21,8 @@ use super::key::KeyFormat;
 use super::protocol::Encoder;
 use super::riders::Riders;
 use super::timeouts::Timeouts;
+#[cfg(feature = "redis-tls-no-provider")]
+use super::topology::Pem;
 use super::topology::{self, ConnectSettings, TlsSettings, Topology};
 use crate::clock::{Clock, SystemClock};
 use crate::policy::lease_micros;
@@ -123,6 +127,9 @@ impl RedisStoreBuilder {
 
     /// Longest time for one attempt to connect, from 1 ms to 1 h; by default 500 ms, over TLS 1 s. Attempts
     /// are made in the background; requests wait for the [deadline](Self::deadline) at most.
+    ///
+    /// Before, an attempt waits as long for the look-up of the host, the function for credentials, and files
+    /// of certificates. One that takes longer goes on, and the next attempt takes its result.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.connect = timeout;
         self
@@ -201,9 +208,10 @@ impl RedisStoreBuilder {
     /// connection that is open goes on with the credentials that it began with. An error fails the attempt,
     /// is logged with its text, and the next attempt calls again; so does a panic.
     ///
-    /// It may block: it runs on a thread of its own, one call at a time, and no request waits for it. While a
-    /// call takes longer than the [connect timeout](Self::connect_timeout), attempts fail, and the next one
-    /// waits for the same call. Keep a token that takes long to fetch.
+    /// It may block: it runs on a thread of its own, one call at a time, and no request waits for it. All
+    /// attempts that begin while it runs take its result. While a call takes longer than the
+    /// [connect timeout](Self::connect_timeout), attempts fail, and the next one waits for the same call. Keep
+    /// a token that takes long to fetch.
     ///
     /// # Examples
     ///
@@ -243,7 +251,15 @@ impl RedisStoreBuilder {
     /// authority of your own.
     #[cfg(feature = "redis-tls-no-provider")]
     pub fn root_certificate_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.tls.root = Some(pem.into());
+        self.tls.root = Some(Arc::new(Pem::Text(pem.into())));
+        self
+    }
+
+    /// The same as a file, which each attempt to connect reads, so that another authority needs no restart.
+    /// If a new file has a mistake, the last good one holds, and a warning is logged.
+    #[cfg(feature = "redis-tls-no-provider")]
+    pub fn root_certificate_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls.root = Some(Arc::new(Pem::File(path.into())));
         self
     }
 
@@ -252,7 +268,16 @@ impl RedisStoreBuilder {
     /// Both may be in one text. Sentinels and the nodes of a cluster are shown the same.
     #[cfg(feature = "redis-tls-no-provider")]
     pub fn client_certificate_pem(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
-        self.tls.client = Some((chain.into(), key.into()));
+        self.tls.client = Some(Arc::new((Pem::Text(chain.into()), Pem::Text(key.into()))));
+        self
+    }
+
+    /// The same as files, which each attempt to connect reads, so that a certificate that is renewed needs no
+    /// restart. If a new file has a mistake, or the key is not that of the certificate, the last good pair
+    /// holds, and a warning is logged. Both may be one file.
+    #[cfg(feature = "redis-tls-no-provider")]
+    pub fn client_certificate_files(mut self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.tls.client = Some(Arc::new((Pem::File(chain.into()), Pem::File(key.into()))));
         self
     }
 
@@ -263,8 +288,8 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Builds the store, and starts the thread that resolves the host and connects in the background. Returns
-    /// at once.
+    /// Builds the store, and starts the thread that connects in the background. Returns at once; it reads
+    /// files of certificates before.
     ///
     /// A host without an address is no error here: it may get one. Each attempt that fails is logged, the
     /// first as an error that names the host, and decisions follow their [`OnError`](crate::OnError)
@@ -273,8 +298,9 @@ impl RedisStoreBuilder {
     /// # Errors
     ///
     /// [`RedisConfigError::Url`] if the URL is invalid, [`RedisConfigError::Prefix`] or
-    /// [`RedisConfigError::Setting`] if a setting is out of bounds or no certificate or key in PEM, and
-    /// [`RedisConfigError::Thread`] if the thread does not start. With `redis-tls-no-provider` and without
+    /// [`RedisConfigError::Setting`] if a setting is out of bounds or no certificate or key in PEM,
+    /// `RedisConfigError::File` if a file of one cannot be read, and [`RedisConfigError::Thread`] if the
+    /// thread does not start. With `redis-tls-no-provider` and without
     /// `redis-tls`, `RedisConfigError::NoCryptoProvider` if a URL with TLS finds no provider that the process
     /// has installed.
     pub fn build(self) -> Result<RedisStore, RedisConfigError> {
@@ -289,7 +315,8 @@ impl RedisStoreBuilder {
         if self.connections == 0 {
             return Err(RedisConfigError::Setting { setting: "connections", expected: "at least 1" });
         }
-        let credentials = self.credentials.clone().map(CredentialsSource::new);
+        let credentials =
+            self.credentials.clone().map(|function| CredentialsSource::new(function, &self.timeouts));
         let settings = ConnectSettings { timeouts: self.timeouts, tls: self.tls.clone(), credentials };
         let topology = Topology::parse(&self.url, settings)?;
         let default_lease_us = match self.default_lease {

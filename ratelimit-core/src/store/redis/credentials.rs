@@ -4,9 +4,10 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use redis::{ErrorKind, RedisConnectionInfo, RedisError, RedisResult};
-use tokio::sync::Mutex;
-use tokio::task::{JoinHandle, spawn_blocking};
+use redis::{ErrorKind, RedisConnectionInfo, RedisResult};
+
+use super::blocking::BlockingCalls;
+use super::timeouts::Timeouts;
 
 /// User and password of a connection to Redis, as
 /// [`RedisStoreBuilder::credentials`](super::RedisStoreBuilder::credentials) takes them.
@@ -51,31 +52,19 @@ pub(super) type CredentialsFunction = dyn Fn() -> GivenCredentials + Send + Sync
 /// The application's function, which may block or panic.
 pub(super) struct CredentialsSource {
     function: Arc<CredentialsFunction>,
-    /// A call that has not returned: the next attempt to connect waits for it, so that a function that blocks
-    /// for ever takes one thread.
-    running: Mutex<Option<JoinHandle<GivenCredentials>>>,
+    calls: BlockingCalls<(), RedisCredentials>,
 }
 
 impl CredentialsSource {
-    pub(super) fn new(function: Arc<CredentialsFunction>) -> Self {
-        Self { function, running: Mutex::default() }
+    pub(super) fn new(function: Arc<CredentialsFunction>, timeouts: &Timeouts) -> Self {
+        Self { function, calls: BlockingCalls::new(timeouts) }
     }
 
-    /// The credentials of one connection. Given up after a while, the call goes on.
+    /// The credentials of one connection.
     pub(super) async fn ask(&self) -> RedisResult<RedisCredentials> {
-        let mut running = self.running.lock().await;
-        let call = running.get_or_insert_with(|| {
-            let function = Arc::clone(&self.function);
-            spawn_blocking(move || function())
-        });
-        let result = call.await;
-        *running = None;
-        drop(running);
+        let function = Arc::clone(&self.function);
         let problem = "the function for credentials failed";
-        match result {
-            Ok(Ok(credentials)) => Ok(credentials),
-            Ok(Err(error)) => Err(RedisError::from((ErrorKind::Client, problem, error.to_string()))),
-            Err(_) => Err(RedisError::from((ErrorKind::Client, "the function for credentials has panicked"))),
-        }
+        let call = move || function().map_err(|error| (ErrorKind::Client, problem, error.to_string()).into());
+        self.calls.result(&(), "the function for credentials", call).await
     }
 }

@@ -48,6 +48,17 @@ pub enum RedisConfigError {
     )]
     NoCryptoProvider,
 
+    /// A file of certificates or of a key cannot be read.
+    #[cfg(feature = "redis-tls-no-provider")]
+    #[error("cannot read `{}`", path.display())]
+    #[non_exhaustive]
+    File {
+        /// Path that the builder was given.
+        path: std::path::PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+
     /// The thread of the Redis connection could not be started.
     #[error("cannot start the thread for the Redis connection")]
     Thread(#[source] std::io::Error),

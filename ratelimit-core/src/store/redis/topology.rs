@@ -11,8 +11,10 @@ mod server;
 mod tls;
 mod url;
 
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures_util::future::{Either, select};
 use redis::{Cmd, ConnectionInfo, RedisResult, Value};
 use tokio::runtime::Handle;
 
@@ -26,6 +28,8 @@ pub(super) use self::nodes::{
 };
 use self::sentinel::Sentinels;
 pub(super) use self::server::{CallReplies, Connection, ConnectionId, NodeId, Server, ServerConnection};
+#[cfg(feature = "redis-tls-no-provider")]
+pub(super) use self::tls::Pem;
 use self::tls::Tls;
 pub(super) use self::tls::TlsSettings;
 use self::url::Url;
@@ -65,8 +69,6 @@ impl RedisConnection {
 pub(super) struct Topology {
     servers: Servers,
     connector: Connector,
-    /// Known hosts, which every attempt to connect resolves.
-    hosts: Hosts,
 }
 
 /// Settings by which servers are connected to. A node that the URL does not name has those of the first.
@@ -88,24 +90,26 @@ pub(super) struct ConnectSettings {
 impl Topology {
     /// Parses a URL. Resolves no host, so that no caller waits for DNS.
     pub(super) fn parse(url: &str, settings: ConnectSettings) -> Result<Self, RedisConfigError> {
+        let timeouts = settings.timeouts;
         // Checked first, since the client crate does not say which feature is missing.
-        let tls = if is_tls(url) { Some(Tls::new(&settings.tls)?) } else { None };
+        let tls = if is_tls(url) { Some(Tls::new(settings.tls, &timeouts)?) } else { None };
         let (servers, hosts) = match Url::parse(url)?.servers {
             url::NamedServers::Single(server) => {
-                let hosts = Hosts::of([&server]);
+                let hosts = Hosts::of([&server], &timeouts);
                 (Servers::Single(Box::new(server)), hosts)
             }
             url::NamedServers::Sentinel { nodes, service } => {
-                let hosts = Hosts::of(&nodes);
+                let hosts = Hosts::of(&nodes, &timeouts);
                 (Servers::Sentinel(Sentinels { nodes, service }), hosts)
             }
             url::NamedServers::Cluster(nodes) => {
-                let hosts = Hosts::of(&nodes);
+                let hosts = Hosts::of(&nodes, &timeouts);
                 (Servers::Cluster(nodes), hosts)
             }
         };
         let credentials = settings.credentials.map(Arc::new);
-        Ok(Self { servers, connector: Connector { timeouts: settings.timeouts, tls, credentials }, hosts })
+        let connector = Connector { timeouts, hosts: Arc::new(hosts), tls, credentials };
+        Ok(Self { servers, connector })
     }
 
     pub(super) const fn is_cluster(&self) -> bool {
@@ -122,12 +126,18 @@ impl Topology {
     /// Connects once.
     pub(super) async fn connect(&mut self) -> RedisResult<RedisConnection> {
         // At the same time, so that the reason is known when the attempt fails.
-        let lookup = self.hosts.lookup();
-        match self.servers.connect(&self.connector).await {
-            // A server replied, so its host resolves.
-            Err(error) if error.code().is_none() => Err(lookup.unresolved().await.unwrap_or(error)),
-            result => result,
-        }
+        let unresolved = pin!(self.connector.hosts.unresolved());
+        // In a box, since it is large.
+        let connecting = Box::pin(self.servers.connect(&self.connector));
+        let (result, unresolved) = match select(unresolved, connecting).await {
+            // Who waits for the attempt would not learn this from what ends it later.
+            Either::Left((Some(slow), _)) if slow.is_timeout() => return Err(slow),
+            Either::Left((unresolved, connecting)) => (connecting.await, unresolved),
+            Either::Right((Err(error), unresolved)) => (Err(error), unresolved.await),
+            Either::Right((connection, _)) => return connection,
+        };
+        // If a server replied, its host resolves.
+        result.map_err(|error| unresolved.filter(|_| error.code().is_none()).unwrap_or(error))
     }
 }
 
@@ -154,6 +164,10 @@ mod tls {
     use tokio::net::TcpStream;
 
     use crate::store::redis::error::RedisConfigError;
+    use crate::store::redis::timeouts::Timeouts;
+
+    /// Is never made.
+    pub(super) type Handshake = Tls;
 
     /// What the builder was given: nothing.
     #[derive(Clone, Default)]
@@ -164,13 +178,18 @@ mod tls {
     pub(super) struct Tls(Infallible);
 
     impl Tls {
-        pub(super) fn new(_: &TlsSettings) -> Result<Self, RedisConfigError> {
+        pub(super) fn new(_: TlsSettings, _: &Timeouts) -> Result<Self, RedisConfigError> {
             let problem = "TLS is not built in; turn on the feature `redis-tls`".to_owned();
             Err(RedisConfigError::Url { problem })
         }
 
         #[allow(clippy::unused_async, reason = "as with the feature")]
-        pub(super) async fn connect(&self, _: &str, _: TcpStream) -> RedisResult<TcpStream> {
+        pub(super) async fn handshake(&self) -> RedisResult<Self> {
+            match self.0 {}
+        }
+
+        #[allow(clippy::unused_async, reason = "as with the feature")]
+        pub(super) async fn with(&self, _: &str, _: TcpStream) -> RedisResult<TcpStream> {
             match self.0 {}
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use redis::io::tcp::{TcpSettings, socket2};
 use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisConnectionInfo, RedisResult};
 
+use super::hosts::Hosts;
 use super::tls::Tls;
 use crate::store::redis::credentials::CredentialsSource;
 use crate::store::redis::timeouts::Timeouts;
@@ -15,6 +16,7 @@ use crate::store::redis::timeouts::Timeouts;
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) timeouts: Timeouts,
+    pub(super) hosts: Arc<Hosts>,
     /// For addresses with TLS.
     pub(super) tls: Option<Tls>,
     /// Gives user and password of the servers, instead of the URL.

@@ -1,19 +1,35 @@
-//! Host names of servers, and why they do not resolve.
+//! Look-ups of host names, and why none of the URL has an address.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 
-use redis::{ConnectionAddr, ConnectionInfo, RedisError};
-use tokio::net::lookup_host;
-use tokio::task::JoinSet;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use redis::{ConnectionAddr, ConnectionInfo, RedisError, RedisResult};
+use tokio::time::timeout;
 
-/// Host names and ports of the known servers; empty if one of them is an address or a path, which needs no
-/// look-up.
-#[derive(Debug)]
-pub(super) struct Hosts(Vec<(String, u16)>);
+use crate::store::redis::blocking::{BlockingCalls, Call};
+use crate::store::redis::timeouts::Timeouts;
+
+type Addresses = Vec<SocketAddr>;
+
+/// A host name and a port.
+type Name = (String, u16);
+
+type LookUp = dyn Fn(&Name) -> io::Result<Addresses> + Send + Sync;
+
+/// Looks up host names, each on a thread of its own for all attempts to connect.
+pub(super) struct Hosts {
+    /// Those of the URL; empty if one of them is an address or a path, which needs no look-up.
+    named: Vec<Name>,
+    calls: BlockingCalls<Name, Addresses>,
+    look_up: Arc<LookUp>,
+}
 
 impl Hosts {
-    pub(super) fn of<'a>(nodes: impl IntoIterator<Item = &'a ConnectionInfo>) -> Self {
+    /// `nodes` are those of the URL.
+    pub(super) fn of<'a>(nodes: impl IntoIterator<Item = &'a ConnectionInfo>, timeouts: &Timeouts) -> Self {
         let name = |node: &ConnectionInfo| match node.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 host.parse::<IpAddr>().is_err().then(|| (host.clone(), *port))
@@ -21,54 +37,97 @@ impl Hosts {
             _ => None,
         };
         // One node is enough to find the others, so it matters only if no host resolves.
-        Self(nodes.into_iter().map(name).collect::<Option<_>>().unwrap_or_default())
+        let named = nodes.into_iter().map(name).collect::<Option<_>>().unwrap_or_default();
+        let look_up = |name: &Name| name.to_socket_addrs().map(Iterator::collect);
+        Self { named, calls: BlockingCalls::new(timeouts), look_up: Arc::new(look_up) }
     }
 
-    /// Starts to look up all hosts in the background. Dropping the result gives up.
-    pub(super) fn lookup(&self) -> HostLookup {
-        let mut lookups = JoinSet::new();
-        for (index, (host, port)) in self.0.iter().cloned().enumerate() {
-            lookups.spawn(async move {
-                let found = lookup_host((host.as_str(), port)).await;
-                let addresses = found.and_then(|mut addresses| {
-                    addresses.next().map(drop).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
-                });
-                (index, host, addresses)
-            });
+    /// The addresses of a host, for one attempt to connect.
+    pub(super) async fn addresses(&self, host: &str, port: u16) -> RedisResult<Addresses> {
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(address, port)]);
         }
-        HostLookup(lookups)
+        let name = (host.to_owned(), port);
+        self.calls.result(&name, &call_of(&name), self.call(&name)).await
+    }
+
+    /// The error of the first host of the URL, if none has an address in time. `None` if one has, or if none
+    /// needs a look-up. Takes no result, so an attempt to connect does not look up again.
+    pub(super) async fn unresolved(&self) -> Option<RedisError> {
+        let mut calls: FuturesUnordered<_> = (self.named.iter().enumerate())
+            .map(|(index, name)| {
+                let call: Call<Addresses> = self.calls.start(name, self.call(name));
+                async move { (index, call.await) }
+            })
+            .collect();
+        let resolving = async {
+            let mut first: Option<(usize, RedisError)> = None;
+            while let Some((index, result)) = calls.next().await {
+                let error = result.ok()?.1.err()?;
+                if first.as_ref().is_none_or(|(earlier, _)| index < *earlier) {
+                    first = Some((index, error));
+                }
+            }
+            first.map(|(_, error)| error)
+        };
+        match timeout(self.calls.limit(), resolving).await {
+            Ok(unresolved) => unresolved,
+            Err(_) => self.named.first().map(|name| self.calls.slow(&call_of(name))),
+        }
+    }
+
+    fn call(&self, name: &Name) -> impl FnOnce() -> RedisResult<Addresses> + Send + 'static {
+        let (look_up, name) = (Arc::clone(&self.look_up), name.clone());
+        move || {
+            let found = look_up(&name).and_then(|addresses| {
+                if addresses.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(addresses) }
+            });
+            found.map_err(|source| {
+                let text = format!("the Redis host `{}` does not resolve: {source}", name.0);
+                io::Error::new(source.kind(), text).into()
+            })
+        }
     }
 }
 
-/// Look-ups of all known hosts: index, host name and result.
-pub(super) struct HostLookup(JoinSet<(usize, String, io::Result<()>)>);
-
-impl HostLookup {
-    /// The error of the first host, if no host has an address. `None` if one has, or if none needs a look-up.
-    pub(super) async fn unresolved(mut self) -> Option<RedisError> {
-        let mut first: Option<(usize, RedisError)> = None;
-        while let Some(looked_up) = self.0.join_next().await {
-            let (index, host, result) = looked_up.ok()?;
-            let source = result.err()?;
-            let text = format!("the Redis host `{host}` does not resolve: {source}");
-            if first.as_ref().is_none_or(|(earlier, _)| index < *earlier) {
-                first = Some((index, io::Error::new(source.kind(), text).into()));
-            }
-        }
-        first.map(|(_, error)| error)
-    }
+/// What a look-up is called in errors.
+fn call_of((host, _): &Name) -> String {
+    format!("the look-up of the Redis host `{host}`")
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::store::redis::topology) mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
     use super::*;
+    use crate::store::redis::timeouts::tests::TIMEOUTS;
     use crate::store::redis::topology::url::connection_info;
+
+    /// Hosts of this URL, and how often they were looked up: by a function, with this time to wait for it.
+    pub(in crate::store::redis::topology) fn hosts_by(
+        url: &str,
+        connect: Duration,
+        look_up: impl Fn() -> Addresses + Send + Sync + 'static,
+    ) -> (Hosts, Arc<AtomicUsize>) {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        let look_up = move |_: &Name| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Ok(look_up())
+        };
+        let hosts = Hosts::of(
+            [&connection_info(url).unwrap()],
+            &Timeouts { connect, longest_pause: Duration::from_secs(30), ..TIMEOUTS },
+        );
+        (Hosts { look_up: Arc::new(look_up), ..hosts }, count)
+    }
 
     fn unresolved(urls: &[&str]) -> Option<String> {
         let nodes: Vec<_> = urls.iter().map(|url| connection_info(url).unwrap()).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let error = runtime.block_on(async { Hosts::of(&nodes).lookup().unresolved().await });
-        error.map(|error| error.to_string())
+        let timeouts = Timeouts { connect: Duration::from_secs(30), ..TIMEOUTS };
+        runtime.block_on(Hosts::of(&nodes, &timeouts).unresolved()).map(|error| error.to_string())
     }
 
     #[test]
@@ -79,5 +138,12 @@ mod tests {
         assert_eq!(unresolved(&["redis://one.invalid:1", "redis://localhost:2"]), None);
         assert_eq!(unresolved(&["redis://[::1]:2"]), None);
         assert_eq!(unresolved(&["unix:///tmp/redis.sock"]), None);
+    }
+
+    #[tokio::test]
+    async fn a_host_without_addresses_does_not_resolve() {
+        let (hosts, _) = hosts_by("redis://empty.test:1", Duration::from_secs(30), Vec::new);
+        let error = hosts.addresses("empty.test", 1).await.unwrap_err().to_string();
+        assert!(error.starts_with("the Redis host `empty.test` does not resolve: "), "{error}");
     }
 }

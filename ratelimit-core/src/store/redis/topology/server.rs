@@ -14,12 +14,14 @@ use redis::{
 };
 use smallvec::{SmallVec, smallvec};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
+use tokio::try_join;
 
 use super::connector::{Connector, connection_config, tcp_settings};
 use super::refusal::Refusable;
+use super::tls::Handshake;
 use crate::store::redis::error::is_lost;
 
 /// A server: the single one, or a master of a cluster by its place in the list of all that were ever seen.
@@ -92,42 +94,61 @@ impl Drop for Connected {
 }
 
 impl Server {
-    /// Connects.
+    /// Connects. What an attempt waits for before has as long as the attempt itself.
     pub(in crate::store::redis) async fn connect(self) -> RedisResult<ServerConnection> {
+        let (settings, addresses, handshake) =
+            try_join!(self.connector.settings(&self.settings), self.addresses(), self.handshake())?;
         let late = |_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
-        timeout(self.connector.timeouts.connect, self.connect_to_address()).await.map_err(late).flatten()
+        let limit = self.connector.timeouts.connect;
+        timeout(limit, self.connect_to(addresses, &settings, handshake)).await.map_err(late).flatten()
     }
 
-    async fn connect_to_address(self) -> RedisResult<ServerConnection> {
-        let settings = self.connector.settings(&self.settings).await?;
-        match (self.settings.addr(), &self.connector.tls) {
-            (ConnectionAddr::Tcp(host, port), _) => {
-                let stream = self.connect_tcp(host, *port).await?;
-                let address = stream.peer_addr().ok();
-                Self { address, ..self }.over(&settings, stream).await
+    /// Addresses of the host; none for a path.
+    async fn addresses(&self) -> RedisResult<Vec<SocketAddr>> {
+        match (self.address, self.settings.addr()) {
+            (Some(address), _) => Ok(vec![address]),
+            (None, ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }) => {
+                self.connector.hosts.addresses(host, *port).await
             }
-            (ConnectionAddr::TcpTls { host, port, .. }, Some(tls)) => {
-                let stream = self.connect_tcp(host, *port).await?;
+            (None, _) => Ok(Vec::new()),
+        }
+    }
+
+    /// How to speak TLS with the server, if it is one with TLS.
+    async fn handshake(&self) -> RedisResult<Option<Handshake>> {
+        match (self.settings.addr(), &self.connector.tls) {
+            (ConnectionAddr::TcpTls { .. }, Some(tls)) => Ok(Some(tls.handshake().await?)),
+            _ => Ok(None),
+        }
+    }
+
+    async fn connect_to(
+        self,
+        addresses: Vec<SocketAddr>,
+        settings: &RedisConnectionInfo,
+        handshake: Option<Handshake>,
+    ) -> RedisResult<ServerConnection> {
+        match (self.settings.addr(), handshake) {
+            (ConnectionAddr::Tcp(..), _) => {
+                let stream = connect_to_any(addresses).await?;
                 let address = stream.peer_addr().ok();
-                let stream = tls.connect(host, stream).await?;
-                Self { address, ..self }.over(&settings, stream).await
+                Self { address, ..self }.over(settings, stream).await
+            }
+            (ConnectionAddr::TcpTls { host, .. }, Some(handshake)) => {
+                let stream = connect_to_any(addresses).await?;
+                let address = stream.peer_addr().ok();
+                let stream = handshake.with(host, stream).await?;
+                Self { address, ..self }.over(settings, stream).await
             }
             #[cfg(unix)]
             (ConnectionAddr::Unix(path), _) => {
                 let stream = tokio::net::UnixStream::connect(path).await?;
-                self.over(&settings, stream).await
+                self.over(settings, stream).await
             }
             _ => Err(RedisError::from((
                 ErrorKind::InvalidClientConfig,
                 "no way to connect to such an address",
             ))),
-        }
-    }
-
-    async fn connect_tcp(&self, host: &str, port: u16) -> io::Result<TcpStream> {
-        match self.address {
-            Some(address) => with_settings(TcpStream::connect(address).await?),
-            None => connect_to_any(host, port).await,
         }
     }
 
@@ -237,10 +258,10 @@ fn explained(error: RedisError, refusal: &OnceLock<RedisError>) -> RedisError {
     }
 }
 
-/// Connects to the address of a host that accepts first.
-async fn connect_to_any(host: &str, port: u16) -> io::Result<TcpStream> {
+/// Connects to the address that accepts first.
+async fn connect_to_any(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut attempts = JoinSet::new();
-    for address in lookup_host((host, port)).await? {
+    for address in addresses {
         attempts.spawn(TcpStream::connect(address));
     }
     let mut failure = io::Error::from(io::ErrorKind::NotFound);
@@ -273,12 +294,20 @@ fn with_settings(stream: TcpStream) -> io::Result<TcpStream> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+    use std::sync::Mutex;
+    use std::sync::atomic::Ordering;
     use std::sync::mpsc::channel;
+    use std::time::Duration;
 
+    use super::*;
     use crate::store::redis::breaker::Breaker;
     use crate::store::redis::link::Link;
     use crate::store::redis::link::tests::connect;
+    use crate::store::redis::timeouts::Timeouts;
     use crate::store::redis::timeouts::tests::TIMEOUTS;
+    use crate::store::redis::topology::hosts::tests::hosts_by;
+    use crate::store::redis::topology::url::connection_info;
 
     async fn connected() -> Link {
         let link = Link::new(None, TIMEOUTS, Breaker::new(), Vec::new());
@@ -298,7 +327,40 @@ mod tests {
     async fn a_further_connection_leads_to_the_same_server_whatever_has_its_name_by_then() {
         let link = connected().await;
         let server = link.single().unwrap().server.server();
-        let stream = server.connect_tcp("moved.invalid", 1).await.unwrap();
-        assert_eq!(server.address, Some(stream.peer_addr().unwrap()));
+        let (hosts, lookups) = hosts_by("redis://moved.test", server.connector.timeouts.connect, Vec::new);
+        let connector = Connector { hosts: Arc::new(hosts), ..server.connector.clone() };
+        let settings = connection_info("redis://moved.test:1").unwrap();
+        let moved = Server { settings, connector, ..server.clone() };
+        let further = moved.connect().await.unwrap().server();
+        assert_eq!((further.address, lookups.load(Ordering::SeqCst)), (server.address, 0));
+    }
+
+    #[tokio::test]
+    async fn a_look_up_that_takes_longer_than_the_connect_timeout_serves_the_next_attempt() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (answer, answered) = channel::<()>();
+        let answered = Mutex::new(answered);
+        let look_up = move || answered.lock().unwrap().recv().map(|()| vec![address]).unwrap();
+        let timeouts = Timeouts { connect: Duration::from_millis(50), ..TIMEOUTS };
+        let (hosts, lookups) = hosts_by("redis://slow.test", timeouts.connect, look_up);
+        let mut connector = Connector { timeouts, hosts: Arc::new(hosts), tls: None, credentials: None };
+        let settings = connection_info("redis://slow.test").unwrap();
+        for _ in 0..3 {
+            let slow = ServerConnection::open(&settings, &connector).await.map(drop).unwrap_err().to_string();
+            let told = "the look-up of the Redis host `slow.test` takes longer than `connect_timeout`, 50ms";
+            assert!(slow.starts_with(told), "{slow}");
+        }
+        answer.send(()).unwrap();
+        // Only the look-up was slow.
+        connector.timeouts.connect = Duration::from_secs(30);
+        let mut connected = ServerConnection::open(&settings, &connector).await;
+        for _ in 0..600 {
+            if connected.is_err() {
+                connected = ServerConnection::open(&settings, &connector).await;
+            }
+        }
+        assert_eq!(connected.unwrap().server().address, Some(address));
+        assert_eq!(lookups.load(Ordering::SeqCst), 1, "attempts wait for the same look-up");
     }
 }

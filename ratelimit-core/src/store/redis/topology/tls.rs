@@ -3,10 +3,14 @@
 //! The provider of the cryptography is handed to each configuration. None is installed for the process, which
 //! an application may do before or after.
 
-use std::io;
+use std::borrow::Cow;
+use std::error::Error;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::{fs, io};
 
-use redis::{RedisError, RedisResult};
+use parking_lot::Mutex;
+use redis::RedisResult;
 use rustls::client::ResolvesClientCert;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -14,59 +18,140 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
-use tokio::task::spawn_blocking;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use crate::error::ErrorChain;
+use crate::observe::log::{help, is_first};
+use crate::store::redis::blocking::BlockingCalls;
 use crate::store::redis::error::RedisConfigError;
+use crate::store::redis::timeouts::Timeouts;
 
-/// What the builder was given, in PEM.
+/// A text in PEM, or the file that has it.
+pub(in crate::store::redis) enum Pem {
+    Text(Vec<u8>),
+    File(PathBuf),
+}
+
+impl Pem {
+    fn read(&self) -> Result<Cow<'_, [u8]>, RedisConfigError> {
+        match self {
+            Self::Text(text) => Ok(Cow::Borrowed(text)),
+            Self::File(path) => {
+                let failed = |source| RedisConfigError::File { path: path.clone(), source };
+                fs::read(path).map(Cow::Owned).map_err(failed)
+            }
+        }
+    }
+
+    /// The one of these names that the setting has for such a value.
+    const fn setting(&self, text: &'static str, file: &'static str) -> &'static str {
+        match self {
+            Self::Text(_) => text,
+            Self::File(_) => file,
+        }
+    }
+}
+
+/// What the builder was given.
 #[derive(Clone, Default)]
 pub(in crate::store::redis) struct TlsSettings {
     /// Authorities, instead of those that the system trusts.
-    pub(in crate::store::redis) root: Option<Vec<u8>>,
+    pub(in crate::store::redis) root: Option<Arc<Pem>>,
     /// The client's chain of certificates, its own first, and the key of its own.
-    pub(in crate::store::redis) client: Option<(Vec<u8>, Vec<u8>)>,
+    pub(in crate::store::redis) client: Option<Arc<(Pem, Pem)>>,
 }
 
 /// Makes connections over TLS.
 #[derive(Clone)]
-pub(super) struct Tls {
+pub(super) struct Tls(Arc<Inner>);
+
+struct Inner {
+    settings: TlsSettings,
     provider: Arc<CryptoProvider>,
-    /// `None` for the authorities that the system trusts, which each connection reads: they change.
+    /// What was read last without a mistake: each attempt to connect reads again.
+    last: Mutex<Certificates>,
+    reading: BlockingCalls<(), Handshake>,
+}
+
+#[derive(Default)]
+struct Certificates {
     roots: Option<Arc<RootCertStore>>,
     client: Option<Arc<dyn ResolvesClientCert>>,
 }
 
 impl Tls {
-    pub(super) fn new(settings: &TlsSettings) -> Result<Self, RedisConfigError> {
+    pub(super) fn new(settings: TlsSettings, timeouts: &Timeouts) -> Result<Self, RedisConfigError> {
         let provider = CryptoProvider::get_default().cloned().or_else(built_in_provider);
         let provider = provider.ok_or(RedisConfigError::NoCryptoProvider)?;
-        let roots = settings.root.as_deref().map(roots).transpose()?;
-        let client =
-            settings.client.as_ref().map(|(chain, key)| client(&provider, chain, key)).transpose()?;
-        Ok(Self { provider, roots, client })
+        let last = Certificates {
+            roots: settings.root.as_deref().map(roots).transpose()?,
+            client: settings.client.as_deref().map(|pair| client(&provider, pair)).transpose()?,
+        };
+        let reading = BlockingCalls::new(timeouts);
+        Ok(Self(Arc::new(Inner { settings, provider, last: Mutex::new(last), reading })))
     }
 
-    /// Makes a connection over a stream to a host.
-    pub(super) async fn connect(&self, host: &str, stream: TcpStream) -> RedisResult<TlsStream<TcpStream>> {
-        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let config = self.config().await.map_err(RedisError::from)?;
-        Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
+    /// Reads what is trusted now, and the certificate of the client, for one attempt to connect.
+    pub(super) async fn handshake(&self) -> RedisResult<Handshake> {
+        let inner = Arc::clone(&self.0);
+        let read = move || inner.read().map_err(Into::into);
+        self.0.reading.result(&(), "the reading of certificates", read).await
     }
+}
 
-    async fn config(&self) -> io::Result<ClientConfig> {
-        let roots = match &self.roots {
-            Some(roots) => Arc::clone(roots),
-            None => spawn_blocking(system_roots).await.map_err(io::Error::other)??,
+impl Inner {
+    fn read(&self) -> io::Result<Handshake> {
+        let mut last = self.last.lock();
+        let TlsSettings { root, client: pair } = &self.settings;
+        let roots = match root {
+            Some(pem) => or_last(roots(pem), &mut last.roots)?,
+            None => or_last(system_roots(), &mut last.roots)?,
         };
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider));
         let builder = builder.with_safe_default_protocol_versions().map_err(io::Error::other)?;
         let builder = builder.with_root_certificates(roots);
-        Ok(match &self.client {
-            Some(client) => builder.with_client_cert_resolver(Arc::clone(client)),
+        let config = match pair {
+            Some(pair) => {
+                builder.with_client_cert_resolver(or_last(client(&self.provider, pair), &mut last.client)?)
+            }
             None => builder.with_no_client_auth(),
-        })
+        };
+        Ok(Handshake(Arc::new(config)))
+    }
+}
+
+/// What was read, or in place of a mistake what was read last.
+fn or_last<T: Clone, E: Error + Send + Sync + 'static>(
+    read: Result<T, E>,
+    last: &mut Option<T>,
+) -> io::Result<T> {
+    match (read, &*last) {
+        (Ok(read), _) => Ok(last.insert(read).clone()),
+        (Err(mistake), None) => Err(io::Error::other(mistake)),
+        (Err(mistake), Some(last)) => {
+            let mistake = ErrorChain(&mistake).to_string();
+            if is_first("certificate-kept", &mistake) {
+                tracing::warn!(
+                    error = mistake,
+                    help = help("certificate-kept"),
+                    "a certificate cannot be read again; connections to Redis are made with the last good one"
+                );
+            }
+            Ok(last.clone())
+        }
+    }
+}
+
+/// What one attempt to connect trusts and shows.
+#[derive(Clone)]
+pub(super) struct Handshake(Arc<ClientConfig>);
+
+impl Handshake {
+    /// Makes a connection over a stream to a host.
+    pub(super) async fn with(&self, host: &str, stream: TcpStream) -> RedisResult<TlsStream<TcpStream>> {
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        Ok(TlsConnector::from(Arc::clone(&self.0)).connect(name, stream).await?)
     }
 }
 
@@ -97,28 +182,28 @@ fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
     (!certificates.is_empty()).then_some(certificates)
 }
 
-fn roots(pem: &[u8]) -> Result<Arc<RootCertStore>, RedisConfigError> {
+fn roots(pem: &Pem) -> Result<Arc<RootCertStore>, RedisConfigError> {
     let invalid = RedisConfigError::Setting {
-        setting: "root_certificate_pem",
+        setting: pem.setting("root_certificate_pem", "root_certificate_file"),
         expected: "certificates in PEM: `-----BEGIN CERTIFICATE-----`",
     };
     let mut roots = RootCertStore::empty();
     let is_valid =
-        certificates(pem).is_some_and(|found| found.into_iter().all(|root| roots.add(root).is_ok()));
+        certificates(&pem.read()?).is_some_and(|found| found.into_iter().all(|root| roots.add(root).is_ok()));
     if is_valid { Ok(Arc::new(roots)) } else { Err(invalid) }
 }
 
 /// Presents these certificates, if the key is that of the first. No error repeats what was given.
 fn client(
     provider: &CryptoProvider,
-    chain: &[u8],
-    key: &[u8],
+    (chain, key): &(Pem, Pem),
 ) -> Result<Arc<dyn ResolvesClientCert>, RedisConfigError> {
-    let expected = |expected| RedisConfigError::Setting { setting: "client_certificate_pem", expected };
-    let chain = certificates(chain).ok_or(expected(
+    let setting = chain.setting("client_certificate_pem", "client_certificate_files");
+    let expected = |expected| RedisConfigError::Setting { setting, expected };
+    let chain = certificates(&chain.read()?).ok_or(expected(
         "given first the certificates in PEM, `-----BEGIN CERTIFICATE-----`, that of the client at the top",
     ))?;
-    let key = PrivateKeyDer::from_pem_slice(key)
+    let key = PrivateKeyDer::from_pem_slice(&key.read()?)
         .ok()
         .and_then(|key| provider.key_provider.load_private_key(key).ok());
     let key = key.ok_or(expected(

@@ -1,0 +1,188 @@
+//! Blocking calls of attempts to connect, each on a thread of its own.
+//!
+//! A pool of the runtime that connects may be that of a worker: full of the application's own calls, and at
+//! its end it waits for a call that hangs.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use futures_util::future::Shared;
+use parking_lot::Mutex;
+use redis::{ErrorKind, RedisError, RedisResult};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::timeouts::Timeouts;
+use crate::store::deadline::now;
+
+/// When a call ended, and its result. It has none if it panics, or if its thread does not start.
+pub(super) type Call<T> = Shared<oneshot::Receiver<(Instant, RedisResult<T>)>>;
+
+/// Calls by what they are for. One of each runs at a time, and all attempts that begin meanwhile take its
+/// result.
+///
+/// A call goes on when an attempt gives up waiting for it, and its result is that of the next attempt. So a
+/// call that takes longer than an attempt may wait serves all the same, and one that hangs takes one thread.
+pub(super) struct BlockingCalls<K, T> {
+    calls: Mutex<HashMap<K, Call<T>>>,
+    /// Longest time for which an attempt waits.
+    limit: Duration,
+    /// A result is kept for an attempt for this long.
+    life: Duration,
+}
+
+impl<K: Clone + Eq + Hash, T: Clone + Send + Sync + 'static> BlockingCalls<K, T> {
+    pub(super) fn new(timeouts: &Timeouts) -> Self {
+        // The longest time until the next attempt.
+        let life = timeouts.longest_pause.saturating_mul(2).saturating_add(timeouts.connect);
+        Self { calls: Mutex::default(), limit: timeouts.connect, life }
+    }
+
+    /// The call that runs, or whose result no attempt has taken; otherwise it starts.
+    pub(super) fn start(&self, key: &K, call: impl FnOnce() -> RedisResult<T> + Send + 'static) -> Call<T> {
+        let mut calls = self.calls.lock();
+        let is_old = |ended: Instant| now().saturating_duration_since(ended) > self.life;
+        let known = calls.get(key).cloned().filter(|known| match known.clone().now_or_never() {
+            Some(Ok((ended, _))) => !is_old(ended),
+            Some(Err(_)) | None => true,
+        });
+        if let Some(known) = known {
+            return known;
+        }
+        let (sender, receiver) = oneshot::channel();
+        let run = move || {
+            let result = call();
+            let _ = sender.send((now(), result));
+        };
+        // Without a thread the sender is dropped.
+        let _ = thread::Builder::new().name("ratelimit-call".to_owned()).spawn(run);
+        let started = receiver.shared();
+        calls.insert(key.clone(), started.clone());
+        started
+    }
+
+    /// The result of the call for one attempt. `name` is that of the call in errors.
+    pub(super) async fn result(
+        &self,
+        key: &K,
+        name: &str,
+        call: impl FnOnce() -> RedisResult<T> + Send + 'static,
+    ) -> RedisResult<T> {
+        let call = self.start(key, call);
+        let result = timeout(self.limit, call.clone()).await.map_err(|_| self.slow(name))?;
+        let mut calls = self.calls.lock();
+        if calls.get(key).is_some_and(|known| known.ptr_eq(&call)) {
+            calls.remove(key);
+        }
+        drop(calls);
+        let problem = "a call has panicked, or its thread did not start";
+        let gone = |_| RedisError::from((ErrorKind::Client, problem, name.to_owned()));
+        result.map_err(gone)?.1
+    }
+
+    /// Longest time for which an attempt waits.
+    pub(super) const fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// The error of an attempt whose call takes long.
+    pub(super) fn slow(&self, name: &str) -> RedisError {
+        let limit = self.limit;
+        let text = format!(
+            "{name} takes longer than `connect_timeout`, {limit:?}; the next attempt goes on waiting"
+        );
+        io::Error::new(io::ErrorKind::TimedOut, text).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::channel;
+
+    use futures_util::future::join_all;
+    use tokio::runtime::Builder;
+
+    use super::*;
+    use crate::store::redis::timeouts::tests::TIMEOUTS;
+
+    fn calls(limit: Duration) -> BlockingCalls<u8, usize> {
+        BlockingCalls::new(&Timeouts { connect: limit, ..TIMEOUTS })
+    }
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn a_call_waits_for_no_pool_of_the_runtime_and_holds_up_no_end_of_it() {
+        let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+        let (free, freed) = channel::<()>();
+        // The pool is full.
+        runtime.spawn_blocking(move || freed.recv());
+        let calls = calls(LONG);
+        assert_eq!(runtime.block_on(calls.result(&1, "a call", || Ok(7))).unwrap(), 7);
+        drop(free);
+        let (_hang, hangs) = channel::<()>();
+        runtime.block_on(async { drop(calls.start(&2, move || Ok(hangs.recv().map_or(0, |()| 1)))) });
+        drop(runtime);
+    }
+
+    #[tokio::test]
+    async fn all_that_wait_take_the_result_of_one_call_and_the_next_calls_anew() {
+        let (calls, count) = (calls(LONG), Arc::new(AtomicUsize::new(0)));
+        let (answer, answered) = channel::<()>();
+        let (counted, call) = (Arc::clone(&count), std::sync::Mutex::new(Some(answered)));
+        let call = Arc::new(move || {
+            // Only the first call waits.
+            call.lock().unwrap().take().map(|answered| answered.recv());
+            Ok(counted.fetch_add(1, Ordering::SeqCst))
+        });
+        let ask = || {
+            let call = Arc::clone(&call);
+            calls.result(&1, "a call", move || call())
+        };
+        let mut waiting = pin!(join_all([ask(), ask(), ask()]));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        answer.send(()).unwrap();
+        assert_eq!(waiting.await.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [0, 0, 0]);
+        assert_eq!(ask().await.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_takes_longer_than_an_attempt_waits_serves_the_next_attempt() {
+        let mut calls = calls(Duration::from_millis(1));
+        let (answer, answered) = channel::<()>();
+        let slow = calls.result(&1, "the call", move || Ok(answered.recv().map_or(0, |()| 1))).await;
+        let text = slow.unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "the call takes longer than `connect_timeout`, 1ms; the next attempt goes on waiting"
+        );
+        answer.send(()).unwrap();
+        (calls.limit, calls.life) = (LONG, LONG);
+        assert_eq!(calls.result(&1, "the call", || Ok(2)).await.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_result_that_no_attempt_takes_in_time_is_thrown_away() {
+        let mut calls = calls(LONG);
+        calls.life = Duration::ZERO;
+        calls.start(&1, || Ok(1)).await.unwrap().1.unwrap();
+        let ended = now();
+        while now() == ended {}
+        assert_eq!(calls.result(&1, "a call", || Ok(2)).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_panics_is_an_error_and_the_next_attempt_calls_anew() {
+        let calls = calls(LONG);
+        let error = calls.result(&1, "the function", || panic!("a faulty function")).await.unwrap_err();
+        assert!(error.to_string().contains("panicked") && error.to_string().contains("the function"));
+        assert_eq!(calls.result(&1, "the function", || Ok(2)).await.unwrap(), 2);
+    }
+}
