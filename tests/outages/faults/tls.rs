@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use ratelimit_core::{RateLimiter, RedisStore, RedisStoreBuilder};
+use ratelimit_core::{RateLimiter, RedisStore, RedisStoreBuilder, StoreError};
 use tests::log::Log;
 use tests::outage::{Outage, PROBE};
 use tests::own_process::in_own_process;
@@ -194,6 +194,46 @@ fn a_certificate_that_cannot_be_used_is_an_error_that_repeats_nothing_of_it() {
     let rootless = RedisStore::builder("rediss://localhost/").root_certificate_pem("s3cret").build();
     let error = rootless.unwrap_err().to_string();
     assert_eq!(error, "`root_certificate_pem` must be certificates in PEM: `-----BEGIN CERTIFICATE-----`");
+}
+
+/// The remedy that the first mistake of the set-up names.
+async fn remedy(builder: RedisStoreBuilder) -> &'static str {
+    let limiter = RateLimiter::new(builder.deadline(SECOND).connect_timeout(20 * SECOND).build().unwrap());
+    let end = Instant::now() + 60 * SECOND;
+    loop {
+        match limiter.check(&PROBE, "a").await {
+            Err(StoreError::Misconfigured { remedy, .. }) => return remedy,
+            other => assert!(Instant::now() < end, "{other:?}"),
+        }
+        tokio::time::sleep(SECOND / 50).await;
+    }
+}
+
+#[tokio::test]
+async fn mistakes_of_certificates_are_mistakes_of_the_set_up_with_a_remedy() {
+    let Some(secured) = secured_server(Certificate::Good) else { return };
+    for protocol in ["TLSv1.2", "TLSv1.3"] {
+        secured.server.must(&format!("CONFIG SET tls-protocols {protocol}"));
+        let trusting = || RedisStore::builder(&secured.url()).root_certificate_pem(secured.authority.clone());
+        for server in [Certificate::OfAStranger, Certificate::Expired, Certificate::OfAnotherHost] {
+            secured.present(server);
+            let told = remedy(trusting()).await;
+            assert!(told.starts_with("its certificate is not trusted; "), "{protocol}, {server:?}: {told}");
+        }
+        secured.present(Certificate::Good);
+        secured.ask_clients(true);
+        let presented =
+            [Certificate::OfAStranger, Certificate::Expired, Certificate::OfServersOnly].map(Some);
+        for client in [&[None], &presented[..]].concat() {
+            let mut builder = trusting();
+            if let Some(client) = client {
+                builder = builder.client_certificate_pem(secured.certificate(client), secured.key.clone());
+            }
+            let told = remedy(builder).await;
+            assert!(told.contains("give one that is valid, for clients"), "{protocol}, {client:?}: {told}");
+        }
+        secured.ask_clients(false);
+    }
 }
 
 /// Files of an authority and of the client, in a folder, and a store that reads them.

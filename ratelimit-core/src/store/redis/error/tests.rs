@@ -67,6 +67,26 @@ fn errors_of_the_set_up_have_a_remedy_and_are_not_transient() {
     assert!(matches!(moved, StoreError::Unavailable { .. }), "{moved:?}");
 }
 
+#[cfg(feature = "redis-tls-no-provider")]
+#[test]
+fn mistakes_of_certificates_are_those_of_the_set_up() {
+    use rustls::{AlertDescription, CertificateError, Error};
+
+    for (problem, expected) in [
+        (CertificateError::UnknownIssuer.into(), SERVER_CERTIFICATE),
+        (CertificateError::Expired.into(), SERVER_CERTIFICATE),
+        (CertificateError::NotValidForName.into(), SERVER_CERTIFICATE),
+        (Error::AlertReceived(AlertDescription::CertificateRequired), CLIENT_CERTIFICATE),
+        (Error::AlertReceived(AlertDescription::UnsupportedCertificate), CLIENT_CERTIFICATE),
+        (Error::AlertReceived(AlertDescription::HandshakeFailure), CLIENT_CERTIFICATE),
+    ] {
+        let problem = std::io::Error::new(std::io::ErrorKind::InvalidData, problem);
+        let found = unavailable(Arc::new(RedisError::from(problem)), false);
+        let StoreError::Misconfigured { remedy, .. } = found else { panic!("{found:?}") };
+        assert_eq!(remedy, expected);
+    }
+}
+
 #[test]
 fn the_address_of_another_node_is_not_shown() {
     for line in ["MOVED 1 192.0.2.7:6379", "ASK 1 192.0.2.7:6379"] {
