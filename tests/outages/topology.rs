@@ -263,10 +263,17 @@ async fn a_caller_that_was_charged_and_refunded_begins_no_block() {
     // From now on the node knows the script of refunds.
     limiter.refund(taken.reservation(&both).unwrap()).await.unwrap();
     let full = state().await;
+    let calls = cluster.nodes[1].script_calls().await;
     cluster.proxies[1].set(Mode::Hold);
     let group = [Check::new(&blocks, &first), Check::new(&blocks, &exhausted)];
     let (denied, ()) = tokio::join!(limiter.check_all(&group), async {
-        let charged = until_not(&full).await;
+        let end = Instant::now() + 30 * second;
+        // Not before the answer to the charge has come, which must not be held.
+        while cluster.nodes[1].script_calls().await == calls {
+            assert!(Instant::now() < end, "the second caller is not asked about");
+        }
+        let charged = state().await;
+        assert_ne!(charged, full);
         // The refund runs, but its answer is held.
         cluster.proxies[0].set(Mode::Hold);
         cluster.proxies[1].set(Mode::Pass);
