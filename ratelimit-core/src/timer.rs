@@ -159,6 +159,7 @@ impl Drop for Delay {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::mpsc::RecvError;
     use std::task::Wake;
 
     use super::*;
@@ -182,5 +183,33 @@ mod tests {
         assert_eq!(woken.recv_timeout(LOOK / 20), Err(RecvTimeoutError::Timeout), "an hour is left");
         clock.store(HOUR_US, Ordering::SeqCst);
         woken.recv_timeout(30 * LOOK).unwrap();
+    }
+
+    /// Polls a sleep for a task that says when it is woken.
+    fn poll(delay: &mut Delay) -> (Arc<Tell>, Receiver<()>) {
+        let (tell, woken) = mpsc::channel();
+        let tell = Arc::new(Tell(tell));
+        let waker = Waker::from(Arc::clone(&tell));
+        assert!(Pin::new(delay).poll(&mut Context::from_waker(&waker)).is_pending());
+        (tell, woken)
+    }
+
+    #[test]
+    fn a_sleep_wakes_the_task_that_polled_it_last() {
+        let mut delay = Delay::new(LOOK / 5);
+        let (first, of_first) = poll(&mut delay);
+        let (_last, of_last) = poll(&mut delay);
+        of_last.recv_timeout(30 * LOOK).unwrap();
+        drop(first);
+        assert_eq!(of_first.recv(), Err(RecvError), "another task has the sleep");
+    }
+
+    #[test]
+    fn a_dropped_sleep_keeps_nothing() {
+        let mut delay = Delay::new(3_600 * LOOK);
+        let (task, woken) = poll(&mut delay);
+        drop((delay, task));
+        // The timer had the last handle of the task.
+        assert_eq!(woken.recv_timeout(30 * LOOK), Err(RecvTimeoutError::Disconnected));
     }
 }

@@ -4,7 +4,11 @@
 //! Arguments: the case, and what it needs. Each process prints what it finds, the child first.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is the report")]
 
+use std::pin::pin;
 use std::process::exit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -45,6 +49,14 @@ static TURNS: Policy = Policy::builder("turns")
     .burst(1)
     .build();
 
+/// One turn each 400 ms: longer than a fork takes.
+static SLOW_TURNS: Policy = Policy::builder("slow")
+    .algorithm(Algorithm::TokenBucket)
+    .max(5)
+    .window(Duration::from_secs(2))
+    .burst(1)
+    .build();
+
 static SHOP: Policy = Policy::new("shop", 10, HOUR);
 
 fn main() {
@@ -57,6 +69,7 @@ fn main() {
         ["lease", url] => lease(&redis(url)),
         ["slot", url] => slot(&redis(url)),
         ["wait"] => wait(&RateLimiter::in_memory()),
+        ["amid a wait"] => fork_amid_a_wait(&RateLimiter::in_memory()),
         ["watch", path] => watch(path),
         _ => panic!("{arguments:?}"),
     }
@@ -155,6 +168,38 @@ fn wait(limiter: &RateLimiter) {
         println!("child has waited");
     });
     turns();
+    println!("parent has waited");
+}
+
+/// The same task waits for the turn in both processes, as in an executor that goes on behind a fork.
+fn fork_amid_a_wait(limiter: &RateLimiter) {
+    struct Task {
+        is_woken: AtomicBool,
+    }
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.is_woken.store(true, Ordering::SeqCst);
+        }
+    }
+    let turn = || limiter.wait(&SLOW_TURNS, "host", 1, PATIENCE);
+    assert!(runtime().block_on(turn()).unwrap().due_after().is_zero());
+    let task = Arc::new(Task { is_woken: AtomicBool::new(false) });
+    let waker = Waker::from(Arc::clone(&task));
+    let mut turn = pin!(turn());
+    let mut poll = || turn.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(poll().is_pending());
+    let mut await_turn = || {
+        while poll().is_pending() {
+            while !task.is_woken.swap(false, Ordering::SeqCst) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    };
+    in_child(|| {
+        await_turn();
+        println!("child has waited");
+    });
+    await_turn();
     println!("parent has waited");
 }
 

@@ -12,6 +12,11 @@ fn waits_end_in_a_child_of_a_process_that_has_waited() {
 }
 
 #[test]
+fn a_wait_that_began_before_a_fork_ends_in_both_processes() {
+    assert_eq!(forker(&["amid a wait"]), ["child has waited", "parent has waited"]);
+}
+
+#[test]
 fn a_watched_file_is_read_in_a_child() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.toml");
