@@ -141,11 +141,18 @@ async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
     let (log, _guard) = Log::of_thread();
     let (builder, watch) = watched_builder();
     let (limiter, policy) = (builder.build(), policy(Algorithm::FixedWindow, 1_000_000));
+    let group = [Check::new(&policy, "a")];
+    let taken = limiter.check_all(&group).await.unwrap();
     watch.fail(true);
     for _ in 0..1_000 {
         assert!(limiter.check(&policy, "a").await.unwrap().is_degraded());
     }
     assert_eq!((log.at(Level::ERROR).len(), log.at(Level::INFO).len()), (1, 0), "{:?}", log.at(Level::ERROR));
+    // Longer than the second after the last failure.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    watch.settle_by_held_units();
+    limiter.settle(taken.reservation(&group).unwrap(), 2).await.unwrap();
+    assert_eq!(log.at(Level::INFO), [] as [String; 0], "a settlement by held units is no reply");
     watch.fail(false);
     #[allow(clippy::disallowed_methods, reason = "a deadline")]
     let end = std::time::Instant::now() + Duration::from_secs(30);

@@ -2,14 +2,16 @@
 
 #![allow(clippy::disallowed_methods, reason = "a deadline in real time")]
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actix_web::App;
 use actix_web::HttpRequest;
 use actix_web::test::init_service;
 use actix_web::web::{self};
-use ratelimit_actix::core::RateLimiter;
-use ratelimit_actix::rate_limit;
+use ratelimit_actix::core::store::toolkit::Operation;
+use ratelimit_actix::core::store::{Deadline, Store};
+use ratelimit_actix::{Check, GroupOutcome, Quotas, RateLimiter, Reservation, StoreError, rate_limit};
 use tests::answer::{get, statuses};
 use tests::log::Log;
 use tests::own_process::in_own_process;
@@ -158,4 +160,51 @@ async fn a_limit_can_fail_closed_or_open() {
     assert_eq!(statuses(&app, "/lenient", 3).await, [200, 200, 200]);
     watch.fail(false);
     assert_eq!(statuses(&app, "/lenient", 2).await, [200, 429]);
+}
+
+/// A store that is out: each call ends after twice the deadline that it was given.
+#[derive(Debug)]
+struct Silent(Arc<Mutex<Vec<Duration>>>);
+
+const DEADLINE: Duration = Duration::from_millis(50);
+
+impl Store for Silent {
+    async fn decide(
+        &self,
+        _: &[Check<'_>],
+        _: Operation,
+        deadline: Deadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        self.0.lock().unwrap().push(deadline.limit());
+        tokio::time::sleep(2 * deadline.limit()).await;
+        Err(StoreError::timeout(deadline.limit()))
+    }
+
+    async fn reset(&self, _: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn refund(&self, _: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        Some(DEADLINE)
+    }
+}
+
+#[actix_web::test]
+async fn an_http_request_waits_for_a_store_that_is_out_for_one_deadline() {
+    #[rate_limit(max = 100, window = "1h", by = global)]
+    #[actix_web::get("/")]
+    async fn charging(quotas: Quotas) -> &'static str {
+        // This process counts in place of the store.
+        quotas.charge(3).await.unwrap();
+        quotas.charge(3).await.unwrap();
+        ""
+    }
+    let given = Arc::new(Mutex::new(Vec::new()));
+    let app = service!(RateLimiter::new(Silent(Arc::clone(&given))), charging);
+    assert_eq!(statuses(&app, "/", 1).await, [200]);
+    assert_eq!(*given.lock().unwrap(), [DEADLINE, Duration::ZERO, Duration::ZERO]);
 }

@@ -332,6 +332,16 @@ async fn a_response_that_does_not_count_gives_back_what_the_handler_charged_in_r
 }
 
 #[actix_web::test]
+async fn a_refund_that_fails_does_not_keep_the_others_from_being_sent() {
+    let (limiter, watch) = watched();
+    let app = App::new().app_data(Data::new(limiter)).app_data(Data::new(FakeClock::default()));
+    let app = init_service(app.service(charges)).await;
+    watch.fail_refunds();
+    assert_eq!(send(&app, from_client("/charges/10/2/500")).await.status, 500);
+    assert_eq!(watch.refunds(), 3, "of the request, and of both charges of the handler");
+}
+
+#[actix_web::test]
 async fn a_settled_limit_keeps_its_settlement_when_other_charges_are_given_back() {
     #[rate_limit(max = 100, window = "1h", name = "rows", by = global, count = "successes")]
     #[rate_limit(max = 100, window = "1h", name = "tokens", by = global, count = "successes")]
