@@ -4,15 +4,15 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use ratelimit_core::{Breaker, Policy, RateLimiter, RedisConfigError, RedisStore, StoreError};
 use tests::clock::clocked_server;
 use tests::cluster::cluster;
 use tests::log::Log;
-use tests::outage::PROBE;
+use tests::outage::{PROBE, until_settled};
 use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
@@ -100,15 +100,15 @@ fn connection_attempts_keep_the_configured_pauses() {
     assert!(began.elapsed() >= 3 * pause, "{:?}", began.elapsed());
 }
 
-/// A server that runs the probe of a connection, and replies to every other command with an error.
-fn without_scripts() -> (String, Arc<AtomicUsize>) {
+/// A server that gives each command the reply of a function. Counts connections.
+fn replying(reply: impl Fn(&[Vec<u8>]) -> String + Copy + Send + 'static) -> (String, Arc<AtomicUsize>) {
     fn number(reader: &mut BufReader<TcpStream>, mark: &str) -> io::Result<usize> {
         let mut line = String::new();
         reader.read_line(&mut line)?;
         let number = line.trim_end().strip_prefix(mark).and_then(|number| number.parse().ok());
         number.ok_or_else(|| io::Error::other(line))
     }
-    fn serve(mut stream: TcpStream) -> io::Result<()> {
+    fn serve(mut stream: TcpStream, reply: impl Fn(&[Vec<u8>]) -> String) -> io::Result<()> {
         let mut reader = BufReader::new(stream.try_clone()?);
         loop {
             let mut words = Vec::new();
@@ -117,31 +117,34 @@ fn without_scripts() -> (String, Arc<AtomicUsize>) {
                 reader.read_exact(&mut word)?;
                 words.push(word);
             }
-            // A check has arguments as well.
-            let is_probe = words[0].starts_with(b"EVALSHA") && words.len() == 4;
-            let reply: &[u8] =
-                if is_probe { b":1790000000\r\n" } else { b"-ERR user_script:1: of no use\r\n" };
-            stream.write_all(reply)?;
+            stream.write_all(reply(&words).as_bytes())?;
         }
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("redis://{}/", listener.local_addr().unwrap());
+    let address = listener.local_addr().unwrap().to_string();
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
     std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
             counter.fetch_add(1, Ordering::SeqCst);
-            std::thread::spawn(move || serve(stream));
+            std::thread::spawn(move || serve(stream, reply));
         }
     });
-    (url, count)
+    (address, count)
+}
+
+/// The reply of a server that runs the probe of a connection, and refuses every other command.
+fn reply_to_probe(words: &[Vec<u8>]) -> String {
+    // A check has arguments as well.
+    let is_probe = words[0].starts_with(b"EVALSHA") && words.len() == 4;
+    if is_probe { ":1790000000\r\n" } else { "-ERR user_script:1: of no use\r\n" }.to_owned()
 }
 
 #[test]
 fn a_server_that_fails_every_script_is_connected_to_anew_after_each_pause() {
-    let (url, count) = without_scripts();
+    let (address, count) = replying(reply_to_probe);
     let pause = Duration::from_millis(200);
-    let builder = RedisStore::builder(&url).backoff(pause..=pause).deadline(SECOND);
+    let builder = RedisStore::builder(&format!("redis://{address}/")).backoff(pause..=pause).deadline(SECOND);
     let limiter = RateLimiter::new(builder.build().unwrap());
     let (began, mut rejected) = (Instant::now(), 0);
     let connected_anew = within(60 * SECOND, || {
@@ -181,6 +184,30 @@ fn a_connection_attempt_ends_at_the_configured_timeout() {
         assert!(within(20 * SECOND, || count.load(Ordering::SeqCst) >= attempts), "{timeout:?}");
         assert!(began.elapsed() >= (u32::try_from(attempts).unwrap() - 1) * timeout, "{:?}", began.elapsed());
     }
+}
+
+/// To find the master, and to connect to it.
+#[test]
+fn an_attempt_by_way_of_a_sentinel_has_the_time_of_two() {
+    const STEP: Duration = Duration::from_millis(350);
+    // The sentinel names itself, and is slow in both roles.
+    static PORT: OnceLock<String> = OnceLock::new();
+    let (address, _) = replying(|words| {
+        if words[0].starts_with(b"SENTINEL") {
+            std::thread::sleep(STEP);
+            let port = PORT.wait();
+            return format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len());
+        }
+        if words[0].starts_with(b"ROLE") {
+            std::thread::sleep(STEP);
+            return "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n".to_owned();
+        }
+        reply_to_probe(words)
+    });
+    PORT.set(address.rsplit(':').next().unwrap().to_owned()).unwrap();
+    let builder = RedisStore::builder(&format!("redis-sentinel://{address}/main"));
+    let limiter = RateLimiter::new(builder.connect_timeout(STEP * 10 / 7).build().unwrap());
+    assert!(within(20 * SECOND, || limiter.is_ready()), "both steps have to end in the time of one");
 }
 
 #[test]
@@ -243,21 +270,57 @@ fn the_circuit_breaker_opens_after_the_configured_number_of_timeouts() {
 
 // ---- What is an outage, and what is not -------------------------------------------------------------------
 
-#[test]
-fn timeouts_with_replies_between_them_are_not_an_outage() {
+#[tokio::test]
+async fn timeouts_with_replies_between_them_are_not_an_outage() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     let builder = RedisStore::builder(&proxy.url()).ping_interval(3600 * SECOND);
-    let limiter = connected(builder.deadline(SECOND / 2).build().unwrap());
+    let limiter = RateLimiter::new(builder.deadline(SECOND / 2).build().unwrap());
+    // Every connection that may carry them is there.
+    until_settled(&limiter).await;
     let connections = proxy.accepted();
     for round in 0..5 {
         proxy.set(Mode::Hold);
-        let error = block_on(limiter.check(&PROBE, "a")).unwrap_err();
+        let error = limiter.check(&PROBE, "a").await.unwrap_err();
         assert!(matches!(error, StoreError::Timeout { .. }), "{round}: {error:?}");
         proxy.set(Mode::Pass);
-        assert!((0..10).all(|_| decides(&limiter)), "{round}");
+        for _ in 0..10 {
+            assert!(limiter.check(&PROBE, "a").await.is_ok(), "{round}");
+        }
     }
-    assert_eq!(proxy.accepted(), connections, "the connection served on");
+    let status = limiter.store_status().connection.unwrap();
+    assert_eq!((proxy.accepted(), status.lanes), (connections, connections), "all connections served on");
+}
+
+#[test]
+fn a_silent_connection_of_the_store_is_replaced_whatever_other_connections_do() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let builder = RedisStore::builder(&proxy.url()).ping_interval(SECOND / 20);
+    let limiter = RateLimiter::new(builder.build().unwrap());
+    let worker = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    worker.block_on(until_settled(&limiter));
+    let connections = || limiter.store_status().connection.unwrap().connections;
+    let before = connections();
+    // The runtime's connection is the newest. Its replies say nothing about that of the store.
+    proxy.swallow_all_but_newest();
+    let is_replaced = within(5 * SECOND, || {
+        let _ = worker.block_on(limiter.check(&PROBE, "a"));
+        connections() > before
+    });
+    assert!(is_replaced, "the silent connection is kept");
+}
+
+#[test]
+fn no_request_waits_for_a_connection_attempt_that_takes_longer_than_a_decision_may() {
+    let (url, _) = counting(true);
+    // With a password, so that an attempt waits for the server's reply to it.
+    let builder = RedisStore::builder(&url.replace("redis://", "redis://:s3cret@"));
+    let limiter = RateLimiter::new(builder.connect_timeout(600 * SECOND).build().unwrap());
+    let fails_at_once =
+        || matches!(block_on(limiter.check(&PROBE, "a")), Err(StoreError::Unavailable { .. }));
+    assert!(within(10 * SECOND, fails_at_once), "requests wait for the attempt");
+    assert!((0..20).all(|_| fails_at_once()), "a later one waits for it");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A TCP proxy on loopback that disturbs what the server answers.
 
 use std::net::TcpListener as StdListener;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -126,8 +127,22 @@ impl Proxy {
     /// The same of the newest ones.
     pub fn swallow_newest(&self, count: usize) {
         let end = self.accepted();
-        self.shared.hole.0.store(end - count, Ordering::SeqCst);
-        self.shared.hole.1.store(end, Ordering::SeqCst);
+        self.swallow(end - count..end);
+    }
+
+    /// The same of all but the newest one.
+    pub fn swallow_all_but_newest(&self) {
+        self.swallow(0..self.accepted() - 1);
+    }
+
+    /// The same of those that are yet to come; the present ones work.
+    pub fn swallow_new(&self) {
+        self.swallow(self.accepted()..usize::MAX);
+    }
+
+    fn swallow(&self, connections: Range<usize>) {
+        self.shared.hole.0.store(connections.start, Ordering::SeqCst);
+        self.shared.hole.1.store(connections.end, Ordering::SeqCst);
     }
 
     /// Leads new connections to another server, as a changed address would.

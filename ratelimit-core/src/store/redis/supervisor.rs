@@ -11,6 +11,9 @@
 //!   breaker opens, requests fail at once until a new connection has been made and verified by a script that
 //!   writes.
 
+#[cfg(test)]
+mod tests;
+
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;

@@ -53,9 +53,14 @@ pub(in crate::store::redis) async fn connect(
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}/", listener.local_addr().unwrap());
     thread::spawn(move || serve(&listener, reply, &calls));
+    connect_to(&url, link, generation).await;
+}
+
+/// Connects to a server; the connection has this generation.
+pub(in crate::store::redis) async fn connect_to(url: &str, link: &Link, generation: u64) {
     let timeouts = Timeouts { connect: Duration::from_secs(30), ..TIMEOUTS };
     let settings = ConnectSettings { timeouts, tls: TlsSettings::default(), credentials: None };
-    let mut topology = Topology::parse(&url, settings).unwrap();
+    let mut topology = Topology::parse(url, settings).unwrap();
     let connection = topology.connect().await.unwrap();
     assert!(matches!(connection, RedisConnection::Single(_)));
     link.generation.store(generation, Ordering::Relaxed);

@@ -1,0 +1,64 @@
+//! Tests of the supervisor without a Redis server.
+
+use std::io::{Read, Write};
+use std::mem;
+use std::net::TcpListener;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+use tokio::runtime::Handle;
+use tokio::task::yield_now;
+use tokio::time::{pause, resume};
+
+use super::*;
+use crate::store::redis::link::tests::connect_to;
+use crate::store::redis::shared::tests::shared;
+
+/// A store whose connection has generation 1. Its server replies to as many pings as it is allowed to.
+async fn connected() -> (Arc<Shared>, Sender<()>) {
+    let shared = shared(&Handle::current());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}/", listener.local_addr().unwrap());
+    let (allow, allowed) = channel();
+    thread::spawn(move || {
+        let (mut stream, mut ping) = (listener.accept().unwrap().0, *b"*1\r\n$4\r\nPING\r\n");
+        while stream.read_exact(&mut ping).is_ok() && allowed.recv().is_ok() {
+            stream.write_all(b"+PONG\r\n").unwrap();
+        }
+    });
+    connect_to(&url, &shared.link, 1).await;
+    (shared, allow)
+}
+
+/// Between the pings, calls over other connections get their replies.
+#[tokio::test]
+async fn three_late_pings_in_a_row_give_a_connection_up_whatever_other_connections_do() {
+    for (story, is_kept) in
+        [("late late", true), ("late late late", false), ("late late reply late late reply late", true)]
+    {
+        let (shared, allow) = connected().await;
+        let link = &shared.link;
+        let ConnectionState::Up { connection, .. } = link.state.borrow().clone() else { unreachable!("up") };
+        pause();
+        let (unanswered, mut missing) = (AtomicU32::new(0), 0);
+        for ping in story.split(' ') {
+            let pinged = shared.ping(&connection, 1, &unanswered);
+            missing += 1;
+            if ping == "late" {
+                // While nothing runs, the paused clock goes on to the deadline.
+                pinged.await;
+            } else {
+                (0..mem::take(&mut missing)).for_each(|_| allow.send(()).unwrap());
+                tokio::select! {
+                    () = pinged => {}
+                    () = async { loop { yield_now().await } } => {}
+                }
+            }
+            (0..2).for_each(|_| link.record_reply(0));
+        }
+        assert_eq!(link.is_up(), is_kept, "{story}");
+        // Lost, and not suspect: a suspect connection serves until another has been made.
+        assert_eq!(link.is_connecting(), !is_kept, "{story}");
+        resume();
+    }
+}
