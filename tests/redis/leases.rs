@@ -152,6 +152,27 @@ async fn a_settlement_uses_held_units_first_and_a_window_is_settled_exactly() {
 }
 
 #[tokio::test]
+async fn held_units_go_back_before_the_server_decides_a_request_that_needs_them() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let other = server.uncached_limiter_at(&clock);
+    for (policy, plain) in with_and_without("way", None) {
+        // The first caller has the server learn the script with which units go back.
+        for caller in ["first", "second"] {
+            let limiter = limiter(&server, &clock);
+            until_settled(&limiter).await;
+            hold(&limiter, &policy, caller).await;
+            // Behind the answers to leases that were fetched in the background.
+            assert!(limiter.check(&plain, "another").await.unwrap().is_allowed());
+            let held = limiter.store_status().connection.unwrap().leases.held;
+            let left = other.peek(&plain, caller).await.unwrap().remaining();
+            let is_allowed = limiter.check_n(&policy, caller, left + held - 2).await.unwrap().is_allowed();
+            assert!(is_allowed || caller == "first", "{}: {left} left, {held} held", policy.algorithm());
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_default_lease_is_for_windows_only() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();

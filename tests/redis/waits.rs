@@ -7,10 +7,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use ratelimit_core::clock::{Clock, FakeClock};
-use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter};
+use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore};
 use redis::AsyncCommands;
 use tests::clock_at_start;
+use tests::outage::until_settled;
 use tests::program::Program;
+use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
 
 use super::only_key;
@@ -119,6 +121,38 @@ async fn a_turn_of_a_future_that_is_dropped_in_flight_goes_back() {
         // script.
         let gone_back = async { while limiter.peek(&policy, caller).await.unwrap().reset_after() != full {} };
         tokio::time::timeout(10 * SECOND, gone_back).await.expect(caller);
+    }
+}
+
+#[tokio::test]
+async fn a_denied_wait_that_is_dropped_in_flight_gives_nothing_back() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let proxy = Proxy::before(server.port());
+    let store = RedisStore::builder(&proxy.url()).deadline(Duration::from_secs(10)).clock(clock.clone());
+    let store = store.denial_cache_ttl(Duration::ZERO).ping_interval(Duration::from_secs(3600));
+    let limiter = RateLimiter::builder(store.build().unwrap()).clock(clock.clone()).build();
+    until_settled(&limiter).await;
+    let policy = turns();
+    // The server knows the scripts then.
+    let _ = limiter.wait(&policy, "warm-up", 1, SECOND).await.unwrap();
+    let group = [Check::new(&policy, "a")];
+    let outcome = limiter.check_all(&group).await.unwrap();
+    limiter.refund(outcome.reservation(&group).unwrap()).await.unwrap();
+    assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
+    let full = limiter.peek(&policy, "a").await.unwrap().reset_after();
+    let calls = server.script_calls().await;
+    proxy.set(Mode::Hold);
+    let mut denied = Box::pin(limiter.wait(&policy, "a", 1, Duration::ZERO));
+    assert!(denied.as_mut().now_or_never().is_none());
+    while server.script_calls().await == calls {
+        tokio::task::yield_now().await;
+    }
+    drop(denied);
+    proxy.set(Mode::Pass);
+    // The first peek comes behind the wait, the others behind what its reply leads to.
+    for _ in 0..3 {
+        assert_eq!(limiter.peek(&policy, "a").await.unwrap().reset_after(), full);
     }
 }
 
