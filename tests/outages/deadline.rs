@@ -61,6 +61,38 @@ async fn a_flood_of_groups_is_decided_in_its_order() {
     assert_eq!(overtaken, 0, "of 2000 requests {overtaken} were decided before an earlier one");
 }
 
+/// One after the other, and a reply to none of them comes before half of the deadline is over.
+#[tokio::test]
+async fn a_round_trip_above_half_of_the_deadline_fails_no_request() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let deadline = 4 * SECOND;
+    let store = RedisStore::builder(&proxy.url()).deadline(deadline).ping_interval(3600 * SECOND);
+    let limiter = connected(store).await;
+    tests::outage::until_settled(&limiter).await;
+    let policy = policy("p".to_owned());
+    let requests = (0..20).map(|turn| {
+        let (limiter, policy) = (&limiter, &policy);
+        async move {
+            for _ in 0..2 * turn {
+                tokio::task::yield_now().await;
+            }
+            limiter.check(policy, "caller").await
+        }
+    });
+    let other = server.limiter();
+    proxy.set(Mode::Hold);
+    let answers = async {
+        let end = Instant::now() + deadline / 2;
+        while other.peek(&policy, "caller").await.unwrap().remaining() > policy.max() - 20 {
+            assert!(Instant::now() < end, "requests wait until others have their reply");
+        }
+        proxy.set(Mode::Pass);
+    };
+    let (outcomes, ()) = tokio::join!(join_all(requests), answers);
+    assert!(outcomes.into_iter().all(|outcome| outcome.unwrap().is_allowed()));
+}
+
 fn timed_out<T>(result: &Result<T, StoreError>) -> bool {
     matches!(result, Err(StoreError::Timeout { .. }))
 }

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder};
 use tests::log::Log;
 use tests::own_process::in_own_process;
-use tests::proxy::Proxy;
+use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
 use tokio::runtime::{Builder, Runtime};
 use tracing::Level;
@@ -397,14 +397,57 @@ fn a_silent_connection_of_one_runtime_is_replaced() {
         assert!(Instant::now() < end, "the silent connection is kept");
     }
     assert!(failed > 0 && clients(&server)[0] == first, "{failed}");
+    // The connection in its place has a count of its own.
+    ask_until_connected(&worker, &limiter, 2);
+    let connections = proxy.accepted();
+    proxy.set(Mode::Hold);
+    assert!(worker.block_on(limiter.check(&STRICT, "a")).is_err());
+    proxy.set(Mode::Pass);
+    let is_back = || worker.block_on(limiter.check(&STRICT, "a")).is_ok();
+    assert!(tests::within(30 * SECOND, is_back) && is_back());
+    assert_eq!((lanes(&limiter), proxy.accepted()), (2, connections), "given up for one late reply");
 }
 
-/// A connection of a worker is tried again after growing pauses, and needs no PING.
+/// Its attempt hangs, or the server ends the connection as soon as it is made.
+#[test]
+fn requests_of_a_runtime_without_a_connection_of_its_own_do_not_dial_again_and_again() {
+    let Some(server) = server() else { return };
+    for hangs in [true, false] {
+        let proxy = Proxy::before(server.port());
+        let builder = RedisStore::builder(&proxy.url()).connections(2).connect_timeout(600 * SECOND);
+        let limiter = RateLimiter::new(builder.deadline(10 * SECOND).build().unwrap());
+        assert!(tests::within(30 * SECOND, || limiter.is_ready()));
+        let (worker, before) = (runtime(), proxy.accepted());
+        if hangs {
+            proxy.swallow_new();
+        } else {
+            let others = clients(&server);
+            ask_until_connected(&worker, &limiter, 2);
+            let own = clients(&server).into_iter().find(|id| !others.contains(id)).unwrap();
+            server.must(&format!("CLIENT KILL ID {own}"));
+            let is_noticed = || {
+                // A worker runs while it has no request.
+                worker.block_on(async { tokio::time::sleep(SECOND / 1000).await });
+                lanes(&limiter) == 1
+            };
+            assert!(tests::within(10 * SECOND, is_noticed));
+        }
+        let end = Instant::now() + SECOND / 5;
+        while Instant::now() < end {
+            assert!(worker.block_on(limiter.check(&STRICT, "a")).unwrap().is_allowed());
+        }
+        let dials = proxy.accepted() - before;
+        assert!(dials <= 1, "hangs {hangs}: {dials} dials");
+    }
+}
+
+/// The documented user, without PING.
 #[test]
 fn a_user_who_may_not_ping_has_connections_for_all_workers() {
     let Some(server) = server() else { return };
     server.must(
-        "ACL SETUSER limiter on >s3cret ~* -@all +evalsha +eval +time +get +mget +set +pttl +pexpire +select",
+        "ACL SETUSER limiter on >s3cret resetkeys ~rl1:* -@all +evalsha +eval +unlink +time +get +mget +set \
+         +setrange +pttl +pexpire +hget +hset +hdel +select",
     );
     let url = server.url().replace("redis://", "redis://limiter:s3cret@");
     let (limiter, [_worker]) = of_runtimes(RedisStore::builder(&url));
