@@ -392,7 +392,7 @@ fn a_silent_connection_of_one_runtime_is_replaced() {
     let mut failed = 0;
     while worker.block_on(limiter.check(&STRICT, "a")).is_err() {
         // The store's connection is busy and fine.
-        assert!(wait_by_blocking(limiter.check(&STRICT, "b")).unwrap().is_allowed());
+        assert!(tests::within(10 * SECOND, || wait_by_blocking(limiter.check(&STRICT, "b")).is_ok()));
         failed += 1;
         assert!(Instant::now() < end, "the silent connection is kept");
     }
