@@ -29,7 +29,7 @@ async fn calls_and_cached_denials_are_counted() {
     assert!(!status.is_out && status.callers.is_none(), "{status:?}");
     let connection = status.connection.unwrap();
     assert!(connection.is_connected && connection.open_slot_ranges.is_empty(), "{connection:?}");
-    assert_eq!((connection.connections, connection.slot_ranges), (1, 1));
+    assert_eq!((connection.connections, connection.slot_ranges), (connection.lanes as u64, 1));
     assert_eq!((connection.cached_denials, connection.denial_cache_hits), (1, 2), "{connection:?}");
     let (round_trip, batch) = (connection.round_trip_us, connection.batch);
     assert!(0 < round_trip.p50 && round_trip.p50 <= round_trip.p99 && round_trip.p99 <= round_trip.max);
