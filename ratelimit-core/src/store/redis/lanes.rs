@@ -4,7 +4,7 @@
 //! A lane is made in the background when a thread of its runtime asks a second time. Until it has a
 //! connection, and for callers without a runtime, there is the *home lane*, that of the store's own thread.
 //! It also serves runtimes beyond the bound, those without timers or IO, and what a lane's task does not take
-//! in time.
+//! in time. What this process remembers of Redis goes over the home lane only, in its order.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
