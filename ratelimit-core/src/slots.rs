@@ -14,6 +14,8 @@ pub(crate) use self::held::operation_of_one;
 /// the same slots, which are freed when the last clone is dropped. Comparisons do not look at it: slots are
 /// no part of what was decided.
 ///
+/// They keep the store open, so that it is told of their end also behind the last limiter.
+///
 /// Empty for a request without concurrency limits, and then nothing is allocated.
 ///
 /// **Warning:** [`std::mem::forget`] of this keeps the slots taken until the process ends.
@@ -45,6 +47,11 @@ impl Slots {
     /// Slots that `free` frees. It is called when they are dropped.
     pub(crate) fn freed_by(free: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(OnDrop(free))))
+    }
+
+    /// No slots: keeps `owner` for as long as the slots [beside it](Self::and).
+    pub(crate) fn keeping(owner: Arc<dyn Any + Send + Sync>) -> Self {
+        Self(Some(owner))
     }
 
     /// Whether no slot is held.

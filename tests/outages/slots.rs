@@ -114,6 +114,23 @@ async fn a_store_that_is_dropped_tells_which_slots_were_freed() {
     }
 }
 
+/// A job keeps its slot for longer than the limiter.
+#[tokio::test]
+async fn a_slot_that_outlives_its_limiter_is_free_when_it_is_dropped() {
+    let Some(server) = server() else { return };
+    let other = limiter_that_is_up(&server).await;
+    let holder = limiter_that_is_up(&server).await;
+    let slot = holder.acquire(&STREAMS, "a").await.unwrap().unwrap();
+    drop(holder);
+    assert_eq!(other.peek(&STREAMS, "a").await.unwrap().remaining(), 2);
+    drop(slot);
+    let began = Instant::now();
+    while other.peek(&STREAMS, "a").await.unwrap().remaining() != 3 {
+        assert!(began.elapsed() < Duration::from_secs(5), "the slot is still taken");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 async fn limiter_that_is_up(server: &Server) -> RateLimiter {
     let limiter = limiter(server);
     until_up(&limiter).await;

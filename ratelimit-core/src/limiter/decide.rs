@@ -9,6 +9,7 @@ use crate::check::Check;
 use crate::error::StoreError;
 use crate::observe::Stopwatch;
 use crate::outcome::GroupOutcome;
+use crate::slots::Slots;
 
 impl Inner {
     /// Decides about a group without awaiting, if the store can. The operation is a function, so that it is
@@ -72,10 +73,15 @@ impl Inner {
             return Ok(outcome);
         }
         self.observer.decided(group, outcome.outcomes());
-        Ok(outcome.hold_slots(group, &self.observer, |charges| {
+        let outcome = outcome.hold_slots(group, &self.observer, |charges| {
             let limiter = Arc::clone(self);
             move || limiter.begin_refund(&charges, limit)
-        }))
+        });
+        if outcome.slots().is_empty() {
+            return Ok(outcome);
+        }
+        // The store tells the server of their end, and a job may keep them for longer than a limiter.
+        Ok(outcome.with_slots(Slots::keeping(Arc::clone(self) as _)))
     }
 
     /// Not inlined, because its locals would enlarge the futures of decisions by the store.
