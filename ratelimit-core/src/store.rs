@@ -10,6 +10,8 @@ pub mod toolkit;
 use std::fmt;
 use std::future::Future;
 use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 pub use self::deadline::Deadline;
@@ -19,6 +21,9 @@ use crate::error::StoreError;
 pub use crate::observe::status::{ConnectionStatus, LeaseStatus, Percentiles, StoreStatus};
 use crate::outcome::GroupOutcome;
 use crate::reservation::Reservation;
+
+/// A settlement for which nothing waits; see [`Store::spawn`].
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Keeps counts, and changes them atomically.
 ///
@@ -60,7 +65,7 @@ use crate::reservation::Reservation;
 ///   reset. The built-in stores hold slots themselves, and return them with the outcome.
 /// * **Dropped values.** The refund of slots, and that of a turn, begins where a value is dropped, so the
 ///   limiter polls it once: a refund that takes a round trip, or waits for a lock, has to go on by itself,
-///   such as in a task.
+///   such as in a task. A settlement on drop is a task for [`spawn`](Self::spawn).
 /// * **Left to the limiter.** It answers [`StoreError::GroupTooLarge`] itself, and decides by the
 ///   [failure policies](crate::OnError) if `decide` returns an error.
 pub trait Store: fmt::Debug + Send + Sync + 'static {
@@ -118,6 +123,22 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Longest time that a call waits; `None`, the default, for a store that never waits or has no deadline.
     fn deadline(&self) -> Option<Duration> {
         None
+    }
+
+    /// Runs a task that calls the store, and for whose end nothing waits: the settlement of a response that
+    /// has ended. Returns the task if the store cannot run it.
+    ///
+    /// A store with a thread of its own runs it there, because the runtime of the caller may be ending, or
+    /// there is none. By default a store without a [`deadline`](Self::deadline) runs what never waits at
+    /// once. A task that is returned runs on the tokio runtime of the caller.
+    ///
+    /// # Errors
+    ///
+    /// The task, if it has not ended and the store does not go on with it.
+    fn spawn(&self, mut task: Task) -> Result<(), Task> {
+        let never_waits = self.deadline().is_none();
+        let has_ended = never_waits && task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        if has_ended { Ok(()) } else { Err(task) }
     }
 
     /// Whether the store can decide now, for [`RateLimiter::is_ready`](crate::RateLimiter::is_ready); by

@@ -7,6 +7,7 @@ mod faults;
 mod lanes;
 mod leases;
 mod panics;
+mod settlements;
 mod shifted;
 mod slots;
 mod stalls;

@@ -2,10 +2,9 @@
 //! ends, also if the client goes away.
 
 use std::fmt;
-use std::future::Future;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Waker};
 
 use ratelimit_core::__private_0_1::help;
 use ratelimit_core::policy::MAX_UNITS;
@@ -117,22 +116,30 @@ impl Drop for SettleOnDrop {
     fn drop(&mut self) {
         let Some(settlement) = self.settlement.take() else { return };
         let actual = self.counter.get().min(MAX_UNITS);
-        let is_local = settlement.limiter.deadline().is_none();
-        // The limiter logs failures.
-        let mut task = Box::pin(async move { settlement.settle(actual).await.is_ok() });
-        // A store that never waits needs no runtime, and has settled the limit before the next request comes.
-        if is_local && task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-            return;
-        }
-        if let Ok(runtime) = Handle::try_current() {
+        let (limiter, unsettled) = (settlement.limiter.clone(), Unsettled);
+        let task = Box::pin(async move {
+            // The limiter logs failures.
+            let _ = settlement.settle(actual).await;
+            mem::forget(unsettled);
+        });
+        if let Err(task) = limiter.spawn(task)
+            && let Ok(runtime) = Handle::try_current()
+        {
             runtime.spawn(task);
-        } else {
-            tracing::error!(
-                help = help("settled-without-a-runtime"),
-                "a limit could not be settled when a response ended, because it was dropped outside of a tokio runtime; \
-                 what was charged stays charged"
-            );
         }
+    }
+}
+
+/// Logs a settlement that is dropped before it has ended.
+struct Unsettled;
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        tracing::error!(
+            help = help("settled-without-a-runtime"),
+            "a limit could not be settled when a response ended, because there was no tokio runtime, or it ended; \
+             what was charged stays charged"
+        );
     }
 }
 

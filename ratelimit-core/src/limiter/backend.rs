@@ -19,7 +19,7 @@ use crate::observe::{Observer, Stopwatch};
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
-use crate::store::{Deadline, Store};
+use crate::store::{Deadline, Store, Task};
 
 /// What the clones of a limiter share.
 #[derive(Debug)]
@@ -94,6 +94,7 @@ pub(super) trait DynStore: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, GroupOutcome>;
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()>;
     fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()>;
+    fn spawn(&self, task: Task) -> Result<(), Task>;
     /// Begins a refund whose end is not awaited. An error if it fails at once.
     fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration) -> Result<(), StoreError>;
 }
@@ -139,6 +140,10 @@ impl<S: Store> DynStore for S {
 
     fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()> {
         Box::pin(Store::refund(self, reservation, Deadline::after(limit)))
+    }
+
+    fn spawn(&self, task: Task) -> Result<(), Task> {
+        Store::spawn(self, task)
     }
 
     fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration) -> Result<(), StoreError> {

@@ -11,8 +11,16 @@ use crate::error::{SettleError, StoreError};
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::{MAX_UNITS, Policy};
 use crate::reservation::Reservation;
+use crate::store::Task;
 
 impl RateLimiter {
+    /// Has the store run a settlement for which nothing waits, as
+    /// [`Store::spawn`](crate::store::Store::spawn) says.
+    #[doc(hidden)]
+    pub fn spawn(&self, task: Task) -> Result<(), Task> {
+        self.inner.store.as_dyn().spawn(task)
+    }
+
     /// Charges as many of `units` as fit. Returns their number and the outcome, in one round trip.
     ///
     /// The outcome is that of a check with this number of units. If not even one unit fits, nothing is

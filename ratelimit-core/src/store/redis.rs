@@ -39,7 +39,7 @@ pub use self::builder::{
 pub use self::credentials::RedisCredentials;
 pub use self::error::RedisConfigError;
 use self::groups::Groups;
-use super::{Deadline, Store};
+use super::{Deadline, Store, Task};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
@@ -136,6 +136,13 @@ impl Store for RedisStore {
         let groups = self.groups()?;
         let deadline = deadline.at_most(self.deadline).begun();
         groups.refund_each_caller(reservation, deadline).await
+    }
+
+    /// On the thread of the store, which ends behind the task: the task keeps the limiter, and so the store.
+    fn spawn(&self, task: Task) -> Result<(), Task> {
+        let Ok(groups) = self.groups() else { return Err(task) };
+        groups.client.runtime.spawn(task);
+        Ok(())
     }
 
     /// Admits a request by held units of a lease, or repeats a denial from the denial cache.

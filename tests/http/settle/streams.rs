@@ -9,10 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix_web::rt::System;
+use actix_web::rt::task::yield_now;
 use actix_web::web::{Bytes, Data, Path, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse, Responder, Result, get};
 use futures_util::stream::{self, StreamExt};
 use ratelimit_actix::{Quotas, RateLimiter, SettleOnDrop, UsageCounter, rate_limit};
+use ratelimit_core::store::toolkit::Operation;
+use ratelimit_core::store::{Deadline, Store};
+use ratelimit_core::{Check, GroupOutcome, MemoryStore, RedisStore, Reservation, StoreError};
 use tests::answer::get as from_client;
 use tests::log::Log;
 use tests::service::Service;
@@ -36,7 +40,7 @@ async fn streamed(chunks: Path<u64>, sent: Data<UsageCounter>, quotas: Quotas) -
         sent.add(1);
         // Lets the server notice a client that has gone away.
         async {
-            actix_web::rt::task::yield_now().await;
+            yield_now().await;
             Ok::<_, Infallible>(Bytes::from_static(b"chunk\n"))
         }
     });
@@ -171,7 +175,7 @@ thread_local! {
     static GUARD: RefCell<Option<SettleOnDrop>> = const { RefCell::new(None) };
 }
 
-#[rate_limit(max = 100, window = "1d", name = "units", by = global, cost = 10)]
+#[rate_limit(max = 100, window = "1d", name = "units", key = "kept", by = global, cost = 10)]
 #[get("/kept")]
 async fn kept(quotas: Quotas) -> Result<String> {
     let left = quotas.remaining().unwrap().to_string();
@@ -179,22 +183,97 @@ async fn kept(quotas: Quotas) -> Result<String> {
     Ok(left)
 }
 
-/// What is left after a request whose guard is dropped outside of every runtime, and what the log says then.
-fn after_a_late_drop(limiter: &RateLimiter) -> (String, Vec<String>) {
-    let (log, _guard) = Log::of_thread();
-    let request =
-        || System::new().block_on(async { send(&service!(limiter, kept), from_client("/kept")).await.body });
-    request();
-    drop(GUARD.take());
-    (request(), log.at(Level::ERROR))
+#[rate_limit(max = 100, window = "1d", name = "units", key = "kept", by = global, cost = |_: &HttpRequest| 0)]
+#[get("/kept/left")]
+async fn left_of_kept(quotas: Quotas) -> String {
+    quotas.remaining().unwrap().to_string()
+}
+
+/// One request, in a runtime that has ended when this returns.
+fn once(limiter: &RateLimiter, path: &str) -> String {
+    let answer = async { send(&service!(limiter, kept, left_of_kept), from_client(path)).await };
+    System::new().block_on(answer).body
+}
+
+/// A store whose calls take time, without a thread of its own.
+#[derive(Debug)]
+struct Threadless(MemoryStore);
+
+impl Store for Threadless {
+    async fn decide(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+        deadline: Deadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        yield_now().await;
+        self.0.decide(group, operation, deadline).await
+    }
+
+    async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
+        self.0.reset(group, deadline).await
+    }
+
+    async fn refund(&self, reservation: &Reservation<'_>, deadline: Deadline) -> Result<(), StoreError> {
+        yield_now().await;
+        self.0.refund(reservation, deadline).await
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        Some(PATIENCE)
+    }
 }
 
 #[test]
-fn without_a_runtime_memory_is_settled_and_redis_keeps_the_charge_and_logs_an_error() {
-    let limiter = fresh();
-    assert_eq!(after_a_late_drop(&limiter), ("86".to_owned(), vec![]));
+fn a_settlement_needs_no_runtime() {
+    let (log, _guard) = Log::of_thread();
+    let in_memory = fresh();
+    assert_eq!(once(&in_memory, "/kept"), "90");
+    drop(GUARD.take());
+    assert_eq!(once(&in_memory, "/kept/left"), "96", "settled at once");
+    if let Some(server) = redis::server() {
+        let in_redis = server.limiter();
+        assert_eq!(once(&in_redis, "/kept"), "90");
+        drop(GUARD.take());
+        assert!(within(PATIENCE, || once(&in_redis, "/kept/left") == "96"));
+    }
+    assert_eq!(log.at(Level::ERROR), [""; 0]);
+}
+
+#[test]
+fn a_store_without_a_thread_settles_in_a_runtime_and_an_error_is_logged_without() {
+    let (log, _guard) = Log::of_thread();
+    let limiter = RateLimiter::new(Threadless(MemoryStore::new()));
+    assert_eq!(once(&limiter, "/kept"), "90");
+    System::new().block_on(async {
+        drop(GUARD.take());
+        // More often than the settlement waits.
+        for _ in 0..10 {
+            yield_now().await;
+        }
+    });
+    assert_eq!(once(&limiter, "/kept/left"), "96");
+    assert_eq!(log.at(Level::ERROR), [""; 0]);
+    assert_eq!(once(&limiter, "/kept"), "86");
+    drop(GUARD.take());
+    assert_eq!(once(&limiter, "/kept"), "76", "stays charged");
+    // The runtime ends before the task has run.
+    System::new().block_on(async { drop(GUARD.take()) });
+    assert_eq!(once(&limiter, "/kept/left"), "76", "stays charged");
+    let errors = log.at(Level::ERROR);
+    assert!(errors.len() == 2 && errors.iter().all(|error| error.contains("no tokio runtime")), "{errors:?}");
+}
+
+/// The server is asked when the limiter is gone.
+#[test]
+fn a_settlement_outlives_the_last_limiter() {
     let Some(server) = redis::server() else { return };
-    let (left, log) = after_a_late_drop(&server.limiter());
-    assert_eq!(left, "80");
-    assert!(log.len() == 1 && log[0].contains("outside of a tokio runtime"), "{log:?}");
+    let limiter = RateLimiter::new(RedisStore::builder(&server.url()).deadline(PATIENCE).build().unwrap());
+    assert_eq!(once(&limiter, "/kept"), "90");
+    server.signal("STOP");
+    drop(GUARD.take());
+    drop(limiter);
+    server.signal("CONT");
+    let other = server.limiter();
+    assert!(within(PATIENCE, || once(&other, "/kept/left") == "96"));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
 use super::breaker::Breaker;
@@ -23,6 +23,8 @@ use crate::store::ConnectionStatus;
 pub(super) struct Client {
     pub(super) link: Arc<Link>,
     pub(super) lanes: Arc<Lanes>,
+    /// That of the thread.
+    pub(super) runtime: Handle,
     /// Dropped with the handle, which ends the thread.
     _stop: oneshot::Sender<()>,
 }
@@ -59,6 +61,7 @@ impl Client {
         riders.start(&runtime, Box::new(send), move || drop(commands.send_rider_commands()));
         runtime.spawn(Arc::clone(&lanes).watch());
         runtime.spawn(shared.supervise_forever(topology));
+        let handle = runtime.handle().clone();
         // When this handle is dropped, the thread ends, and all tasks on it.
         let last = Arc::clone(&lanes);
         let run = move || {
@@ -71,7 +74,7 @@ impl Client {
             .name("ratelimit-redis".to_owned())
             .spawn(run)
             .map_err(RedisConfigError::Thread)?;
-        Ok(Self { link, lanes, _stop: stop })
+        Ok(Self { link, lanes, runtime: handle, _stop: stop })
     }
 
     /// State of the connection, and of the calls over it.
