@@ -354,8 +354,8 @@ fn messages_that_overtake_each_other_admit_no_more_than_the_limit() {
     let case = Case { renewals: 0, overtakings: 1, reorders: true, ..CASE };
     explore_all(&[
         (Case { max: 2, ..case }, 5_906),
-        (Case { processes: 1, starts: 4, overtakings: 5, ..case }, 6_676),
-        (Case { overtakings: 3, ..case }, 6_999),
+        (Case { processes: 1, starts: 4, overtakings: 5, ..case }, 6_999),
+        (Case { overtakings: 3, ..case }, 6_676),
         (Case { max: 2, processes: 1, starts: 4, overtakings: 4, ..case }, 13_160),
         (Case { processes: 1, starts: 3, overtakings: 2, forgets: true, ..case }, 1_135),
     ]);
