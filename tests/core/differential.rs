@@ -4,6 +4,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures_util::future::maybe_done;
 use futures_util::poll;
@@ -349,7 +350,9 @@ async fn compare_rushes(
 fn requests_in_one_redis_batch_are_decided_in_their_order() {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
-    let limiter = server.uncached_limiter_at(&clock);
+    // Checks, and what is no check, go over one connection.
+    let store = server.builder_at(&clock).denial_cache_ttl(Duration::ZERO).connections(1).build().unwrap();
+    let limiter = RateLimiter::builder(store).clock(clock.clone()).build();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let id = std::cell::Cell::new(0);
     runtime.block_on(tests::redis::load_scripts(&limiter));

@@ -359,7 +359,8 @@ fn a_check_ends_soon_after_its_deadline_although_nothing_drives_its_runtime() {
         let start = Instant::now();
         worker.block_on(async {
             let mut check = pin!(limiter.check(&STRICT, "a"));
-            assert!(futures_util::poll!(check.as_mut()).is_pending(), "it is queued");
+            let polled = futures_util::poll!(check.as_mut());
+            assert!(polled.is_pending(), "it is queued: {polled:?}");
             for _ in 0..sent_after % 3 {
                 tokio::task::yield_now().await;
             }

@@ -100,6 +100,23 @@ fn a_panic_of_the_recorder_while_a_batch_is_sent_costs_that_batch_only() {
 }
 
 #[test]
+fn a_panic_of_the_recorder_when_the_breaker_opens_does_not_keep_it_open() {
+    in_own_process(|| {
+        let Some(server) = server() else { return };
+        let panics = Faulty::install("ratelimit_redis_open_slot_ranges");
+        let limiter = connected(&server.url());
+        panics.store(1, Ordering::SeqCst);
+        // Its errors leave the connection as it is.
+        server.must("CONFIG SET maxmemory 1");
+        let is_open = || !limiter.store_status().connection.unwrap().open_slot_ranges.is_empty();
+        assert!(within(20 * SECOND, || !decides(&limiter) && is_open()), "it opens");
+        server.must("CONFIG SET maxmemory 0");
+        assert!(within(20 * SECOND, || decides(&limiter)), "it stays open");
+        assert_eq!(panics.load(Ordering::SeqCst), 0);
+    });
+}
+
+#[test]
 fn a_panic_of_the_recorder_while_leases_are_swept_ends_no_sweeping() {
     in_own_process(|| {
         let Some(server) = server() else { return };

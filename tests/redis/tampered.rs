@@ -269,7 +269,8 @@ fn compare_histories(everything: bool) {
     let Some(server) = tests::redis::server() else { return };
     let clock = FakeClock::default();
     let limiter = |prefix| {
-        let store = server.builder_at(&clock).prefix(prefix).denial_cache_ttl(Duration::ZERO).connections(1).build();
+        let store =
+            server.builder_at(&clock).prefix(prefix).denial_cache_ttl(Duration::ZERO).connections(1).build();
         RateLimiter::new(store.unwrap())
     };
     let (together, alone) = (limiter("one"), limiter("each"));

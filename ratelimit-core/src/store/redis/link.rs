@@ -288,7 +288,6 @@ impl Link {
         if !self.breaker.record_failure(&self.failures[range], weight) {
             return;
         }
-        self.observer.open_ranges(self.open_ranges());
         self.state.send_if_modified(|state| match state {
             ConnectionState::Up { generation: present, suspect, .. }
                 if *present == generation && !*suspect =>
@@ -298,6 +297,8 @@ impl Link {
             }
             _ => false,
         });
+        // Behind the change, since the application's metrics recorder may panic.
+        self.observer.open_ranges(self.open_ranges());
     }
 
     /// Gives up the store's lost connection, unless another has taken its place.
