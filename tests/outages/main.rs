@@ -1,6 +1,7 @@
 //! Servers that die, hang, move or misbehave, and how long each decision waits then. All of it in real time.
 
 mod at_most_once;
+mod causes;
 mod deadline;
 mod failover;
 mod faults;

@@ -28,6 +28,15 @@ pub async fn cluster(replicas: bool) -> Option<Cluster> {
     Some(cluster)
 }
 
+/// Starts a node that has all hash slots.
+pub async fn cluster_of_one() -> Option<Server> {
+    let node = nodes(1)?.nodes.pop()?;
+    let slots: Vec<u16> = (0..16_384).collect();
+    let mut claim = redis::cmd("CLUSTER");
+    let _: Value = claim.arg("ADDSLOTS").arg(slots).query_async(&mut node.raw().await).await.unwrap();
+    Some(node)
+}
+
 /// Starts a cluster of three, each of which clients reach through a proxy.
 pub async fn cluster_behind_proxies() -> Option<Cluster> {
     let mut cluster = nodes(3)?;

@@ -117,7 +117,7 @@ pub fn skip(needs: &str) {
 /// Both are below the range from which the system takes ports for outgoing connections. Otherwise another
 /// process's connection might take the port of a server that is down, and a client that dials it might even
 /// be connected to itself.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| {
         #[allow(clippy::cast_possible_truncation, reason = "any number will do")]
         AtomicU16::new(RandomState::new().hash_one(0u8) as u16)

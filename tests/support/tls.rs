@@ -35,11 +35,19 @@ pub enum Certificate {
     OfAnotherHost,
     /// For servers, not for clients.
     OfServersOnly,
+    /// For the name of the host, and not for its address.
+    OfName,
 }
 
 impl Certificate {
-    const ALL: [Self; 5] =
-        [Self::Good, Self::OfAStranger, Self::Expired, Self::OfAnotherHost, Self::OfServersOnly];
+    const ALL: [Self; 6] = [
+        Self::Good,
+        Self::OfAStranger,
+        Self::Expired,
+        Self::OfAnotherHost,
+        Self::OfServersOnly,
+        Self::OfName,
+    ];
 
     fn path(self, folder: &Path) -> PathBuf {
         folder.join(format!("{self:?}.pem"))
@@ -199,6 +207,7 @@ fn make_certificates(folder: &Path) -> (String, String, String) {
     for certificate in Certificate::ALL {
         let names = match certificate {
             Certificate::OfAnotherHost => vec!["elsewhere.test".to_owned()],
+            Certificate::OfName => vec!["localhost".to_owned()],
             _ => vec!["localhost".to_owned(), "127.0.0.1".to_owned()],
         };
         let mut params = CertificateParams::new(names).unwrap();

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -36,6 +37,8 @@ pub(super) struct Link {
     pub(super) breaker: Breaker,
     /// Weight of the failures, less that of the replies between them, for each slot range.
     pub(super) failures: [AtomicU32; SLOT_RANGES],
+    /// The failure that was counted last in each slot range.
+    causes: [Mutex<Option<Arc<RedisError>>>; SLOT_RANGES],
     /// Generation of the present connection: number of connections made so far.
     pub(super) generation: AtomicU64,
     /// A key in each slot range, which the probe of a new connection writes.
@@ -89,6 +92,7 @@ impl Link {
             timeouts,
             breaker,
             failures: [const { AtomicU32::new(0) }; SLOT_RANGES],
+            causes: [const { Mutex::new(None) }; SLOT_RANGES],
             generation: AtomicU64::new(0),
             probe_keys,
             nodes,
@@ -134,7 +138,8 @@ impl Link {
     /// The error of a request that would fail anyway: the circuit breaker is open, or the connection is down.
     pub(super) fn fast_fail(&self, range: usize) -> Option<CallError> {
         if self.breaker.is_open(&self.failures[range]) {
-            return Some(CallError::Unavailable);
+            let cause = self.causes[range].lock().clone();
+            return Some(cause.map_or(CallError::Unavailable, |cause| self.connection_error(cause)));
         }
         // Read first: this runs for every request, and the state has a lock.
         if !self.is_down.load(Ordering::Relaxed) {
@@ -255,10 +260,11 @@ impl Link {
     }
 
     /// The error of a call, without recording what it means for the connection.
-    pub(super) fn call_error(&self, error: RedisError) -> CallError {
+    pub(super) fn call_error(&self, error: impl Into<Arc<RedisError>>) -> CallError {
+        let error = error.into();
         match ConnectionImpact::from_error(&error) {
-            ConnectionImpact::Unknown | ConnectionImpact::None => CallError::Rejected(Arc::new(error)),
-            _ => self.connection_error(Arc::new(error)),
+            ConnectionImpact::Unknown | ConnectionImpact::None => CallError::Rejected(error),
+            _ => self.connection_error(error),
         }
     }
 
@@ -275,16 +281,25 @@ impl Link {
             ConnectionImpact::CannotServe | ConnectionImpact::Unknown => self.breaker.error_weight(),
             ConnectionImpact::None => return self.call_error(error),
         };
-        self.record_failure(range, weight, generation);
+        let error = Arc::new(error);
+        self.record_failure(range, weight, generation, Arc::clone(&error));
         self.call_error(error)
     }
 
+    /// Counts a call without a reply as a failure of its connection.
+    pub(super) fn record_timeout(&self, range: usize, generation: u64) {
+        let cause = RedisError::from((ErrorKind::Io, "calls get no reply in time"));
+        self.record_failure(range, self.breaker.timeout_weight(), generation, Arc::new(cause));
+    }
+
     /// Counts a failure of a connection, and marks the connection as suspect if the circuit breaker opened.
-    pub(super) fn record_failure(&self, range: usize, weight: u32, generation: u64) {
+    fn record_failure(&self, range: usize, weight: u32, generation: u64, cause: Arc<RedisError>) {
         // An error of an earlier connection says nothing about this one.
         if self.generation.load(Ordering::Relaxed) != generation {
             return;
         }
+        // Before the breaker may open: the request that finds it open may be the one that is logged.
+        *self.causes[range].lock() = Some(cause);
         if !self.breaker.record_failure(&self.failures[range], weight) {
             return;
         }

@@ -131,9 +131,8 @@ impl Shared {
             // A reply to PING does not prove that scripts run, so it takes back no failure.
             Ok(_) => self.link.breaker.reset(unanswered, true),
             Err(_) => {
-                let weight = self.link.breaker.timeout_weight();
-                self.link.record_failure(0, weight, generation);
-                if self.link.breaker.record_failure(unanswered, weight) {
+                self.link.record_timeout(0, generation);
+                if self.link.breaker.record_failure(unanswered, self.link.breaker.timeout_weight()) {
                     self.link.mark_lost(generation);
                 }
             }

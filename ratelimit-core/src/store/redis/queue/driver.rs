@@ -568,7 +568,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         // First, so that the next requests of those that are told, and what waits, meet a circuit breaker
         // that knows.
         for (range, generation) in due.timeouts {
-            self.guarded(|_| link.record_failure(range, link.breaker.timeout_weight(), generation));
+            self.guarded(|_| link.record_timeout(range, generation));
         }
         for connection in due.silent {
             if link.breaker.record_failure(&self.failures, link.breaker.timeout_weight()) {

@@ -89,7 +89,7 @@ enum NodeState {
     #[default]
     Untried,
     Connected(ServerConnection),
-    Failed(Instant),
+    Failed(Instant, RedisError),
 }
 
 impl ClusterConnection {
@@ -197,7 +197,7 @@ impl ClusterConnection {
         let nodes = self.0.nodes.lock();
         let connected = nodes.iter().filter_map(|(address, node)| match &*node.0.try_lock().ok()? {
             NodeState::Connected(connection) => Some((address.clone(), connection.clone())),
-            NodeState::Untried | NodeState::Failed(_) => None,
+            NodeState::Untried | NodeState::Failed(..) => None,
         });
         connected.collect()
     }
@@ -224,16 +224,14 @@ impl ClusterConnection {
         let mut state = node.0.lock().await;
         match &*state {
             NodeState::Connected(connection) => return Ok(connection.clone()),
-            NodeState::Failed(at) if at.elapsed() < RETRY_INTERVAL => {
-                return Err(no_node("there is no connection to the node of the key"));
-            }
-            NodeState::Untried | NodeState::Failed(_) => {}
+            NodeState::Failed(at, error) if at.elapsed() < RETRY_INTERVAL => return Err(error.clone()),
+            NodeState::Untried | NodeState::Failed(..) => {}
         }
         let server = server_at(&self.0.pattern, &address.host, address.port);
         let opened = ServerConnection::open(&server, &self.0.connector).await;
         *state = match &opened {
             Ok(connection) => NodeState::Connected(connection.clone()),
-            Err(_) => NodeState::Failed(Instant::now()),
+            Err(error) => NodeState::Failed(Instant::now(), error.clone()),
         };
         opened
     }

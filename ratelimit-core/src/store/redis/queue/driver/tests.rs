@@ -625,10 +625,12 @@ async fn a_batch_is_not_sent_to_a_range_whose_breaker_has_opened() {
     let (mut driver, _calls) = connected().await;
     let link = Arc::clone(&driver.shared.link);
     let mut reply = ask(&driver.inbox, LONG);
-    link.record_failure(0, link.breaker.threshold(), 1);
+    for _ in 0..3 {
+        link.record_timeout(0, 1);
+    }
     driver.send_queued();
     assert_eq!(driver.in_flight.busy(), 0);
-    assert!(matches!(reply.try_recv(), Ok(Err(CallError::Unavailable))));
+    assert!(matches!(reply.try_recv(), Ok(Err(CallError::Connection { .. }))));
 }
 
 #[tokio::test]

@@ -1,0 +1,91 @@
+//! Why Redis cannot be reached is told to each request that it could not decide, and so in the log.
+#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use ratelimit_core::{RateLimiter, RedisStore, StoreError};
+use tests::cluster::cluster_of_one;
+use tests::log::Log;
+use tests::outage::{PROBE, until_settled};
+use tests::proxy::{Mode, Proxy};
+use tests::redis::{free_port, server};
+use tests::tls::{Certificate, secured_server_with};
+use tracing::Level;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Asks until so many requests got no decision and did not wait for one; each has to be told a cause with one
+/// of these words.
+async fn are_told(limiter: &RateLimiter, count: usize, words: &[&str]) {
+    let (end, mut told) = (Instant::now() + 30 * SECOND, 0);
+    while told < count {
+        assert!(Instant::now() < end, "{told} of {count} were told");
+        match limiter.check(&PROBE, "a").await {
+            Err(error @ (StoreError::Unavailable { .. } | StoreError::Misconfigured { .. })) => {
+                let cause = error.source().map(ToString::to_string).unwrap_or_default();
+                // What was on the way when the connection was lost.
+                let is_loss = ["broken pipe", "reset", "was lost"].iter().any(|words| cause.contains(words));
+                assert!(is_loss || words.iter().any(|words| cause.contains(words)), "{error:?}");
+                told += 1;
+            }
+            Ok(_) | Err(StoreError::Timeout { .. }) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn every_request_of_an_outage_is_told_its_cause() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::before(server.port());
+    let limiter = RateLimiter::redis(&proxy.url()).unwrap();
+    until_settled(&limiter).await;
+    server.must(&format!("REPLICAOF 127.0.0.1 {}", free_port()));
+    are_told(&limiter, 200, &["can't write", "longer than a decision"]).await;
+    server.must("REPLICAOF NO ONE");
+    until_settled(&limiter).await;
+    proxy.set(Mode::Hold);
+    are_told(&limiter, 200, &["in time", "no answer", "too late", "longer than a decision", "timed out"])
+        .await;
+}
+
+/// The line that says that the store cannot answer.
+async fn line_of_outage(limiter: &RateLimiter, log: &Log) -> String {
+    let end = Instant::now() + 30 * SECOND;
+    loop {
+        assert!(limiter.check(&PROBE, "a").await.is_err());
+        if let Some(line) = log.at(Level::ERROR).into_iter().find(|line| line.contains("cannot answer")) {
+            return line;
+        }
+        assert!(Instant::now() < end, "no line");
+    }
+}
+
+#[tokio::test]
+async fn the_log_says_why_a_node_of_a_cluster_cannot_be_reached() {
+    let Some(node) = cluster_of_one().await else { return };
+    node.must("CONFIG SET cluster-announce-ip 127.0.0.1");
+    node.must(&format!("CONFIG SET cluster-announce-port {}", free_port()));
+    let (log, _guard) = Log::of_thread();
+    let store = RedisStore::builder(&format!("redis-cluster://127.0.0.1:{}", node.port()));
+    let limiter = RateLimiter::new(store.deadline(5 * SECOND).build().unwrap());
+    let line = line_of_outage(&limiter, &log).await;
+    assert!(line.contains("Connection refused"), "{line}");
+}
+
+#[tokio::test]
+async fn the_log_says_that_the_certificate_of_a_node_is_the_reason() {
+    let options = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--tls-cluster", "yes"];
+    let Some(secured) = secured_server_with(Certificate::OfName, &options) else { return };
+    secured.make_cluster();
+    secured.server.must("CONFIG SET cluster-announce-ip 127.0.0.1");
+    let (log, _guard) = Log::of_thread();
+    let store = RedisStore::builder(&secured.url().replace("rediss", "rediss-cluster"));
+    let store = store.root_certificate_pem(secured.authority.clone()).connect_timeout(5 * SECOND);
+    let limiter = RateLimiter::new(store.deadline(10 * SECOND).build().unwrap());
+    let line = line_of_outage(&limiter, &log).await;
+    assert!(line.contains("certificate"), "{line}");
+}
