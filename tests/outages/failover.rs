@@ -208,7 +208,7 @@ async fn lose_a_primary(name: &str, fail: impl FnOnce(&mut Server), recover: imp
 }
 
 /// Whether the node at `port` is a master, in a cluster that serves.
-fn serves_as_master(port: u16) -> bool {
+pub(super) fn serves_as_master(port: u16) -> bool {
     let line = |command, place: usize| ask(port, command, place + 1).map(|mut lines| lines.remove(place));
     line("ROLE", 2).as_deref() == Some("master")
         && line("CLUSTER INFO", 1).as_deref() == Some("cluster_state:ok")

@@ -8,6 +8,7 @@ mod faults;
 mod lanes;
 mod leases;
 mod panics;
+mod replaced;
 mod settlements;
 mod shifted;
 mod slots;

@@ -17,7 +17,7 @@ pub struct Sentinels {
     pub master: Server,
     pub replica: Server,
     watchers: Vec<(u16, Child)>,
-    _folders: Vec<TempDir>,
+    folders: Vec<TempDir>,
 }
 
 /// Starts everything, or says that this test is skipped.
@@ -29,9 +29,24 @@ pub async fn sentinels() -> Option<Sentinels> {
     let options = ["--replicaof", "127.0.0.1", &master.port().to_string(), "--repl-diskless-sync-delay", "0"];
     let replica = Server::start_with(&options.map(str::to_owned));
     until(replica.port(), "INFO replication", "master_link_status:up").await;
-    let mut sentinels = Vec::new();
-    let mut folders = Vec::new();
-    while sentinels.len() < 3 {
+    let mut set_up = Sentinels { master, replica, watchers: Vec::new(), folders: Vec::new() };
+    set_up.add_three();
+    for (port, _) in &set_up.watchers {
+        sees(*port, 2).await;
+    }
+    Some(set_up)
+}
+
+/// Waits until a sentinel sees the replica, and so many other sentinels.
+async fn sees(port: u16, others: usize) {
+    until(port, &format!("SENTINEL MASTER {SERVICE}"), "num-slaves\"'), bulk-string('\"1\"'").await;
+    let others = format!("num-other-sentinels\"'), bulk-string('\"{others}\"'");
+    until(port, &format!("SENTINEL MASTER {SERVICE}"), &others).await;
+}
+
+/// Starts a sentinel.
+fn sentinel(master: &Server) -> (u16, Child, TempDir) {
+    loop {
         let folder = TempDir::new().unwrap();
         let port = crate::redis::free_port();
         let path = folder.path().join("sentinel.conf");
@@ -52,19 +67,10 @@ pub async fn sentinels() -> Option<Sentinels> {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        if !crate::redis::comes_up(&mut child, port) {
-            continue;
+        if crate::redis::comes_up(&mut child, port) {
+            return (port, child, folder);
         }
-        sentinels.push((port, child));
-        folders.push(folder);
     }
-    let set_up = Sentinels { master, replica, watchers: sentinels, _folders: folders };
-    for (port, _) in &set_up.watchers {
-        until(*port, &format!("SENTINEL MASTER {SERVICE}"), "num-slaves\"'), bulk-string('\"1\"'").await;
-        until(*port, &format!("SENTINEL MASTER {SERVICE}"), "num-other-sentinels\"'), bulk-string('\"2\"'")
-            .await;
-    }
-    Some(set_up)
 }
 
 /// Waits until the answer to `command` at `port`, printed for debugging, contains `text`.
@@ -103,6 +109,36 @@ impl Sentinels {
     pub fn signal(&self, sentinel: usize, signal: &str) {
         let pid = self.watchers[sentinel].1.id().to_string();
         assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+    }
+
+    fn add_three(&mut self) {
+        for _ in 0..3 {
+            let (port, child, folder) = sentinel(&self.master);
+            self.watchers.push((port, child));
+            self.folders.push(folder);
+        }
+    }
+
+    /// Starts three more sentinels, and waits until all know each other.
+    pub async fn join_three(&mut self) {
+        self.add_three();
+        for (port, _) in &self.watchers {
+            sees(*port, 5).await;
+        }
+    }
+
+    /// Ends the first three of six sentinels, and has the others forget them.
+    pub async fn retire_three(&mut self) {
+        for (_, mut sentinel) in self.watchers.drain(..3) {
+            sentinel.kill().unwrap();
+            sentinel.wait().unwrap();
+        }
+        for (port, _) in &self.watchers {
+            until(*port, &format!("SENTINEL RESET {SERVICE}"), "1").await;
+        }
+        for (port, _) in &self.watchers {
+            sees(*port, 2).await;
+        }
     }
 
     /// The port of a sentinel.

@@ -32,7 +32,7 @@ pub(super) struct Client {
 impl Client {
     /// Starts the thread and returns. `most` is the largest number of lanes.
     pub(super) fn start(
-        topology: Topology,
+        mut topology: Topology,
         timeouts: Timeouts,
         breaker: Breaker,
         encoder: &Arc<Encoder>,

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::select;
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::task::JoinSet;
@@ -96,9 +97,12 @@ impl Shared {
             // The sender is `self`, so waiting cannot fail.
             // Replies to calls over other connections do not take them back.
             let unanswered = AtomicU32::new(0);
-            while timeout(self.link.timeouts.ping_interval, serves_no_longer.as_mut()).await.is_err() {
-                self.ping(&connection, generation, &unanswered).await;
-            }
+            let watch = async {
+                while timeout(self.link.timeouts.ping_interval, serves_no_longer.as_mut()).await.is_err() {
+                    self.ping(&connection, generation, &unanswered).await;
+                }
+            };
+            select(pin!(watch), pin!(topology.look_around())).await;
             self.link.observer.serve(0);
             tracing::debug!(
                 generation,

@@ -76,8 +76,8 @@ enum Servers {
     Single(Box<ConnectionInfo>),
     /// The master that Sentinel names, looked up again at every attempt to connect.
     Sentinel(Sentinels),
-    /// Some nodes of a cluster.
-    Cluster(Vec<ConnectionInfo>),
+    /// The nodes of the URL, and what was learned since.
+    Cluster(Vec<ConnectionInfo>, Option<Arc<Nodes>>),
 }
 
 /// How to connect, besides the URL.
@@ -100,11 +100,11 @@ impl Topology {
             }
             url::NamedServers::Sentinel { nodes, service } => {
                 let hosts = Hosts::of(&nodes, &timeouts);
-                (Servers::Sentinel(Sentinels { nodes, service }), hosts)
+                (Servers::Sentinel(Sentinels::new(nodes, service)), hosts)
             }
             url::NamedServers::Cluster(nodes) => {
                 let hosts = Hosts::of(&nodes, &timeouts);
-                (Servers::Cluster(nodes), hosts)
+                (Servers::Cluster(nodes, None), hosts)
             }
         };
         let credentials = settings.credentials.map(Arc::new);
@@ -113,14 +113,21 @@ impl Topology {
     }
 
     pub(super) const fn is_cluster(&self) -> bool {
-        matches!(self.servers, Servers::Cluster(_))
+        matches!(self.servers, Servers::Cluster(..))
     }
 
     /// The masters of a cluster.
-    pub(super) fn nodes(&self, runtime: &Handle) -> Option<Arc<Nodes>> {
-        let Servers::Cluster(nodes) = &self.servers else { return None };
-        let pattern = nodes.first()?.clone();
-        Some(Arc::new(Nodes::new(pattern, self.connector.clone(), runtime.clone())))
+    pub(super) fn nodes(&mut self, runtime: &Handle) -> Option<Arc<Nodes>> {
+        let Servers::Cluster(named, nodes) = &mut self.servers else { return None };
+        let pattern = named.first()?.clone();
+        *nodes = Some(Arc::new(Nodes::new(pattern, self.connector.clone(), runtime.clone())));
+        nodes.clone()
+    }
+
+    /// Learns of other sentinels, as long as the connection serves. Never ends.
+    pub(super) async fn look_around(&mut self) {
+        let Servers::Sentinel(sentinels) = &mut self.servers else { return std::future::pending().await };
+        sentinels.look_around(&self.connector).await;
     }
 
     /// Connects once.
@@ -148,8 +155,16 @@ impl Servers {
             Self::Sentinel(sentinels) => {
                 RedisConnection::Single(sentinels.connect_to_master(connector).await?)
             }
-            Self::Cluster(nodes) => {
-                RedisConnection::Cluster(ClusterConnection::open(nodes, connector).await?)
+            Self::Cluster(named, nodes) => {
+                let mut known = named.clone();
+                let members = nodes.iter().flat_map(|nodes| nodes.members());
+                known.extend(members.filter(|member| !named.iter().any(|of| of.addr() == member.addr())));
+                let cluster = ClusterConnection::open(&known, connector).await?;
+                // Also of a cluster of which no part serves yet.
+                if let Some(nodes) = nodes {
+                    nodes.note_members(&cluster.owners());
+                }
+                RedisConnection::Cluster(cluster)
             }
         })
     }

@@ -22,7 +22,7 @@ use crate::store::redis::error::is_lost;
 /// Minimum time between two attempts to connect to one server, or to read the owners of the hash slots.
 pub(in crate::store::redis) const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Time after which another known node is asked as well where the cluster is.
+/// Longest time after which another known node is asked as well where the cluster is.
 const STAGGER: Duration = Duration::from_millis(50);
 
 /// Host and port of a node.
@@ -51,12 +51,13 @@ impl Address {
     }
 }
 
-/// The master of some hash slots.
+/// The master of some hash slots, and its replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OwnedSlots {
     pub(super) first: u16,
     pub(super) last: u16,
     pub(super) owner: Address,
+    pub(super) replicas: Vec<Address>,
 }
 
 /// A connection that many calls share.
@@ -251,6 +252,8 @@ async fn find(
 ) -> RedisResult<(Address, ServerConnection, Vec<OwnedSlots>)> {
     let (mut waiting, mut attempts) = (known.iter(), JoinSet::new());
     let mut failure = no_node("the URL names no node");
+    // All of them in the time of one attempt to connect.
+    let stagger = STAGGER.min(connector.timeouts.connect / u32::try_from(known.len()).unwrap_or(u32::MAX));
     loop {
         if let Some(server) = waiting.next() {
             let (server, connector) = (server.clone(), connector.clone());
@@ -263,7 +266,7 @@ async fn find(
         } else if attempts.is_empty() {
             return Err(failure);
         }
-        let pause = if waiting.len() == 0 { connector.timeouts.connect } else { STAGGER };
+        let pause = if waiting.len() == 0 { connector.timeouts.connect } else { stagger };
         match timeout(pause, attempts.join_next()).await {
             Ok(Some(Ok(Ok(found)))) => return Ok(found),
             // What a server says tells more than that another cannot be reached.
@@ -281,19 +284,24 @@ async fn slots_known_to(address: &Address, connection: &ServerConnection) -> Red
     if slots.is_empty() { Err(no_node("the node knows no owner of a hash slot")) } else { Ok(slots) }
 }
 
-/// First hash slot, last hash slot, and their master. `None` for a master that does not know its host; one
-/// that leaves it out has the host that was asked.
+/// First hash slot, last hash slot, their master, and its replicas. `None` for a master that does not know its
+/// host; one that leaves it out has the host that was asked.
 fn parse_entry(entry: Value, asked: &str) -> Option<OwnedSlots> {
     let mut parts = Vec::<Value>::from_redis_value(entry).ok()?.into_iter();
     // Read as i64, because the client crate cuts a number that does not fit.
     let number = |value| u16::try_from(i64::from_redis_value(value).ok()?).ok();
     let first = number(parts.next()?)?;
     let last = number(parts.next()?)?;
-    let mut master = Vec::<Value>::from_redis_value(parts.next()?).ok()?.into_iter();
-    let host = Option::<String>::from_redis_value(master.next()?).ok()?.unwrap_or_default();
-    let port = number(master.next()?)?;
-    let host = if host.is_empty() { asked.to_owned() } else { host };
-    (host != "?" && first <= last).then_some(OwnedSlots { first, last, owner: Address { host, port } })
+    let node = |node| {
+        let mut node = Vec::<Value>::from_redis_value(node).ok()?.into_iter();
+        let host = Option::<String>::from_redis_value(node.next()?).ok()?.unwrap_or_default();
+        let port = number(node.next()?)?;
+        let host = if host.is_empty() { asked.to_owned() } else { host };
+        (host != "?").then_some(Address { host, port })
+    };
+    let owner = node(parts.next()?)?;
+    let replicas = parts.filter_map(node).collect();
+    (first <= last).then_some(OwnedSlots { first, last, owner, replicas })
 }
 
 fn no_node(problem: &'static str) -> RedisError {
@@ -314,7 +322,8 @@ mod tests {
     }
 
     fn owned(first: u16, last: u16, host: &str, port: u16) -> OwnedSlots {
-        OwnedSlots { first, last, owner: Address { host: host.to_owned(), port } }
+        let owner = Address { host: host.to_owned(), port };
+        OwnedSlots { first, last, owner, replicas: Vec::new() }
     }
 
     #[test]

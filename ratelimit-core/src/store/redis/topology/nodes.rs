@@ -22,6 +22,9 @@ pub(in crate::store::redis) const SLOT_RANGES: usize = 64;
 /// Number of hash slots in a cluster.
 const HASH_SLOTS: u16 = 16_384;
 
+/// Most nodes that are remembered.
+const MOST_MEMBERS: usize = 32;
+
 /// Stands for a hash slot whose owner is not known.
 const UNKNOWN: u16 = u16::MAX;
 
@@ -68,6 +71,8 @@ pub(in crate::store::redis) struct Nodes {
     owners: Box<[AtomicU16]>,
     /// They keep their place, so that an id always names the same address.
     masters: Mutex<Vec<Address>>,
+    /// Nodes that have been in the cluster, those of the last reply first.
+    members: Mutex<Vec<Address>>,
     /// Reads the owners of the hash slots; that of the present connection.
     cluster: Mutex<Option<ClusterConnection>>,
     is_refreshing: AtomicBool,
@@ -83,6 +88,7 @@ impl Nodes {
         Self {
             owners: (0..HASH_SLOTS).map(|_| AtomicU16::new(UNKNOWN)).collect(),
             masters: Mutex::default(),
+            members: Mutex::default(),
             cluster: Mutex::default(),
             is_refreshing: AtomicBool::new(false),
             pattern,
@@ -153,9 +159,30 @@ impl Nodes {
         });
     }
 
+    /// Some nodes of the cluster, for a time at which those of the URL are gone.
+    pub(super) fn members(&self) -> Vec<ConnectionInfo> {
+        let members = self.members.lock();
+        members.iter().map(|Address { host, port }| server_at(&self.pattern, host, *port)).collect()
+    }
+
+    /// Notes who is in the cluster. Earlier nodes stay: the one that replied may have left the cluster.
+    pub(super) fn note_members(&self, slots: &[OwnedSlots]) {
+        let (masters, replicas) =
+            (slots.iter().map(|of| &of.owner), slots.iter().flat_map(|of| &of.replicas));
+        let mut members = self.members.lock();
+        let mut noted: Vec<Address> = Vec::new();
+        for member in masters.chain(replicas).chain(&*members) {
+            if noted.len() < MOST_MEMBERS && !noted.contains(member) {
+                noted.push(member.clone());
+            }
+        }
+        *members = noted;
+    }
+
     fn note_owners(&self, slots: &[OwnedSlots]) {
+        self.note_members(slots);
         let mut owners = vec![UNKNOWN; usize::from(HASH_SLOTS)];
-        for OwnedSlots { first, last, owner } in slots {
+        for OwnedSlots { first, last, owner, .. } in slots {
             if let Some(range) = owners.get_mut(usize::from(*first)..=usize::from(*last)) {
                 range.fill(self.id_of(owner).0);
             }
