@@ -1,5 +1,5 @@
 -- probe.lua: try every command and library that the other scripts use, before a new connection is used.
--- KEYS    1: a key with no other use
+-- KEYS    1: a key with no other use; 2..: keys to write, which the process then removes
 -- Reply   the server's time in seconds; or its error about the first command that it refuses, with the name of that command
 local failure
 local function try(name, ...)
@@ -28,4 +28,7 @@ try('PEXPIRE', KEYS[1], 1000)
 try('HGET', KEYS[1], 'probe')
 try('HDEL', KEYS[1], 'probe')
 try('UNLINK', KEYS[1])
+for i = 2, #KEYS do
+  try('SET', KEYS[i], 'probe', 'PX', 10000)
+end
 return failure or tonumber(time[1])

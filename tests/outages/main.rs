@@ -10,6 +10,7 @@ mod leases;
 mod panics;
 mod replaced;
 mod settlements;
+mod sharded;
 mod shifted;
 mod slots;
 mod stalls;

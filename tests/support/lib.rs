@@ -67,6 +67,7 @@ pub mod random;
 pub mod redis;
 pub mod sentinel;
 pub mod service;
+pub mod sharding;
 mod slots;
 pub mod store;
 pub mod strategies;

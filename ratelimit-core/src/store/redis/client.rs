@@ -16,8 +16,12 @@ use super::riders::Riders;
 use super::shared::Shared;
 use super::timeouts::Timeouts;
 use super::topology::{SLOT_RANGES, Topology, key_in_each_range};
+use crate::check::random_key;
 use crate::process::Process;
 use crate::store::ConnectionStatus;
+
+/// Keys of a probe of a single server. A proxy before two servers takes one in 2^15 times for one server.
+const SINGLE_PROBE_KEYS: u32 = 16;
 
 /// A handle to the connection; dropping it ends the thread.
 pub(super) struct Client {
@@ -42,7 +46,14 @@ impl Client {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(RedisConfigError::Thread)?;
         let probe_key = |number| encoder.key_format.probe_key(number);
         let nodes = topology.nodes(runtime.handle());
-        let probe_keys = if nodes.is_some() { key_in_each_range(probe_key) } else { vec![probe_key(0)] };
+        let probe_keys = if nodes.is_some() {
+            key_in_each_range(probe_key)
+        } else {
+            // Names of its own, since other processes probe at the same time.
+            let [a, b, c, d, ..] = random_key();
+            let first = u32::from_ne_bytes([a, b, c, d]);
+            (0..SINGLE_PROBE_KEYS).map(|number| probe_key(first.wrapping_add(number))).collect()
+        };
         let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys));
         let (stop, stopped) = oneshot::channel();
         let shared = Arc::new(Shared {

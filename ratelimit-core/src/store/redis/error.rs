@@ -133,7 +133,7 @@ impl ConnectionImpact {
             Some("READONLY" | "NOAUTH" | "WRONGPASS") => return Self::WrongServer,
             Some(
                 "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" | "OOM" | "BUSY"
-                | "MISCONF" | "NOREPLICAS" | "NOPERM" | "UNKILLABLE",
+                | "MISCONF" | "NOREPLICAS" | "NOPERM" | "UNKILLABLE" | "CROSSSLOT",
             ) => return Self::CannotServe,
             Some("WRONGTYPE") => return Self::None,
             _ => {}
@@ -196,9 +196,7 @@ fn remedy(error: &RedisError, is_cluster: bool) -> Option<&'static str> {
     match meaning(error) {
         Some("NOAUTH") => return Some("it asks for a password; give one in the URL"),
         Some("WRONGPASS") => return Some(CREDENTIALS),
-        Some("MOVED" | "ASK") if !is_cluster => {
-            return Some("it is part of a cluster; begin the URL with `redis-cluster://`");
-        }
+        Some("MOVED" | "ASK" | "CROSSSLOT") if !is_cluster => return Some(SHARDED),
         Some("NOPERM") => return Some(PERMISSIONS),
         _ => {}
     }
@@ -215,6 +213,7 @@ fn remedy(error: &RedisError, is_cluster: bool) -> Option<&'static str> {
             "protected mode",
             "it takes clients of its own machine only; give it a password, or see its own words",
         ),
+        (SEVERAL_SERVERS, SHARDED),
         (SPEAKS_TLS, "it expects TLS; begin the URL with `rediss`"),
         // Of rustls.
         ("invalid peer certificate", SERVER_CERTIFICATE),
@@ -242,6 +241,12 @@ pub(super) const SENTINEL_CREDENTIALS: &str = "the sentinel rejects the user or 
 
 /// What the error says if a server without TLS in its URL replies by TLS.
 pub(super) const SPEAKS_TLS: &str = "the server speaks TLS";
+
+/// What the error says if keys of one script are not where it ran.
+pub(super) const SEVERAL_SERVERS: &str = "keys of one script are on several servers";
+
+const SHARDED: &str = "its keys are on several servers; begin the URL of a cluster with `redis-cluster://`, and let a \
+                       proxy lead to one server";
 
 const COMMANDS: &str = "it lacks a command that decisions need, or has it disabled or renamed; use Redis 6.2, \
                         Valkey 7.2 or newer";

@@ -1,4 +1,4 @@
-//! Warnings about a server, at the first connection: version, cluster, eviction of keys, clock; and whether
+//! Warnings about a server, at the first connection: version, eviction of keys, clock; and whether
 //! it keeps its data.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,14 +27,6 @@ pub(super) async fn warn_about_server(connection: RedisConnection, durability: &
             version,
             help = help("old-server"),
             "this Redis is older than 6.2; rate limits need Redis 6.2, Valkey 7.2, or newer"
-        );
-    }
-    let is_single = matches!(connection, RedisConnection::Single(_));
-    if is_single && infos.iter().any(|info| field(info, "cluster_enabled") == Some("1")) {
-        tracing::warn!(
-            help = help("node-of-a-cluster"),
-            "this Redis is a node of a cluster and decides only for its own part of the callers; begin the URL with \
-             `redis-cluster://`"
         );
     }
     if let Some(policy) = infos.iter().find_map(|info| eviction(info)) {

@@ -22,13 +22,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::select;
-use redis::{ErrorKind, RedisError, RedisResult, Value};
+use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::command::{Command, Keys, ScriptCall};
-use super::error::ConnectionImpact;
+use super::error::{ConnectionImpact, SEVERAL_SERVERS};
 use super::link::ConnectionState;
 use super::shared::Shared;
 use super::timeouts::reply_within;
@@ -214,14 +214,12 @@ impl Shared {
         let mut probes = JoinSet::new();
         for range in ranges {
             let (connection, deadline) = (connection.clone(), self.link.timeouts.deadline);
-            let keys = Keys::from_iter([self.link.probe_keys[range].clone()]);
-            let probe =
-                Command::Run(ScriptCall { script: script::probe(), keys, arguments: SmallVec::new() });
-            probes.spawn(async move {
-                // A server that takes longer than a decision may is of no use.
-                let late = |_| RedisError::from((ErrorKind::Io, "the server answers too late"));
-                (range, reply_within(deadline, probe.send(&connection)).await.map_err(late).flatten())
-            });
+            let keys = if self.link.is_cluster() {
+                Keys::from_iter([self.link.probe_keys[range].clone()])
+            } else {
+                Keys::from(&self.link.probe_keys[..])
+            };
+            probes.spawn(async move { (range, probe(&connection, &keys, deadline).await) });
         }
         let mut ranges = Vec::new();
         let mut failure = RedisError::from((ErrorKind::Client, "the probe of the connection has panicked"));
@@ -239,4 +237,36 @@ impl Shared {
         }
         if ranges.is_empty() { Err(failure) } else { Ok(VerifiedConnection { connection, ranges }) }
     }
+}
+
+/// Runs the script that verifies a connection, and gives its reply.
+///
+/// A call decides for callers whose keys may be in any hash slots. So a node of a cluster is no single
+/// server, also if it has all hash slots, nor is a proxy that sends a script to the server of its first key.
+async fn probe(connection: &RedisConnection, keys: &[String], limit: Duration) -> RedisResult<Value> {
+    let run = |keys: &[String]| {
+        let (script, keys) = (script::probe(), keys.iter().cloned().collect());
+        Command::Run(ScriptCall { script, keys, arguments: SmallVec::new() })
+    };
+    // With one key at first: a server that asks for a password tells it to short commands only.
+    let time = send_within(limit, connection, run(&keys[..1])).await?;
+    let others = &keys[1..];
+    if others.is_empty() {
+        return Ok(time);
+    }
+    // Twice, since keys may vanish: somebody empties the server.
+    for _ in 0..2 {
+        send_within(limit, connection, run(keys)).await?;
+        let delete = Command::Delete(others.iter().cloned().collect());
+        if usize::from_redis_value(send_within(limit, connection, delete).await?)? == others.len() {
+            return Ok(time);
+        }
+    }
+    Err(RedisError::from((ErrorKind::Client, SEVERAL_SERVERS)))
+}
+
+/// Sends a command of a probe. A server that takes longer than a decision may is of no use.
+async fn send_within(limit: Duration, connection: &RedisConnection, command: Command) -> RedisResult<Value> {
+    let late = |_| RedisError::from((ErrorKind::Io, "the server answers too late"));
+    reply_within(limit, command.send(connection)).await.map_err(late).flatten()
 }

@@ -37,6 +37,7 @@ fn errors_of_the_set_up_have_a_remedy_and_are_not_transient() {
         ("DENIED Redis is running in protected mode because protected mode is enabled", "its own machine"),
         ("ERR The user executing the script can't access at least one of the keys mentioned", "may not run"),
         ("MOVED 1 192.0.2.7:6379", "redis-cluster://"),
+        ("CROSSSLOT Keys in request don't hash to the same slot", "redis-cluster://"),
     ] {
         let found = unavailable(Arc::new(error(line)), false);
         let StoreError::Misconfigured { remedy, .. } = &found else { panic!("{line}: {found:?}") };
@@ -112,6 +113,7 @@ fn a_server_that_cannot_serve_any_request_opens_the_breaker() {
         "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
         "NOREPLICAS Not enough good replicas to write.",
         "NOPERM this user has no permissions to run the 'evalsha' command",
+        "CROSSSLOT Keys in request don't hash to the same slot",
         "UNKILLABLE Sorry the script already executed write commands against the dataset.",
         "ERR The user executing the script can't run this command or subcommand script: f",
         "ERR The user executing the script can't access at least one of the keys mentioned in the command",

@@ -284,8 +284,8 @@ async fn slots_known_to(address: &Address, connection: &ServerConnection) -> Red
     if slots.is_empty() { Err(no_node("the node knows no owner of a hash slot")) } else { Ok(slots) }
 }
 
-/// First hash slot, last hash slot, their master, and its replicas. `None` for a master that does not know its
-/// host; one that leaves it out has the host that was asked.
+/// First hash slot, last hash slot, their master, and its replicas. `None` for a master that does not know
+/// its host; one that leaves it out has the host that was asked.
 fn parse_entry(entry: Value, asked: &str) -> Option<OwnedSlots> {
     let mut parts = Vec::<Value>::from_redis_value(entry).ok()?.into_iter();
     // Read as i64, because the client crate cuts a number that does not fit.

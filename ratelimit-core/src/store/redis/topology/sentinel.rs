@@ -52,8 +52,8 @@ impl Sentinels {
         }
     }
 
-    /// Notes the sentinel that answered, and the others, of which it knows more than the URL. Earlier ones stay:
-    /// for a while after a reset it knows no other.
+    /// Notes the sentinel that answered, and the others, of which it knows more than the URL. Earlier ones
+    /// stay: for a while after a reset it knows no other.
     fn note(&mut self, answered: &ConnectionInfo, others: Vec<(String, u16)>) {
         let others = others.into_iter().map(|(host, port)| server_at(answered, &host, port));
         let mut nodes = vec![answered.clone()];
