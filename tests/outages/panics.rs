@@ -147,6 +147,21 @@ fn a_panic_of_the_recorder_while_leases_are_swept_ends_no_sweeping() {
     });
 }
 
+#[test]
+fn a_panic_of_the_recorder_while_connections_are_counted_ends_no_watch_over_them() {
+    in_own_process(|| {
+        let Some(server) = server() else { return };
+        let panics = Faulty::install("ratelimit_redis_connected");
+        let interval = Duration::from_millis(10);
+        let builder = RedisStore::builder(&server.url()).deadline(SECOND).ping_interval(interval);
+        let limiter = RateLimiter::new(builder.build().unwrap());
+        assert!(within(20 * SECOND, || decides(&limiter)));
+        panics.store(3, Ordering::SeqCst);
+        assert!(within(20 * SECOND, || panics.load(Ordering::SeqCst) == 0), "counted after a panic");
+        assert!(decides(&limiter));
+    });
+}
+
 /// What wakes a task, and panics. Executors are the application's choice.
 struct FaultyWaker(AtomicUsize);
 

@@ -93,8 +93,8 @@ metrics! {
     /// made, so that the first failure is a rise.
     describe_counter!(STORE_FAILURES, "ratelimit_store_failures_total", Count, "Calls of the store without a decision");
 
-    /// Gauge of the connections to Redis that serve: that of the store, and those of workers, to all masters
-    /// of a cluster counted as one; 0 if the store has none, or a part of a cluster is out.
+    /// Gauge of the connections to Redis that serve: one of the store, also in a cluster, and those of
+    /// workers; 0 if the store has none, or a part of a cluster is out.
     describe_gauge!(CONNECTED, "ratelimit_redis_connected", Count, "Connections to Redis that serve");
 
     /// Counter of connections made to Redis, those of workers as well.

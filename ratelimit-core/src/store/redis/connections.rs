@@ -44,7 +44,9 @@ struct NodeConnection {
     generation: u64,
     /// Number of the last attempt to connect; `connection` came from it.
     number: u64,
-    /// When the last attempt began.
+    /// Whether an attempt runs.
+    is_trying: bool,
+    /// When the last attempt ended.
     tried: Option<Instant>,
     /// Attempts that failed in a row.
     failed: u32,
@@ -84,9 +86,10 @@ impl Connections {
         self.is_of_store() || node.is_some_and(|node| self.look(node).is_some())
     }
 
-    /// Whether there is any connection.
-    pub(super) fn are_open(&self) -> bool {
-        self.places.lock().iter().any(|place| place.connection.as_ref().is_some_and(|of| !of.is_closed()))
+    /// How many connections there are.
+    pub(super) fn open(&self) -> usize {
+        let is_open = |place: &&NodeConnection| place.connection.as_ref().is_some_and(|of| !of.is_closed());
+        self.places.lock().iter().filter(is_open).count()
     }
 
     fn look(self: &Arc<Self>, node: NodeId) -> Option<Connection> {
@@ -112,18 +115,21 @@ impl Connections {
             return None;
         }
         let pause = link.timeouts.connect.max(RETRY_INTERVAL) * (1 << place.failed.min(MOST_DOUBLINGS));
-        if place.tried.is_none_or(|tried| now().saturating_duration_since(tried) > pause)
+        if !place.is_trying
+            && place.tried.is_none_or(|tried| now().saturating_duration_since(tried) > pause)
             && !self.is_unfit.load(Ordering::Relaxed)
             && let Some(server) = link.server(node, generation)
         {
-            (place.tried, place.number) = (Some(now()), place.number + 1);
+            place.number += 1;
             let id = ConnectionId { node, number: place.number, generation };
             // The cluster connection may have one, which the home lane shares.
             place.connection =
                 link.nodes.as_ref().filter(|_| self.is_home).and_then(|nodes| nodes.connection(node));
             if let Some(server) = &place.connection {
+                place.tried = Some(now());
                 return Some(Connection { id, server: server.clone() });
             }
+            place.is_trying = true;
             drop(places);
             self.runtime.spawn(Arc::clone(self).connect(id, server));
         }
@@ -132,18 +138,22 @@ impl Connections {
 
     async fn connect(self: Arc<Self>, id: ConnectionId, server: Server) {
         let Shared { link, riders, .. } = &*self.shared;
-        let _mark = MarkIfPanicking(&self.is_unfit);
-        match connect_and_ping(server, link.timeouts.connect).await {
+        let mark = MarkIfPanicking(&self.is_unfit);
+        let connected = connect_and_ping(server, link.timeouts.connect).await;
+        drop(mark);
+        match connected {
             Ok(connection) => {
                 let mut places = self.places.lock();
                 let place = places.get_mut(id.node.index());
                 if let Some(place) = place.filter(|place| is_of(place, id)) {
                     (place.connection, place.failed) = (Some(connection), 0);
+                    (place.tried, place.is_trying) = (Some(now()), false);
                     drop(places);
-                    link.observer.connected();
                     if self.is_home {
                         riders.renew(id.node);
                     }
+                    // Last, since the application's metrics recorder may panic.
+                    link.observer.connected();
                 }
             }
             Err(error) => {
@@ -163,7 +173,7 @@ impl Connections {
         }
     }
 
-    /// Whether a failed attempt is logged: the second one while the store has its connection, once for a
+    /// Notes a failed attempt. Returns whether it is logged: the second one while the store has its connection, once for a
     /// store.
     fn is_told(&self, id: ConnectionId) -> bool {
         let mut places = self.places.lock();
@@ -171,6 +181,7 @@ impl Connections {
             return false;
         };
         place.failed += 1;
+        (place.tried, place.is_trying) = (Some(now()), false);
         let is_second = place.failed == 2;
         drop(places);
         is_second && self.shared.link.is_up() && !self.shared.was_refused.swap(true, Ordering::Relaxed)

@@ -9,6 +9,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::pending;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -24,7 +25,9 @@ use super::command::GuardedCommand;
 use super::connections::Connections;
 use super::error::CallError;
 use super::protocol::{self, LimitArg, Reply, Request};
-use super::queue::{Home, Queue, Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
+use super::queue::{
+    Home, Inbox, Queue, Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key,
+};
 use super::riders::Rider;
 use super::shared::Shared;
 use super::timeouts::reply_by;
@@ -108,7 +111,10 @@ impl Lanes {
                 pinged = now;
                 let link = &self.shared.link;
                 let is_whole = link.is_up() && link.open_ranges().next().is_none();
-                link.observer.serve(if is_whole { self.connected() } else { 0 });
+                let of_lanes: usize = others.iter().map(|lane| lane.connections.open()).sum();
+                let serve = if is_whole { 1 + of_lanes } else { 0 };
+                // The application's metrics recorder may panic.
+                let _ = catch_unwind(AssertUnwindSafe(|| link.observer.serve(serve)));
                 others.iter().chain([&self.home]).for_each(|lane| lane.connections.ping());
             }
         }
@@ -123,7 +129,7 @@ impl Lanes {
     /// Lanes that have a connection, the home lane counted.
     pub(super) fn connected(&self) -> usize {
         let others = self.others.lock();
-        let connected = others.values().filter(|lane| lane.connections.are_open());
+        let connected = others.values().filter(|lane| lane.connections.open() > 0);
         usize::from(self.shared.link.is_up()) + connected.count()
     }
 
@@ -183,8 +189,8 @@ impl Lanes {
         deadline: Deadline,
     ) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
-        let _ = self.push(self.queued(request, rider, deadline, Some(reply)));
-        PendingReply { receiver, deadline }
+        let inbox = self.push(self.queued(request, rider, deadline, Some(reply)));
+        PendingReply { receiver, deadline, inbox }
     }
 
     /// Queues a request of which only the rider learns the reply.
@@ -194,7 +200,7 @@ impl Lanes {
 
     /// Queues a message that only tells of slots. Returns false if there is no connection.
     pub(super) fn tell(self: &Arc<Self>, limit: LimitArg) -> bool {
-        self.push(self.queued(message(limit), Rider::Message, Deadline::after(NEVER), None))
+        self.push(self.queued(message(limit), Rider::Message, Deadline::after(NEVER), None)).is_some()
     }
 
     fn queued(
@@ -217,13 +223,13 @@ impl Lanes {
         let (reply, receiver) = oneshot::channel();
         let hash_slot = self.shared.link.hash_slot(command.command.keys().first());
         let waiter = Some((deadline, reply));
-        let _ = self.push(Queued::Command(QueuedCommand { command, hash_slot, waiter }));
-        PendingReply { receiver, deadline }
+        let inbox = self.push(Queued::Command(QueuedCommand { command, hash_slot, waiter }));
+        PendingReply { receiver, deadline, inbox }
     }
 
     /// Queues in the lane of the runtime that asks; what this process remembers, and all commands, in the home
-    /// lane, in their order. Returns false if it would fail anyway: then it has.
-    fn push(self: &Arc<Self>, mut queued: Queued) -> bool {
+    /// lane, in their order. Returns the inbox, or `None` if it would fail anyway: then it has.
+    fn push(self: &Arc<Self>, mut queued: Queued) -> Option<Arc<Inbox>> {
         let now = now();
         if let Some(deadline) = queued.deadline_mut() {
             deadline.note_queued(now);
@@ -236,12 +242,11 @@ impl Lanes {
         // time.
         if let Some(error) = past.or_else(|| link.fast_fail(range_of_slot(hash_slot))) {
             queued.fail(error);
-            return false;
+            return None;
         }
         let node = link.owner(hash_slot);
         let lane = if queued.is_ordered() { Arc::clone(&self.home) } else { self.lane_to(hash_slot, node) };
-        lane.queue_of(hash_slot, node).push(queued, now);
-        true
+        Some(lane.queue_of(hash_slot, node).push(queued, now))
     }
 
     /// Sends the commands of riders.
@@ -332,6 +337,8 @@ fn message(limit: LimitArg) -> Request {
 pub(super) struct PendingReply {
     receiver: oneshot::Receiver<Replied>,
     deadline: Deadline,
+    /// `None` if it has failed already.
+    inbox: Option<Arc<Inbox>>,
 }
 
 impl PendingReply {
@@ -349,7 +356,11 @@ impl PendingReply {
     async fn replied(self) -> Result<Option<Reply>, StoreError> {
         // Tokio stops the waits of a task that has used up its budget until the task yields. A task that
         // blocks its thread never yields.
-        let reply = reply_by(self.deadline, unconstrained(self.receiver)).await;
+        let reply = unconstrained(self.receiver);
+        let reply = match &self.inbox {
+            Some(inbox) => reply_by(self.deadline, &inbox.missed, reply).await,
+            None => Ok(reply.await),
+        };
         reply.and_then(|reply| reply.unwrap_or(Err(CallError::Unavailable))).map_err(StoreError::from)
     }
 }

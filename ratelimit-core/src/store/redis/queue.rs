@@ -21,8 +21,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-pub(super) use self::inbox::Home;
-use self::inbox::Inbox;
+pub(super) use self::inbox::{Home, Inbox};
 #[cfg(test)]
 pub(super) use self::request::tests::check;
 pub(super) use self::request::{Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
@@ -49,9 +48,11 @@ impl Queue {
     }
 
     /// Adds what is to be sent. `since` is when its caller read the clock; a stall since then is given back.
-    /// Drops it if the runtime has ended, which closes the channel for its reply.
-    pub(super) fn push(&self, queued: Queued, since: Instant) {
+    /// Drops it if the runtime has ended, which closes the channel for its reply. Returns what tells that the
+    /// task has missed its alarm.
+    pub(super) fn push(&self, queued: Queued, since: Instant) -> Arc<Inbox> {
         self.inbox.push(queued, since);
+        Arc::clone(&self.inbox)
     }
 
     /// Whether the task has not run for long after it was woken.

@@ -31,8 +31,8 @@ pub(super) enum Rider {
     /// Nothing: it may go over any lane.
     #[default]
     None,
-    /// Nothing, but it is of a policy of which this process may hold leases or slots, or no plain check:
-    /// all of these go over one connection, in their order, with turns and commands.
+    /// Nothing. But this process may hold leases or slots of its policies, or it is no plain check. All of
+    /// these go over one connection in their order, as turns and commands do.
     Ordered,
     /// Limits whose answers are of use for leases.
     Leases(Box<[LeaseTarget]>),

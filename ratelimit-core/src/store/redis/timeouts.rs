@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use futures_util::future::{Either, select};
+use tokio::sync::Notify;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
@@ -77,23 +78,26 @@ impl Deadline {
     }
 }
 
-/// Awaits a reply that the task of a queue ends at the deadline, or soon after if that task was held up. If
-/// nothing runs the task, this ends it [`MOST_GRACE`] later: by the timer of the process, on whatever
-/// executor.
-pub(super) async fn reply_by<F: Future>(deadline: Deadline, reply: F) -> Result<F::Output, CallError> {
-    let (mut reply, mut end, mut is_put_off) = (pin!(reply), now() + deadline.limit() + MOST_GRACE, false);
+/// Awaits a reply that the task of a queue ends at the deadline, or soon after if that task was held up. Ends
+/// it [`MOST_GRACE`] after the deadline if nothing runs the task, on whatever executor: then `missed` tells.
+pub(super) async fn reply_by<F: Future>(
+    deadline: Deadline,
+    missed: &Notify,
+    reply: F,
+) -> Result<F::Output, CallError> {
+    let mut reply = pin!(reply);
     loop {
-        // The reply first: it may have come while the process stood still.
-        if let Either::Left((reply, _)) = select(reply.as_mut(), pin!(sleep_until(end))).await {
+        if let Either::Left((reply, _)) = select(reply.as_mut(), pin!(missed.notified())).await {
             return Ok(reply);
         }
-        if is_put_off {
-            return Err(deadline.timeout_error());
+        if now() >= deadline.instant() + MOST_GRACE {
+            break;
         }
-        // The runtime may only now be free to read it.
-        let now = now();
-        let late = now.saturating_duration_since(end);
-        (end, is_put_off) = (now + late.clamp(2 * MISSED, LONGEST_GRACE), true);
+    }
+    // Its thread may only now be free to read the reply.
+    match select(reply, pin!(sleep_until(now() + 2 * MISSED))).await {
+        Either::Left((reply, _)) => Ok(reply),
+        Either::Right(_) => Err(deadline.timeout_error()),
     }
 }
 

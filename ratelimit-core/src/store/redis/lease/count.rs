@@ -373,7 +373,7 @@ impl LeasedCount {
             self.give_back_all(connection, now, effects);
             // A lease of the same call was judged behind the debt.
             let own = answer.lease.map(|(request, _)| request.id);
-            self.goes_back = self.in_flight.filter(|id| Some(*id) != own);
+            self.goes_back = self.in_flight.filter(|id| Some(*id) != own).or(self.goes_back);
         }
         // A block has replaced what was charged.
         if answer.state.blocked_until().is_some_and(|until| until > Timestamp::from_micros(at)) {

@@ -171,7 +171,9 @@ impl Leases {
     /// Whether callers of a policy may hold leases, now or with another number of processes.
     #[inline]
     pub(in crate::store::redis) fn may_lease(&self, policy: &Policy) -> bool {
-        policy.lease_us() | self.default_us != 0 && !policy.has_no_lease()
+        policy.lease_us() | self.default_us != 0
+            && !policy.has_no_lease()
+            && policy.algorithm().spec().is_leasable
     }
 
     fn leasable_interval(&self, policy: &Policy) -> u64 {

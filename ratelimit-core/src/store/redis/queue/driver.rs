@@ -174,6 +174,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
             self.guarded(Self::send_queued);
             if self.alarm.at() != set_for {
                 set_for = self.alarm.at();
+                inbox.content.lock().alarm = set_for;
                 timer.set(set_for.map(sleep_until).into());
             }
             tokio::select! {
@@ -235,13 +236,8 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
     fn send_command(&mut self, command: QueuedCommand) {
         let link = &self.shared.link;
         let connection = self.connections.to(link.owner(command.hash_slot));
-        match (connection, &self.inbox.home) {
-            (None, Some(home)) => home.push(Queued::Command(command), self.last_ran),
-            (connection, _) => {
-                let call = Call::of_command(command.command, command.hash_slot, command.waiter);
-                self.send_calls(connection, smallvec![call], 0);
-            }
-        }
+        let call = Call::of_command(command.command, command.hash_slot, command.waiter);
+        self.send_calls(connection, smallvec![call], 0);
     }
 
     /// Sends a batch, in parts for each node of a cluster.
@@ -361,7 +357,7 @@ impl<C: Fn(Errand) -> F, F: Future<Output = Ended>> Driver<C, F> {
         let connection = self.in_flight.connection(id.batch);
         if let (WhyAgain::Moved, Some(nodes)) = (why, &link.nodes) {
             nodes.refresh();
-            if let Some(connection) = &connection {
+            if let Some(connection) = connection.as_ref().filter(|_| self.connections.is_home()) {
                 riders.renew(connection.id.node);
             }
         }

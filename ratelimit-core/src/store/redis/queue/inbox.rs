@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use super::request::{Queued, QueuedCommand, QueuedRequest};
 use crate::store::deadline::now;
+use crate::store::redis::timeouts::MOST_GRACE;
 
 /// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two
 /// tenths of a millisecond, with logs one millisecond at most, so that it does not delay other users of the
@@ -22,10 +23,12 @@ const KEPT_ROOM: usize = MAX_BATCH_WEIGHT;
 
 /// What other threads and tasks have queued.
 #[derive(Default)]
-pub(super) struct Inbox {
+pub(in crate::store::redis) struct Inbox {
     pub(super) content: Mutex<Content>,
     /// Wakes the task.
     pub(super) wake_up: Notify,
+    /// Tells requests in flight that the task has not run for long after its alarm rang.
+    pub(in crate::store::redis) missed: Notify,
     /// Takes what the task cannot send. `None` for the home lane.
     pub(super) home: Option<Arc<dyn Home>>,
     /// Whether the task has not run for long after it was woken: its thread computes, or waits for a reply by
@@ -46,6 +49,8 @@ pub(super) struct Content {
     pub(super) commands: SmallVec<[QueuedCommand; 1]>,
     /// When the task was woken to take this, if it has not run since. Then a push need not wake it.
     pub(super) woken: Option<Instant>,
+    /// When the task wakes up for a deadline.
+    pub(super) alarm: Option<Instant>,
     /// The task has ended, so that nothing would end what is queued.
     pub(super) is_closed: bool,
 }
@@ -94,16 +99,23 @@ impl Inbox {
     }
 
     /// Hands what is queued to the home lane if the task was woken so long ago, and has not run since.
-    /// What waits gets that time back.
+    /// What waits gets that time back. Tells requests in flight if their deadlines passed long ago.
     pub(super) fn hand_over_if_stuck(&self, patience: Duration, now: Instant) {
         let mut content = self.content.lock();
+        let has_missed = content.alarm.is_some_and(|at| now.saturating_duration_since(at) >= MOST_GRACE);
         let waits = content.woken.map(|woken| now.saturating_duration_since(woken));
         if let Some(waits) = waits.filter(|waits| *waits >= patience) {
             self.is_stuck.store(true, Ordering::Relaxed);
-            let mut left = mem::take(&mut *content);
+            let kept = Content { alarm: content.alarm, ..Content::default() };
+            let mut left = mem::replace(&mut *content, kept);
             drop(content);
             left.put_off(waits, now);
             self.hand_over(left, now);
+        } else {
+            drop(content);
+        }
+        if has_missed {
+            self.missed.notify_waiters();
         }
     }
 
