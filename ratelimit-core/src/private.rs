@@ -8,12 +8,23 @@ pub use crate::overrides::check::{DeclaredLimits, KnownLimit};
 #[cfg(feature = "calendar")]
 pub use crate::policy::calendar::DeclaredZones;
 pub use crate::policy::state_kind::{FNV_OFFSET, fnv1a, is_name_byte};
+use crate::store::Task;
 pub use crate::store::response_time::response_time;
-use crate::{GroupOutcome, Outcome, Timestamp};
+use crate::{GroupOutcome, Outcome, RateLimiter, Timestamp};
 
 /// The outcome of a group, as `GroupOutcome::new` makes it, in which every outcome keeps its own instant.
 pub fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> GroupOutcome {
     GroupOutcome::decided_apart(outcomes)
+}
+
+/// Has the store of a limiter run a settlement for which nothing waits, as
+/// [`Store::spawn`](crate::store::Store::spawn) says.
+///
+/// # Errors
+///
+/// The task, unless it has ended or the store runs it.
+pub fn spawn(limiter: &RateLimiter, task: Task) -> Result<(), Task> {
+    limiter.spawn(task)
 }
 
 /// What the wall clock shows now.

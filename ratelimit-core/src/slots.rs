@@ -14,7 +14,7 @@ pub(crate) use self::held::operation_of_one;
 /// the same slots, which are freed when the last clone is dropped. Comparisons do not look at it: slots are
 /// no part of what was decided.
 ///
-/// They keep the store open, so that it is told of their end also behind the last limiter.
+/// They keep the store open, so that it is told of their end also after the last limiter was dropped.
 ///
 /// Empty for a request without concurrency limits, and then nothing is allocated.
 ///

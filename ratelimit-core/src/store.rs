@@ -129,12 +129,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// has ended. Returns the task if the store cannot run it.
     ///
     /// A store with a thread of its own runs it there, because the runtime of the caller may be ending, or
-    /// there is none. By default a store without a [`deadline`](Self::deadline) runs what never waits at
-    /// once. A task that is returned runs on the tokio runtime of the caller.
+    /// there is none. By default a store without a [`deadline`](Self::deadline) polls it once. A task that is
+    /// returned, perhaps begun, runs on the tokio runtime of the caller.
     ///
     /// # Errors
     ///
-    /// The task, if it has not ended and the store does not go on with it.
+    /// The task, unless it has ended or the store runs it.
     fn spawn(&self, mut task: Task) -> Result<(), Task> {
         let never_waits = self.deadline().is_none();
         let has_ended = never_waits && task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();

@@ -1,5 +1,5 @@
-//! Checks that handlers make themselves: they count callers as attributes do, and denials are answered as those
-//! of attributes.
+//! Checks that handlers make themselves: they count callers as attributes do, and denials are answered as
+//! those of attributes.
 
 use std::time::Duration;
 
@@ -50,8 +50,8 @@ fn seen(answer: &Answer) -> (u16, Vec<(String, String)>, &str) {
     (answer.status, fields, &answer.body)
 }
 
-/// The answer to a denial by hand, which is that of the attribute. Addresses of one network of IPv6 have taken
-/// all units through the attribute.
+/// The answer to a denial by hand, which is that of the attribute. Addresses of one network of IPv6 have
+/// taken all units through the attribute.
 async fn assert_alike(config: RateLimitConfigBuilder) -> Answer {
     let app = App::new().app_data(Data::new(clocked().0)).app_data(config.build().unwrap());
     let app = init_service(app.service(attribute).service(hand)).await;

@@ -17,7 +17,7 @@ impl Rejection {
     /// then on a denial is among the [`Quotas`] of the request, so that the fields tell of it, those of an
     /// attribute included.
     ///
-    /// For the [`Outcome`](crate::Outcome) of a single check, pass `checked.map(GroupOutcome::from)`. The
+    /// For the [`Outcome`](crate::Outcome) of a single check, pass `&checked.map(GroupOutcome::from)`. The
     /// slots of a concurrency limit are [in the outcome](GroupOutcome::take_slots): keep it while they are in
     /// use.
     ///

@@ -118,7 +118,7 @@ impl DynamicLimits {
     /// Leaves out the limit at this position, because a value of it cannot be computed. Unless it is a shadow
     /// limit, the request is rejected: by another limit, or with the first such failure.
     #[cold]
-    pub fn fail(&mut self, position: usize, failure: Failure) {
+    pub fn fail(&mut self, position: usize, failure: &Failure) {
         let DynamicLimit { limit, skipped, .. } = &mut self.limits[position];
         *skipped = true;
         if self.failed.is_none() && rejects_without_value(nearest_limiter(&self.req), limit.policy()) {

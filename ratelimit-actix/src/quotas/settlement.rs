@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ratelimit_core::__private_0_1::help;
+use ratelimit_core::__private_0_1::{help, spawn};
 use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{GroupOutcome, Outcome, RateLimiter, Reservation, SettleError};
 use smallvec::{SmallVec, smallvec};
@@ -122,7 +122,7 @@ impl Drop for SettleOnDrop {
             let _ = settlement.settle(actual).await;
             mem::forget(unsettled);
         });
-        if let Err(task) = limiter.spawn(task)
+        if let Err(task) = spawn(&limiter, task)
             && let Ok(runtime) = Handle::try_current()
         {
             runtime.spawn(task);

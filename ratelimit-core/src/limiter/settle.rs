@@ -16,8 +16,7 @@ use crate::store::Task;
 impl RateLimiter {
     /// Has the store run a settlement for which nothing waits, as
     /// [`Store::spawn`](crate::store::Store::spawn) says.
-    #[doc(hidden)]
-    pub fn spawn(&self, task: Task) -> Result<(), Task> {
+    pub(crate) fn spawn(&self, task: Task) -> Result<(), Task> {
         self.inner.store.as_dyn().spawn(task)
     }
 

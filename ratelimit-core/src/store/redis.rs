@@ -138,7 +138,7 @@ impl Store for RedisStore {
         groups.refund_each_caller(reservation, deadline).await
     }
 
-    /// On the thread of the store, which ends behind the task: the task keeps the limiter, and so the store.
+    /// On the thread of the store, which ends after the task: the task keeps the limiter, and so the store.
     fn spawn(&self, task: Task) -> Result<(), Task> {
         let Ok(groups) = self.groups() else { return Err(task) };
         groups.client.runtime.spawn(task);

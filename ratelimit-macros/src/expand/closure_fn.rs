@@ -31,7 +31,7 @@ pub(crate) fn function(closure: &Closure, returned: &TokenStream) -> (Ident, Tok
     let Closure { asyncness, inputs, output, body, .. } = closure;
     let returned = output.as_ref().unwrap_or(returned);
     let inputs = match inputs {
-        Inputs::Request(input) => slice::from_ref(input),
+        Inputs::Request(input) => slice::from_ref(&**input),
         Inputs::Extractors(inputs) => inputs,
     };
     let parameters = inputs.iter().map(|Input { pattern, ty, .. }| quote!(#pattern: #ty));
@@ -61,7 +61,8 @@ pub(crate) fn call(
     let span = located_at_start(&closure.body);
     let wait = closure.asyncness.map(|_| quote_spanned!(span=> .await));
     match &closure.inputs {
-        Inputs::Request(Input { ty, .. }) => {
+        Inputs::Request(input) => {
+            let ty = &input.ty;
             let request = quote_spanned!(located_at_start(ty)=> __rate_limit_group.request());
             let value = convert(quote_spanned!(span=> __rate_limit_function(#request) #wait));
             quote_spanned! {span=> {
@@ -79,8 +80,8 @@ pub(crate) fn call(
             });
             let name_of = |index| Ident::new(&format!("__rate_limit_choice_{index}"), span);
             let names: Vec<Ident> = (0..inputs.len()).map(name_of).collect();
-            let named = || inputs.iter().zip(&names);
-            let shared = named().filter_map(|(input, name)| Some((input.shared.as_ref()?, name)));
+            let with_names = || inputs.iter().zip(&names);
+            let shared = with_names().filter_map(|(input, name)| Some((input.shared.as_ref()?, name)));
             let shared = shared.map(|(ty, name)| {
                 quote_spanned! {span=>
                     let #name = match __rate_limit_group.share::<#ty>().await {
@@ -89,11 +90,11 @@ pub(crate) fn call(
                     };
                 }
             });
-            let (types, owned): (Vec<_>, Vec<_>) = named()
+            let (types, owned): (Vec<_>, Vec<_>) = with_names()
                 .filter(|(input, _)| input.shared.is_none())
                 .map(|(input, name)| (&input.ty, name))
                 .unzip();
-            let arguments = named().map(|(input, name)| {
+            let arguments = with_names().map(|(input, name)| {
                 let reference = input.shared.as_ref().map(|_| quote_spanned!(span=> &));
                 quote_spanned!(span=> #reference #name)
             });

@@ -96,7 +96,7 @@ fn failed(position: usize, span: Span) -> TokenStream {
     let position = Literal::usize_unsuffixed(position);
     quote_spanned! {span=>
         ::core::result::Result::Err(__rate_limit_error) => {
-            __rate_limit_group.fail(#position, __rate_limit_error);
+            __rate_limit_group.fail(#position, &__rate_limit_error);
             break '__rate_limit_value
         }
     }

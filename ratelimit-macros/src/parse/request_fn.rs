@@ -55,7 +55,7 @@ pub(crate) struct Closure {
 /// The parameters of a closure.
 pub(crate) enum Inputs {
     /// `|req: &HttpRequest|`, which needs no extractor.
-    Request(Input),
+    Request(Box<Input>),
     /// Any number of extractors.
     Extractors(Vec<Input>),
 }
@@ -209,7 +209,7 @@ pub(crate) fn closure(
     }
     sound?;
     let inputs = match typed.pop() {
-        Some(request) if is_request && typed.is_empty() => Inputs::Request(request),
+        Some(request) if is_request && typed.is_empty() => Inputs::Request(Box::new(request)),
         last => {
             typed.extend(last);
             Inputs::Extractors(typed)

@@ -66,7 +66,9 @@ impl<'a> Time<'a> {
         let (name, found) = (self.usage.name, code_text(value));
         match value {
             _ if self.longest.is_some() => String::new(),
-            Expr::Path(_) => "; a const is for a policy in a `static`, with `policy = SEARCH`".to_owned(),
+            Expr::Path(_) => {
+                "; for a const write a policy in a `static`, and name it: `policy = SEARCH`".to_owned()
+            }
             Expr::Field(_) | Expr::MethodCall(_) => {
                 format!("; overrides replace it when the program starts: `Settings::new().{name}({found})`")
             }

@@ -173,8 +173,8 @@ impl Connections {
         }
     }
 
-    /// Notes a failed attempt. Returns whether it is logged: the second one while the store has its connection, once for a
-    /// store.
+    /// Notes a failed attempt. Returns whether it is logged: the second one while the store has its
+    /// connection, once for a store.
     fn is_told(&self, id: ConnectionId) -> bool {
         let mut places = self.places.lock();
         let Some(place) = places.get_mut(id.node.index()).filter(|place| is_of(place, id)) else {

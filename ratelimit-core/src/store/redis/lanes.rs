@@ -227,8 +227,8 @@ impl Lanes {
         PendingReply { receiver, deadline, inbox }
     }
 
-    /// Queues in the lane of the runtime that asks; what this process remembers, and all commands, in the home
-    /// lane, in their order. Returns the inbox, or `None` if it would fail anyway: then it has.
+    /// Queues in the lane of the runtime that asks; what this process remembers, and all commands, in the
+    /// home lane, in their order. Returns the inbox, or `None` if it would fail anyway: then it has.
     fn push(self: &Arc<Self>, mut queued: Queued) -> Option<Arc<Inbox>> {
         let now = now();
         if let Some(deadline) = queued.deadline_mut() {

@@ -41,8 +41,8 @@ pub(super) struct Link {
     causes: [Mutex<Option<Arc<RedisError>>>; SLOT_RANGES],
     /// Generation of the present connection: number of connections made so far.
     pub(super) generation: AtomicU64,
-    /// What the probe of a new connection writes: a key in each slot range of a cluster, or keys that a single
-    /// server must have together.
+    /// What the probe of a new connection writes: a key in each slot range of a cluster, or keys that a
+    /// single server must have together.
     pub(super) probe_keys: Vec<String>,
     /// The masters of a cluster.
     pub(super) nodes: Option<Arc<Nodes>>,

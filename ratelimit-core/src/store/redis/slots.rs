@@ -2,9 +2,9 @@
 //!
 //! A process keeps two numbers for each caller of which something runs, and each message to the server tells
 //! both: the slots that it knows to be granted to it, and those of them that it has freed. Both only grow, so
-//! a message may come late, twice, never or in another order, and the next one mends what went wrong. A message is a check of a
-//! cost: with a cost of 0 it only tells, which is both renewal and release. `algorithm/concurrency.rs` is the
-//! server's side.
+//! a message may come late, twice, never or in another order, and the next one mends what went wrong. A
+//! message is a check of a cost: with a cost of 0 it only tells, which is both renewal and release.
+//! `algorithm/concurrency.rs` is the server's side.
 //!
 //! * A slot begins where the reply is decoded, and travels with it. So it is freed if the request's future
 //!   was dropped, or its deadline has passed.
