@@ -43,8 +43,8 @@ pub enum RedisConfigError {
     /// The URL is one with TLS, and there is no cryptography for it.
     #[cfg(feature = "redis-tls-no-provider")]
     #[error(
-        "TLS needs a provider of cryptography: call `rustls::crypto::CryptoProvider::install_default` before the store is \
-         built, or turn on the feature `redis-tls`"
+        "TLS needs a provider of cryptography: call `rustls::crypto::CryptoProvider::install_default` before \
+         the store is built, or turn on the feature `redis-tls`"
     )]
     NoCryptoProvider,
 
@@ -217,7 +217,11 @@ fn remedy(error: &RedisError, is_cluster: bool) -> Option<&'static str> {
         (SPEAKS_TLS, "it expects TLS; begin the URL with `rediss`"),
         // Of rustls.
         ("invalid peer certificate", SERVER_CERTIFICATE),
-        ("received fatal alert", CLIENT_CERTIFICATE),
+        ("received fatal alert: HandshakeFailure", CLIENT_CERTIFICATE),
+        ("received fatal alert: UnknownCA", CLIENT_CERTIFICATE),
+        ("received fatal alert: BadCertificate", CLIENT_CERTIFICATE),
+        ("received fatal alert: UnsupportedCertificate", CLIENT_CERTIFICATE),
+        ("received fatal alert: Certificate", CLIENT_CERTIFICATE),
         ("unknown command", COMMANDS),
         // From inside a script.
         ("Unknown Redis command", COMMANDS),
@@ -229,12 +233,14 @@ fn remedy(error: &RedisError, is_cluster: bool) -> Option<&'static str> {
 const CREDENTIALS: &str =
     "it does not take the user or the password of the URL, or of the function for credentials";
 
-const SERVER_CERTIFICATE: &str = "its certificate is not trusted; it must be valid now, for the host by which it is reached, and signed by an \
-     authority of `root_certificate_file`, `root_certificate_pem` or the system";
+const SERVER_CERTIFICATE: &str = "its certificate is not trusted; it must be valid now, for the host by which \
+                                  it is reached, and signed by an authority of `root_certificate_file`, \
+                                  `root_certificate_pem` or the system";
 
-const CLIENT_CERTIFICATE: &str = "it ends the handshake of TLS; most likely it asks for a client certificate and gets none, or not one that it \
-     takes: give one that is valid, for clients and of its authority, by `client_certificate_files` or \
-     `client_certificate_pem`";
+const CLIENT_CERTIFICATE: &str = "it ends the handshake of TLS; most likely it asks for a client certificate \
+                                  and gets none, or not one that it takes: give one that is valid, for \
+                                  clients and of its authority, by `client_certificate_files` or \
+                                  `client_certificate_pem`";
 
 /// What the error says if it comes from a sentinel.
 pub(super) const SENTINEL_CREDENTIALS: &str = "the sentinel rejects the user or the password of the URL";

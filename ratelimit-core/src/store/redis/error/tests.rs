@@ -86,6 +86,13 @@ fn mistakes_of_certificates_are_those_of_the_set_up() {
         let StoreError::Misconfigured { remedy, .. } = found else { panic!("{found:?}") };
         assert_eq!(remedy, expected);
     }
+    for alert in
+        [AlertDescription::InternalError, AlertDescription::ProtocolVersion, AlertDescription::UserCanceled]
+    {
+        let problem = std::io::Error::new(std::io::ErrorKind::InvalidData, Error::AlertReceived(alert));
+        let found = unavailable(Arc::new(RedisError::from(problem)), false);
+        assert!(matches!(found, StoreError::Unavailable { .. }), "{found:?}");
+    }
 }
 
 #[test]
