@@ -22,6 +22,9 @@ use crate::store::deadline::now;
 /// When a call ended, and its result. It has none if it panics, or if its thread does not start.
 pub(super) type Call<T> = Shared<oneshot::Receiver<(Instant, RedisResult<T>)>>;
 
+/// Passwords and addresses change, so a result is never kept for longer, however long pauses are.
+const LONGEST_LIFE: Duration = Duration::from_secs(30);
+
 /// Calls by what they are for. One of each runs at a time, and all attempts that begin meanwhile take its
 /// result.
 ///
@@ -39,7 +42,7 @@ impl<K: Clone + Eq + Hash, T: Clone + Send + Sync + 'static> BlockingCalls<K, T>
     pub(super) fn new(timeouts: &Timeouts) -> Self {
         // The longest time until the next attempt.
         let life = timeouts.longest_pause.saturating_mul(2).saturating_add(timeouts.connect);
-        Self { calls: Mutex::default(), limit: timeouts.connect, life }
+        Self { calls: Mutex::default(), limit: timeouts.connect, life: life.min(LONGEST_LIFE) }
     }
 
     /// The call that runs, or whose result no attempt has taken; otherwise it starts.
@@ -48,7 +51,9 @@ impl<K: Clone + Eq + Hash, T: Clone + Send + Sync + 'static> BlockingCalls<K, T>
         let is_old = |ended: Instant| now().saturating_duration_since(ended) > self.life;
         let known = calls.get(key).cloned().filter(|known| match known.clone().now_or_never() {
             Some(Ok((ended, _))) => !is_old(ended),
-            Some(Err(_)) | None => true,
+            // When it ended is not known.
+            Some(Err(_)) => false,
+            None => true,
         });
         if let Some(known) = known {
             return known;
@@ -178,11 +183,24 @@ mod tests {
         assert_eq!(calls.result(&1, "a call", || Ok(2)).await.unwrap(), 2);
     }
 
+    #[test]
+    fn a_result_is_kept_for_some_seconds_however_long_pauses_are() {
+        let life = |longest_pause| {
+            let timeouts = Timeouts { longest_pause, connect: Duration::from_secs(1), ..TIMEOUTS };
+            BlockingCalls::<u8, u8>::new(&timeouts).life
+        };
+        assert_eq!(life(Duration::from_secs(1)), Duration::from_secs(3));
+        assert_eq!(life(Duration::from_secs(3600)), LONGEST_LIFE);
+    }
+
     #[tokio::test]
     async fn a_call_that_panics_is_an_error_and_the_next_attempt_calls_anew() {
         let calls = calls(LONG);
         let error = calls.result(&1, "the function", || panic!("a faulty function")).await.unwrap_err();
         assert!(error.to_string().contains("panicked") && error.to_string().contains("the function"));
+        assert_eq!(calls.result(&1, "the function", || Ok(2)).await.unwrap(), 2);
+        // Also if nothing has waited for it.
+        assert!(calls.start(&1, || panic!("a faulty function")).await.is_err());
         assert_eq!(calls.result(&1, "the function", || Ok(2)).await.unwrap(), 2);
     }
 }

@@ -128,8 +128,9 @@ impl RedisStoreBuilder {
     /// Longest time for one attempt to connect, from 1 ms to 1 h; by default 500 ms, over TLS 1 s. Attempts
     /// are made in the background; requests wait for the [deadline](Self::deadline) at most.
     ///
-    /// Before, an attempt waits as long for the look-up of the host, the function for credentials, and files
-    /// of certificates. One that takes longer goes on, and the next attempt takes its result.
+    /// The look-up of the host, the function for credentials and files of certificates are waited for first,
+    /// each as long. One that takes longer goes on, and the next attempt takes its result, unless that is
+    /// older than 30 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.connect = timeout;
         self

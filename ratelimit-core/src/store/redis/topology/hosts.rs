@@ -51,14 +51,14 @@ impl Hosts {
         self.calls.result(&name, &call_of(&name), self.call(&name)).await
     }
 
-    /// The error of the first host of the URL, if none has an address in time. `None` if one has, or if none
+    /// The error of the first host of the URL, or of the first one that is late, if none has an address in
+    /// time. `None` if one has, or if none
     /// needs a look-up. Takes no result, so an attempt to connect does not look up again.
     pub(super) async fn unresolved(&self) -> Option<RedisError> {
-        let mut calls: FuturesUnordered<_> = (self.named.iter().enumerate())
-            .map(|(index, name)| {
-                let call: Call<Addresses> = self.calls.start(name, self.call(name));
-                async move { (index, call.await) }
-            })
+        let started: Vec<Call<Addresses>> =
+            self.named.iter().map(|name| self.calls.start(name, self.call(name))).collect();
+        let mut calls: FuturesUnordered<_> = (started.iter().cloned().enumerate())
+            .map(|(index, call)| async move { (index, call.await) })
             .collect();
         let resolving = async {
             let mut first: Option<(usize, RedisError)> = None;
@@ -70,10 +70,11 @@ impl Hosts {
             }
             first.map(|(_, error)| error)
         };
-        match timeout(self.calls.limit(), resolving).await {
-            Ok(unresolved) => unresolved,
-            Err(_) => self.named.first().map(|name| self.calls.slow(&call_of(name))),
+        if let Ok(unresolved) = timeout(self.calls.limit(), resolving).await {
+            return unresolved;
         }
+        let late = started.iter().position(|call| call.peek().is_none())?;
+        Some(self.calls.slow(&call_of(&self.named[late])))
     }
 
     fn call(&self, name: &Name) -> impl FnOnce() -> RedisResult<Addresses> + Send + 'static {
@@ -97,7 +98,9 @@ fn call_of((host, _): &Name) -> String {
 
 #[cfg(test)]
 pub(in crate::store::redis::topology) mod tests {
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::channel;
     use std::time::Duration;
 
     use super::*;
@@ -138,6 +141,23 @@ pub(in crate::store::redis::topology) mod tests {
         assert_eq!(unresolved(&["redis://one.invalid:1", "redis://localhost:2"]), None);
         assert_eq!(unresolved(&["redis://[::1]:2"]), None);
         assert_eq!(unresolved(&["unix:///tmp/redis.sock"]), None);
+    }
+
+    #[tokio::test]
+    async fn a_look_up_that_still_runs_is_named_and_not_one_that_failed() {
+        let (_hang, hangs) = channel::<()>();
+        let hangs = Mutex::new(hangs);
+        let look_up = move |name: &Name| {
+            if name.0 == "slow.test" {
+                let _ = hangs.lock().unwrap().recv();
+            }
+            Ok(Vec::new())
+        };
+        let nodes = ["redis://gone.test", "redis://slow.test"].map(|url| connection_info(url).unwrap());
+        let timeouts = Timeouts { connect: Duration::from_millis(200), ..TIMEOUTS };
+        let hosts = Hosts { look_up: Arc::new(look_up), ..Hosts::of(&nodes, &timeouts) };
+        let late = hosts.unresolved().await.unwrap().to_string();
+        assert!(late.starts_with("the look-up of the Redis host `slow.test` takes longer"), "{late}");
     }
 
     #[tokio::test]

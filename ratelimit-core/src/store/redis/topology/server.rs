@@ -94,7 +94,8 @@ impl Drop for Connected {
 }
 
 impl Server {
-    /// Connects. What an attempt waits for before has as long as the attempt itself.
+    /// Connects. The function for credentials, the look-up of the host and the files of certificates are waited
+    /// for first, each as long as the attempt that follows.
     pub(in crate::store::redis) async fn connect(self) -> RedisResult<ServerConnection> {
         let (settings, addresses, handshake) =
             try_join!(self.connector.settings(&self.settings), self.addresses(), self.handshake())?;
