@@ -9,9 +9,11 @@ use ratelimit_core::{RateLimiter, RedisStore, StoreError};
 use tests::cluster::cluster_of_one;
 use tests::log::Log;
 use tests::outage::{PROBE, until_settled};
+use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::{free_port, server};
 use tests::tls::{Certificate, secured_server_with};
+use tests::within;
 use tracing::Level;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -88,4 +90,28 @@ async fn the_log_says_that_the_certificate_of_a_node_is_the_reason() {
     let limiter = RateLimiter::new(store.deadline(10 * SECOND).build().unwrap());
     let line = line_of_outage(&limiter, &log).await;
     assert!(line.contains("certificate"), "{line}");
+}
+
+#[test]
+fn why_a_connection_does_not_come_back_is_a_warning_once_an_outage() {
+    in_own_process(|| {
+        let Some(mut server) = server() else { return };
+        let log = Log::of_process();
+        let limiter = RateLimiter::redis(&server.url()).unwrap();
+        let at = |level| {
+            let mut lines = log.at(level);
+            lines.retain(|line| line.contains("cannot connect to Redis"));
+            lines
+        };
+        for outage in 1..=2 {
+            assert!(within(20 * SECOND, || limiter.is_ready()));
+            let before = at(Level::DEBUG).len();
+            server.kill();
+            assert!(within(20 * SECOND, || at(Level::DEBUG).len() >= before + 5));
+            let warnings = at(Level::WARN);
+            assert_eq!(warnings.len(), outage, "{warnings:?}");
+            assert!(warnings[outage - 1].contains("refused"), "{warnings:?}");
+            server.restart();
+        }
+    });
 }

@@ -206,7 +206,7 @@ fn an_attempt_by_way_of_a_sentinel_has_the_time_of_two() {
         }
         if words[0].starts_with(b"ROLE") {
             std::thread::sleep(STEP);
-            return "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n".to_owned();
+            return MASTER.to_owned();
         }
         reply_to_probe(words)
     });
@@ -214,6 +214,45 @@ fn an_attempt_by_way_of_a_sentinel_has_the_time_of_two() {
     let builder = RedisStore::builder(&format!("redis-sentinel://{address}/main"));
     let limiter = RateLimiter::new(builder.connect_timeout(STEP * 10 / 7).build().unwrap());
     assert!(within(20 * SECOND, || limiter.is_ready()), "both steps have to end in the time of one");
+}
+
+/// What a master replies to `ROLE`.
+const MASTER: &str = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
+
+#[test]
+fn behind_a_sentinel_the_slow_function_is_named_for_credentials() {
+    static PORT: OnceLock<String> = OnceLock::new();
+    let (address, _) = replying(|words| match words[0].as_slice() {
+        b"SENTINEL\r\n" => {
+            let port = PORT.wait();
+            format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len())
+        }
+        b"ROLE\r\n" => MASTER.to_owned(),
+        _ => reply_to_probe(words),
+    });
+    PORT.set(address.rsplit(':').next().unwrap().to_owned()).unwrap();
+    let builder = RedisStore::builder(&format!("redis-sentinel://{address}/main"));
+    let builder = builder.connect_timeout(SECOND / 5).deadline(5 * SECOND).credentials(|| {
+        std::thread::sleep(60 * SECOND);
+        Err("never".into())
+    });
+    let limiter = RateLimiter::new(builder.build().unwrap());
+    let error = format!("{:?}", block_on(limiter.check(&PROBE, "a")).unwrap_err());
+    assert!(error.contains("the function for credentials takes longer"), "{error}");
+}
+
+/// A full server evicts keys between two commands, and those of the probe are the first to expire.
+#[test]
+fn a_server_that_evicts_keys_of_its_probe_is_one_server() {
+    let (address, _) = replying(|words| match words {
+        // None of the keys is there when they are written again.
+        [name, _, count, ..] if name == b"EVALSHA\r\n" && count == b"16\r\n" => ":0\r\n".to_owned(),
+        [name, ..] if name == b"UNLINK\r\n" => ":14\r\n".to_owned(),
+        _ => reply_to_probe(words),
+    });
+    let builder = RedisStore::builder(&format!("redis://{address}/")).deadline(SECOND);
+    let limiter = RateLimiter::new(builder.build().unwrap());
+    assert!(within(20 * SECOND, || limiter.is_ready()));
 }
 
 #[test]

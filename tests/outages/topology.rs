@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Fixture;
-use ratelimit_core::{Algorithm, Check, OnError, Outcome, Policy, RateLimiter, RedisStore, StoreError};
+use ratelimit_core::{
+    Algorithm, Check, OnError, Outcome, Policy, RateLimiter, RedisCredentials, RedisStore, StoreError,
+};
 use tests::client;
 use tests::cluster::{Cluster, cluster, cluster_behind_proxies};
 use tests::demo::Demo;
@@ -414,6 +416,30 @@ async fn a_lost_node_affects_only_its_own_callers() {
 /// Slot ranges of the second and of the third node of a new cluster. Those between belong to two nodes.
 const OF_SECOND: RangeInclusive<usize> = 22..=41;
 const OF_THIRD: RangeInclusive<usize> = 43..=63;
+
+#[tokio::test]
+async fn a_master_that_hangs_does_not_take_the_cluster_down_while_credentials_are_slow() {
+    let Some(cluster) = cluster_behind_proxies().await else { return };
+    let second = Duration::from_secs(1);
+    for node in &cluster.nodes {
+        node.make_documented_user(Some(Topology::Cluster));
+    }
+    cluster.proxies[2].set(Mode::Hold);
+    let store = RedisStore::builder(&cluster.url()).connect_timeout(second).credentials(move || {
+        std::thread::sleep(second * 4 / 5);
+        Ok(RedisCredentials::new("limiter", "s3cret"))
+    });
+    let limiter = RateLimiter::new(store.build().unwrap());
+    let end = Instant::now() + 30 * second;
+    loop {
+        for caller in callers() {
+            if limiter.check(&MINUTE, &caller).await.is_ok() {
+                return;
+            }
+        }
+        assert!(Instant::now() < end, "no part serves");
+    }
+}
 
 #[tokio::test]
 async fn a_part_that_hangs_stays_out_while_another_comes_back_and_then_comes_back_as_well() {

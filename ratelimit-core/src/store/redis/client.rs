@@ -20,7 +20,8 @@ use crate::check::random_key;
 use crate::process::Process;
 use crate::store::ConnectionStatus;
 
-/// Keys of a probe of a single server. A proxy before two servers takes one in 2^15 times for one server.
+/// Keys of a probe of a single server. Behind a proxy with two servers all 16 keys are on one of them once in
+/// 2^15 times.
 const SINGLE_PROBE_KEYS: u32 = 16;
 
 /// A handle to the connection; dropping it ends the thread.
@@ -36,7 +37,7 @@ pub(super) struct Client {
 impl Client {
     /// Starts the thread and returns. `most` is the largest number of lanes.
     pub(super) fn start(
-        mut topology: Topology,
+        topology: Topology,
         timeouts: Timeouts,
         breaker: Breaker,
         encoder: &Arc<Encoder>,

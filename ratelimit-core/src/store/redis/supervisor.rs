@@ -40,6 +40,9 @@ use crate::observe::log::help;
 /// A connection that served for longer was a good one; the pauses before the next attempts start anew.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
+/// The attempt in a row, after the loss of a connection, whose failure is a warning.
+const WARN_AT: u64 = 3;
+
 /// A connection, and the slot ranges in which its probe ran.
 struct VerifiedConnection {
     connection: RedisConnection,
@@ -150,12 +153,12 @@ impl Shared {
         pauses: &mut impl Iterator<Item = Duration>,
     ) -> VerifiedConnection {
         let mut attempt = 0u64;
-        // Later connections are part of an outage, which is logged by what happens to requests.
         let is_first = self.link.generation.load(Ordering::Relaxed) == 0;
         loop {
             attempt += 1;
-            // Sentinel takes two attempts: to find the master, and to connect to it.
-            let limit = self.link.timeouts.connect.saturating_mul(2);
+            // Of Sentinel and of a cluster, two attempts: to find the masters, and to connect to them. What
+            // each waits for before has as long again.
+            let limit = self.link.timeouts.connect.saturating_mul(4);
             let mut connecting = pin!(timeout(limit, self.connect_and_verify(topology)));
             let in_time = timeout(self.link.timeouts.deadline, connecting.as_mut()).await;
             let result = if let Ok(result) = in_time {
@@ -184,6 +187,14 @@ impl Shared {
                     help = help("cannot-connect"),
                     "cannot connect to Redis; trying again until it serves"
                 );
+            } else if !is_first && attempt == WARN_AT {
+                // What happens to requests tells the loss; this, why it lasts.
+                tracing::warn!(
+                    attempt,
+                    error = %ErrorChain(&cause),
+                    help = help("cannot-connect"),
+                    "cannot connect to Redis; trying again"
+                );
             } else {
                 tracing::debug!(
                     attempt,
@@ -206,7 +217,7 @@ impl Shared {
     /// In a cluster of which parts are out, at least one of them must work: otherwise the new connection is
     /// no better, and asking a hanging node for its hash slots would delay calls to the others.
     async fn connect_and_verify(&self, topology: &mut Topology) -> RedisResult<VerifiedConnection> {
-        let connection = topology.connect().await?;
+        let connection = topology.connect(self.link.nodes.as_deref()).await?;
         let mut ranges: Vec<usize> = self.link.open_ranges().take(self.link.probe_keys.len()).collect();
         if ranges.is_empty() {
             ranges.extend((0..self.link.probe_keys.len()).step_by(SLOT_RANGES / 4));
@@ -254,15 +265,19 @@ async fn probe(connection: &RedisConnection, keys: &[String], limit: Duration) -
     if others.is_empty() {
         return Ok(time);
     }
-    // Twice, since keys may vanish: somebody empties the server.
-    for _ in 0..2 {
-        send_within(limit, connection, run(keys)).await?;
-        let delete = Command::Delete(others.iter().cloned().collect());
-        if usize::from_redis_value(send_within(limit, connection, delete).await?)? == others.len() {
-            return Ok(time);
-        }
+    let count = async |command| -> RedisResult<usize> {
+        Ok(usize::from_redis_value(send_within(limit, connection, command).await?)?)
+    };
+    let delete = || Command::Delete(others.iter().cloned().collect());
+    count(run(keys)).await?;
+    if count(delete()).await? == others.len() {
+        return Ok(time);
     }
-    Err(RedisError::from((ErrorKind::Client, SEVERAL_SERVERS)))
+    // They are elsewhere, or have vanished: the server evicts keys, or somebody empties it. In the first case
+    // the server of the script still has those that were not removed.
+    let kept = count(run(keys)).await?;
+    count(delete()).await?;
+    if kept == 0 { Ok(time) } else { Err(RedisError::from((ErrorKind::Client, SEVERAL_SERVERS))) }
 }
 
 /// Sends a command of a probe. A server that takes longer than a decision may is of no use.

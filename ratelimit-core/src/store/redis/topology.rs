@@ -76,8 +76,8 @@ enum Servers {
     Single(Box<ConnectionInfo>),
     /// The master that Sentinel names, looked up again at every attempt to connect.
     Sentinel(Sentinels),
-    /// The nodes of the URL, and what was learned since.
-    Cluster(Vec<ConnectionInfo>, Option<Arc<Nodes>>),
+    /// The nodes of the URL.
+    Cluster(Vec<ConnectionInfo>),
 }
 
 /// How to connect, besides the URL.
@@ -104,7 +104,7 @@ impl Topology {
             }
             url::NamedServers::Cluster(nodes) => {
                 let hosts = Hosts::of(&nodes, &timeouts);
-                (Servers::Cluster(nodes, None), hosts)
+                (Servers::Cluster(nodes), hosts)
             }
         };
         let credentials = settings.credentials.map(Arc::new);
@@ -117,11 +117,9 @@ impl Topology {
     }
 
     /// The masters of a cluster.
-    pub(super) fn nodes(&mut self, runtime: &Handle) -> Option<Arc<Nodes>> {
-        let Servers::Cluster(named, nodes) = &mut self.servers else { return None };
-        let pattern = named.first()?.clone();
-        *nodes = Some(Arc::new(Nodes::new(pattern, self.connector.clone(), runtime.clone())));
-        nodes.clone()
+    pub(super) fn nodes(&self, runtime: &Handle) -> Option<Arc<Nodes>> {
+        let Servers::Cluster(named) = &self.servers else { return None };
+        Some(Arc::new(Nodes::new(named.first()?.clone(), self.connector.clone(), runtime.clone())))
     }
 
     /// Learns of other sentinels, as long as the connection serves. Never ends.
@@ -130,12 +128,12 @@ impl Topology {
         sentinels.look_around(&self.connector).await;
     }
 
-    /// Connects once.
-    pub(super) async fn connect(&mut self) -> RedisResult<RedisConnection> {
+    /// Connects once. `nodes` has what was learned of a cluster.
+    pub(super) async fn connect(&mut self, nodes: Option<&Nodes>) -> RedisResult<RedisConnection> {
         // At the same time, so that the reason is known when the attempt fails.
         let unresolved = pin!(self.connector.hosts.unresolved());
         // In a box, since it is large.
-        let connecting = Box::pin(self.servers.connect(&self.connector));
+        let connecting = Box::pin(self.servers.connect(&self.connector, nodes));
         let (result, unresolved) = match select(unresolved, connecting).await {
             // Who waits for the attempt would not learn this from what ends it later.
             Either::Left((Some(slow), _)) if slow.is_timeout() => return Err(slow),
@@ -149,15 +147,19 @@ impl Topology {
 }
 
 impl Servers {
-    async fn connect(&mut self, connector: &Connector) -> RedisResult<RedisConnection> {
+    async fn connect(
+        &mut self,
+        connector: &Connector,
+        nodes: Option<&Nodes>,
+    ) -> RedisResult<RedisConnection> {
         Ok(match self {
             Self::Single(server) => RedisConnection::Single(ServerConnection::open(server, connector).await?),
             Self::Sentinel(sentinels) => {
                 RedisConnection::Single(sentinels.connect_to_master(connector).await?)
             }
-            Self::Cluster(named, nodes) => {
+            Self::Cluster(named) => {
                 let mut known = named.clone();
-                let members = nodes.iter().flat_map(|nodes| nodes.members());
+                let members = nodes.into_iter().flat_map(Nodes::members);
                 known.extend(members.filter(|member| !named.iter().any(|of| of.addr() == member.addr())));
                 let cluster = ClusterConnection::open(&known, connector).await?;
                 // Also of a cluster of which no part serves yet.

@@ -61,7 +61,7 @@ pub(in crate::store::redis) async fn connect_to(url: &str, link: &Link, generati
     let timeouts = Timeouts { connect: Duration::from_secs(30), ..TIMEOUTS };
     let settings = ConnectSettings { timeouts, tls: TlsSettings::default(), credentials: None };
     let mut topology = Topology::parse(url, settings).unwrap();
-    let connection = topology.connect().await.unwrap();
+    let connection = topology.connect(None).await.unwrap();
     assert!(matches!(connection, RedisConnection::Single(_)));
     link.generation.store(generation, Ordering::Relaxed);
     link.state.send_replace(ConnectionState::Up { connection, generation, suspect: false });

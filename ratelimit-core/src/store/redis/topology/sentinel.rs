@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use redis::{ConnectionInfo, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, RedisResult, Value};
+use redis::{
+    Cmd, ConnectionInfo, ErrorKind, FromRedisValue, RedisConnectionInfo, RedisError, RedisResult, Value,
+};
 
 use tokio::time::{sleep, timeout};
 
@@ -26,39 +28,35 @@ pub(super) struct Sentinels {
     service: String,
 }
 
-/// What a sentinel tells.
-struct Told {
-    /// Host and port of the master.
-    master: Option<(String, u16)>,
-    /// Those of other sentinels.
-    others: Vec<(String, u16)>,
-}
-
 impl Sentinels {
     pub(super) fn new(named: Vec<ConnectionInfo>, service: String) -> Self {
         Self { nodes: named.clone(), named, service }
     }
 
-    /// Asks for other sentinels again and again: by the time when the master fails, all of those that were
-    /// known before may have been replaced.
+    /// Asks for other sentinels at once, and again and again: by the time when the master fails, all of those
+    /// that were known before may have been replaced. Not while connecting, for which they do not matter.
     pub(super) async fn look_around(&mut self, connector: &Connector) {
         loop {
-            sleep(LOOK_INTERVAL).await;
-            let Some(sentinel) = self.nodes.first().cloned() else { continue };
-            match timeout(connector.timeouts.connect, self.told_by(&sentinel, connector)).await {
-                Ok(Ok(told)) => self.note(&sentinel, told.others),
-                _ => self.nodes.rotate_left(1),
+            if let Some(sentinel) = self.nodes.first().cloned() {
+                match self.others_known_to(&sentinel, connector).await {
+                    Ok(others) => self.note(&sentinel, others),
+                    // Without the permission for it, those of the URL have to do.
+                    Err(_) => self.nodes.rotate_left(1),
+                }
             }
+            sleep(LOOK_INTERVAL).await;
         }
     }
 
-    /// Notes the sentinel that answered, and the others, of which it knows more than the URL. Earlier ones
-    /// stay: for a while after a reset it knows no other.
+    /// Notes the sentinel that answered, and the others of which it knows. Those of the URL are always kept,
+    /// and come before: sentinels never forget addresses that are gone. Earlier ones stay: for a while after
+    /// a reset a sentinel knows no other.
     fn note(&mut self, answered: &ConnectionInfo, others: Vec<(String, u16)>) {
         let others = others.into_iter().map(|(host, port)| server_at(answered, &host, port));
+        let most = MOST_SENTINELS.max(1 + self.named.len());
         let mut nodes = vec![answered.clone()];
-        for node in others.chain(self.named.iter().cloned()).chain(self.nodes.drain(..)) {
-            if nodes.len() < MOST_SENTINELS && !nodes.iter().any(|known| known.addr() == node.addr()) {
+        for node in self.named.iter().cloned().chain(others).chain(self.nodes.drain(..)) {
+            if nodes.len() < most && !nodes.iter().any(|known| known.addr() == node.addr()) {
                 nodes.push(node);
             }
         }
@@ -77,17 +75,13 @@ impl Sentinels {
             // with the next one.
             self.nodes.rotate_left(1);
             let sentinel = self.nodes[self.nodes.len() - 1].clone();
-            // For each by itself: one that hangs takes connections and replies nothing.
-            let limit = connector.timeouts.connect;
-            let naming = self.named_by(&sentinel, connector);
-            match in_time(limit, "a sentinel does not answer in time", naming).await {
-                Ok((named, _)) if tried.contains(&named) => {}
-                Ok((named, others)) => {
+            match self.master_known_to(&sentinel, connector).await {
+                Ok(named) if tried.contains(&named) => {}
+                Ok(named) => {
                     let master = server_at(&sentinel, &named.0, named.1);
-                    let connecting = connect_to_master(&master, connector);
-                    match in_time(limit, "the master does not answer in time", connecting).await {
+                    match connect_to_master(&master, connector).await {
                         Ok(connection) => {
-                            self.note(&sentinel, others);
+                            self.note(&sentinel, Vec::new());
                             return Ok(connection);
                         }
                         Err(error) => failure = error,
@@ -102,79 +96,122 @@ impl Sentinels {
         Err(failure)
     }
 
-    /// The master that a sentinel names, and other sentinels.
-    async fn named_by(
+    /// Host and port of the master that a sentinel names.
+    async fn master_known_to(
         &self,
         sentinel: &ConnectionInfo,
         connector: &Connector,
-    ) -> RedisResult<((String, u16), Vec<(String, u16)>)> {
-        let told = self.told_by(sentinel, connector).await?;
-        let master = told.master.ok_or_else(|| {
+    ) -> RedisResult<(String, u16)> {
+        let reply = self.ask(sentinel, "GET-MASTER-ADDR-BY-NAME", connector).await.map_err(|error| {
+            if error.to_string().contains("unknown command") {
+                RedisError::from((ErrorKind::Client, "the address does not point to a sentinel"))
+            } else {
+                error
+            }
+        })?;
+        Option::from_redis_value(reply)?.ok_or_else(|| {
             let problem = "the sentinel knows no service of this name";
             RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, problem, self.service.clone()))
-        })?;
-        Ok((master, told.others))
+        })
     }
 
-    /// What a sentinel tells. One with a password is given the credentials of the URL.
-    async fn told_by(&self, sentinel: &ConnectionInfo, connector: &Connector) -> RedisResult<Told> {
-        let connector = connector.without_credentials();
-        let settings = sentinel.redis_settings().clone().set_db(0);
-        match self.told_to(sentinel, RedisConnectionInfo::default(), &connector).await {
-            Err(error) if error.code() == Some("NOAUTH") && settings.password().is_some() => {
-                self.told_to(sentinel, settings, &connector).await.map_err(|error| match error.kind() {
-                    kind @ ErrorKind::AuthenticationFailed => RedisError::from((kind, SENTINEL_CREDENTIALS)),
-                    _ => error,
-                })
-            }
-            told => told,
-        }
-    }
-
-    async fn told_to(
+    /// Hosts and ports of other sentinels.
+    async fn others_known_to(
         &self,
         sentinel: &ConnectionInfo,
-        settings: RedisConnectionInfo,
         connector: &Connector,
-    ) -> RedisResult<Told> {
-        let sentinel = sentinel.clone().set_redis_settings(settings);
-        let connection = ServerConnection::open(&sentinel, connector).await?;
-        let mut ask = redis::cmd("SENTINEL");
-        ask.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
-        let master = match connection.send(&ask).await {
-            Ok(named) => redis::from_redis_value(named)?,
-            Err(error) if error.to_string().contains("unknown command") => {
-                return Err(RedisError::from((
-                    ErrorKind::Client,
-                    "the address does not point to a sentinel",
-                )));
-            }
-            Err(error) => return Err(error),
-        };
-        // Without the permission for it, those of the URL have to do.
-        let others = connection.send(redis::cmd("SENTINEL").arg("SENTINELS").arg(&self.service)).await;
-        let others = others.and_then(|reply| Ok(Vec::<HashMap<String, String>>::from_redis_value(reply)?));
+    ) -> RedisResult<Vec<(String, u16)>> {
+        let others = self.ask(sentinel, "SENTINELS", connector).await?;
         let address =
             |of: HashMap<String, String>| Some((of.get("ip")?.clone(), of.get("port")?.parse().ok()?));
-        let others = others.unwrap_or_default().into_iter().filter_map(address).collect();
-        Ok(Told { master, others })
+        Ok(Vec::from_redis_value(others)?.into_iter().filter_map(address).collect())
+    }
+
+    /// What a sentinel says about the service. One with a password is given the credentials of the URL.
+    async fn ask(
+        &self,
+        sentinel: &ConnectionInfo,
+        question: &str,
+        connector: &Connector,
+    ) -> RedisResult<Value> {
+        let connector = connector.without_credentials();
+        let mut command = redis::cmd("SENTINEL");
+        command.arg(question).arg(&self.service);
+        let credentials = sentinel.redis_settings().clone().set_db(0);
+        match ask_as(sentinel, RedisConnectionInfo::default(), &command, &connector).await {
+            Err(error) if error.code() == Some("NOAUTH") && credentials.password().is_some() => {
+                ask_as(sentinel, credentials, &command, &connector).await.map_err(|error| {
+                    match error.kind() {
+                        kind @ ErrorKind::AuthenticationFailed => {
+                            RedisError::from((kind, SENTINEL_CREDENTIALS))
+                        }
+                        _ => error,
+                    }
+                })
+            }
+            reply => reply,
+        }
     }
 }
 
-/// The output of a future, or an error with this text.
-async fn in_time<T>(
-    limit: Duration,
+async fn ask_as(
+    sentinel: &ConnectionInfo,
+    credentials: RedisConnectionInfo,
+    command: &Cmd,
+    connector: &Connector,
+) -> RedisResult<Value> {
+    let sentinel = sentinel.clone().set_redis_settings(credentials);
+    let connection = ServerConnection::open(&sentinel, connector).await?;
+    reply_in_time(&connection, command, "a sentinel does not answer in time", connector).await
+}
+
+/// The reply to a command, or an error with this text: a server that hangs takes connections and replies
+/// nothing. What comes before has a time of its own, whose error says what is slow.
+async fn reply_in_time(
+    connection: &ServerConnection,
+    command: &Cmd,
     problem: &'static str,
-    future: impl Future<Output = RedisResult<T>>,
-) -> RedisResult<T> {
+    connector: &Connector,
+) -> RedisResult<Value> {
     let late = |_| RedisError::from((ErrorKind::Io, problem));
-    timeout(limit, future).await.map_err(late).flatten()
+    timeout(connector.timeouts.connect, connection.send(command)).await.map_err(late).flatten()
 }
 
 async fn connect_to_master(server: &ConnectionInfo, connector: &Connector) -> RedisResult<ServerConnection> {
     let connection = ServerConnection::open(server, connector).await?;
-    match connection.send(&redis::cmd("ROLE")).await? {
+    let role = redis::cmd("ROLE");
+    match reply_in_time(&connection, &role, "the master does not answer in time", connector).await? {
         Value::Array(role) if role.first() == Some(&Value::BulkString(b"master".to_vec())) => Ok(connection),
         _ => Err(RedisError::from((ErrorKind::Client, "the server that the sentinel names is no master"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::redis::topology::url::connection_info;
+
+    #[test]
+    fn sentinels_of_the_url_stay_whatever_others_are_named() {
+        let at = |port: u16| connection_info(&format!("redis://10.0.0.1:{port}")).unwrap();
+        let named: Vec<_> = (1..=3).map(at).collect();
+        let mut sentinels = Sentinels::new(named.clone(), "main".to_owned());
+        for round in 0..5 {
+            let others = (0..20).map(|other| ("10.0.0.2".to_owned(), 100 * round + other)).collect();
+            sentinels.note(&at(1000 + round), others);
+            assert_eq!(sentinels.nodes.len(), MOST_SENTINELS);
+            let addresses = |nodes: &[ConnectionInfo]| -> Vec<_> {
+                nodes.iter().map(|node| node.addr().clone()).collect()
+            };
+            assert_eq!(
+                addresses(&sentinels.nodes[..4]),
+                addresses(&[&[at(1000 + round)], &named[..]].concat())
+            );
+        }
+        // Also if the URL has more than are remembered otherwise.
+        let named: Vec<_> = (1..=20).map(at).collect();
+        let mut sentinels = Sentinels::new(named, "main".to_owned());
+        sentinels.note(&at(1000), Vec::new());
+        assert_eq!(sentinels.nodes.len(), 21);
     }
 }
