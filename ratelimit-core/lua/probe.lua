@@ -1,7 +1,7 @@
 -- probe.lua: try every command and library that the other scripts use, before a new connection is used.
 -- KEYS    1: a key with no other use; 2..: keys to write, which the process then removes
--- Reply   the server's time in seconds, or with several keys how many of them were written before; or its error about the first command
---         that it refuses, with the name of that command
+-- Reply   the server's time in seconds, or how many of KEYS[2..] were there before; or the error about the
+--         first command that the server refuses, with its name
 local failure
 local function try(name, ...)
   if failure then
@@ -29,10 +29,10 @@ try('PEXPIRE', KEYS[1], 1000)
 try('HGET', KEYS[1], 'probe')
 try('HDEL', KEYS[1], 'probe')
 try('UNLINK', KEYS[1])
-local written = 0
+local there = 0
 for i = 2, #KEYS do
   if not try('SET', KEYS[i], 'probe', 'PX', 10000, 'NX') then
-    written = written + 1
+    there = there + 1
   end
 end
-return failure or #KEYS > 1 and written or tonumber(time[1])
+return failure or #KEYS > 1 and there or tonumber(time[1])
