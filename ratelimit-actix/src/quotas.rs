@@ -75,7 +75,8 @@ impl Quotas {
     }
 
     /// The position of the last group of attributes, if any applied. The groups before it are of middleware,
-    /// which refunds them itself; behind it are denials of [checks by hand](crate::Rejection::unless_allowed).
+    /// which refunds them itself; behind it are denials of
+    /// [checks by hand](crate::Rejection::unless_allowed).
     pub(crate) fn group_of_attributes(&self) -> Option<usize> {
         let is_of_attribute = |group: &DecidedGroup| group.quotas.iter().any(Quota::is_of_attribute);
         self.decided.borrow().iter().rposition(is_of_attribute)

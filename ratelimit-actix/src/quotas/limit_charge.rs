@@ -136,9 +136,9 @@ impl LimitCharge {
     /// streaming response, also if the client goes away. Move the returned value into the stream.
     ///
     /// * From now on the limit counts as settled.
-    /// * In memory the limit is settled while the value is dropped. With Redis the store's own thread does it,
-    ///   within the deadline of the store, also if the worker ends, or there is no runtime. If it fails, what
-    ///   was charged stays charged, and a warning is logged. A process that ends does not wait for it: a
+    /// * In memory the limit is settled while the value is dropped. With Redis the store's own thread does
+    ///   it, within the deadline of the store, also if the worker ends, or there is no runtime. If it fails,
+    ///   what was charged stays charged, and a warning is logged. A process that ends does not wait for it: a
     ///   server of Actix-web ends 300 ms after its workers.
     /// * A counter above 10^12 counts as 10^12.
     /// * If the handler returns before the stream begins, the counter is 0 and everything is given back.

@@ -81,8 +81,8 @@ impl Overrides {
         Self::default()
     }
 
-    /// Adds the overrides of a limit: [`Settings`], or a [`LimitOverride`] that has some for plans and callers
-    /// as well. They replace earlier ones of this limit.
+    /// Adds the overrides of a limit: [`Settings`], or a [`LimitOverride`] that has some for plans and
+    /// callers as well. They replace earlier ones of this limit.
     ///
     /// A text such as `"shop"` is the name of a limit that `declared_limits()` of `ratelimit-actix` lists, or
     /// of a policy that is given to [`RateLimiterBuilder::policies`](crate::RateLimiterBuilder::policies).

@@ -211,8 +211,8 @@ impl RedisStoreBuilder {
     ///
     /// It may block: it runs on a thread of its own, one call at a time, and no request waits for it. All
     /// attempts that begin while it runs take its result. While a call takes longer than the
-    /// [connect timeout](Self::connect_timeout), attempts fail, and the next one waits for the same call. Keep
-    /// a token that takes long to fetch.
+    /// [connect timeout](Self::connect_timeout), attempts fail, and the next one waits for the same call.
+    /// Keep a token that takes long to fetch.
     ///
     /// # Examples
     ///

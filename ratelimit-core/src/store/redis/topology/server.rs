@@ -94,8 +94,8 @@ impl Drop for Connected {
 }
 
 impl Server {
-    /// Connects. The function for credentials, the look-up of the host and the files of certificates are waited
-    /// for first, each as long as the attempt that follows.
+    /// Connects. The function for credentials, the look-up of the host and the files of certificates are
+    /// waited for first, each as long as the attempt that follows.
     pub(in crate::store::redis) async fn connect(self) -> RedisResult<ServerConnection> {
         let (settings, addresses, handshake) =
             try_join!(self.connector.settings(&self.settings), self.addresses(), self.handshake())?;
