@@ -218,6 +218,8 @@ fn remedy(error: &RedisError, is_cluster: bool) -> Option<&'static str> {
         // Of rustls.
         ("invalid peer certificate", SERVER_CERTIFICATE),
         ("received fatal alert: HandshakeFailure", CLIENT_CERTIFICATE),
+        ("received fatal alert: DecryptError", CLIENT_CERTIFICATE),
+        ("received fatal alert: AccessDenied", CLIENT_CERTIFICATE),
         ("received fatal alert: UnknownCA", CLIENT_CERTIFICATE),
         ("received fatal alert: BadCertificate", CLIENT_CERTIFICATE),
         ("received fatal alert: UnsupportedCertificate", CLIENT_CERTIFICATE),

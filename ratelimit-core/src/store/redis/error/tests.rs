@@ -80,6 +80,8 @@ fn mistakes_of_certificates_are_those_of_the_set_up() {
         (Error::AlertReceived(AlertDescription::CertificateRequired), CLIENT_CERTIFICATE),
         (Error::AlertReceived(AlertDescription::UnsupportedCertificate), CLIENT_CERTIFICATE),
         (Error::AlertReceived(AlertDescription::HandshakeFailure), CLIENT_CERTIFICATE),
+        (Error::AlertReceived(AlertDescription::DecryptError), CLIENT_CERTIFICATE),
+        (Error::AlertReceived(AlertDescription::UnknownCA), CLIENT_CERTIFICATE),
     ] {
         let problem = std::io::Error::new(std::io::ErrorKind::InvalidData, problem);
         let found = unavailable(Arc::new(RedisError::from(problem)), false);
