@@ -104,7 +104,7 @@ fn per_request_values_are_computed_in_order_and_only_for_limits_that_apply() {
 fn a_value_that_cannot_be_computed_is_reported_with_the_position_of_its_limit() {
     let text = |arguments: &str| expand(arguments, HANDLER).to_string().replace(' ', "");
     let expanded = text("by = |p: P| p");
-    let fails = "::core::result::Result::Err(__rate_limit_error)=>{__rate_limit_group.fail(0,__rate_limit_error);\
+    let fails = "::core::result::Result::Err(__rate_limit_error)=>{__rate_limit_group.fail(0,&__rate_limit_error);\
                  break'__rate_limit_value}";
     assert!(expanded.contains(fails), "{expanded}");
     let second = expand("", "#[rate_limit(max = with(f))] async fn user() {}").to_string().replace(' ', "");

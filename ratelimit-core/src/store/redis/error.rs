@@ -253,8 +253,8 @@ pub(super) const SPEAKS_TLS: &str = "the server speaks TLS";
 /// What the error says if keys of one script are not where it ran.
 pub(super) const SEVERAL_SERVERS: &str = "keys of one script are on several servers";
 
-const SHARDED: &str = "its keys are on several servers; begin the URL of a cluster with `redis-cluster://`, and let a \
-                       proxy lead to one server";
+const SHARDED: &str = "its keys are on several servers; begin the URL of a cluster with `redis-cluster://`, and let \
+                       a proxy lead to one server";
 
 const COMMANDS: &str = "it lacks a command that decisions need, or has it disabled or renamed; use Redis 6.2, \
                         Valkey 7.2 or newer";
