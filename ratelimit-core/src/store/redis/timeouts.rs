@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::error::{CallError, RedisConfigError};
 use crate::store::Deadline;
-use crate::store::deadline::{now, sleep_until};
+use crate::store::deadline::now;
 
 /// Timeouts of calls, and pauses between attempts to connect.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,10 @@ const LONGEST_GRACE: Duration = Duration::from_millis(250);
 /// A timeout that was put off by so much in all is put off no more: a machine may starve the process for
 /// good.
 pub(super) const MOST_GRACE: Duration = Duration::from_millis(500);
+
+/// So often is a request told that the task of its queue has not run, until its wait ends. On a thread that
+/// is free again, it may be told once for the past, and once more before the task has its turn.
+const TOLD: u32 = 3;
 
 /// Whether nothing ran for so long that the process stood still, or its thread computed.
 pub(super) fn is_stall(time: Duration) -> bool {
@@ -78,27 +82,22 @@ impl Deadline {
     }
 }
 
-/// Awaits a reply that the task of a queue ends at the deadline, or soon after if that task was held up. Ends
-/// it [`MOST_GRACE`] after the deadline if nothing runs the task, on whatever executor: then `missed` tells.
+/// Awaits a reply that the task of a queue ends at the deadline, or soon after if that task was held up. If
+/// nothing runs the task, this ends it some [`MOST_GRACE`] after the deadline, on whatever executor: `missed`
+/// tells again and again that the task has not run.
 pub(super) async fn reply_by<F: Future>(
     deadline: Deadline,
     missed: &Notify,
     reply: F,
 ) -> Result<F::Output, CallError> {
-    let mut reply = pin!(reply);
-    loop {
+    let (mut reply, mut told) = (pin!(reply), 0);
+    while told < TOLD {
         if let Either::Left((reply, _)) = select(reply.as_mut(), pin!(missed.notified())).await {
             return Ok(reply);
         }
-        if now() >= deadline.instant() + MOST_GRACE {
-            break;
-        }
+        told += u32::from(now() >= deadline.instant() + MOST_GRACE);
     }
-    // Its thread may only now be free to read the reply.
-    match select(reply, pin!(sleep_until(now() + 2 * MISSED))).await {
-        Either::Left((reply, _)) => Ok(reply),
-        Either::Right(_) => Err(deadline.timeout_error()),
-    }
+    Err(deadline.timeout_error())
 }
 
 /// Awaits a reply for no longer than `limit`, or its [`grace`].
