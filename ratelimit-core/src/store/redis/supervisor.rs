@@ -273,7 +273,7 @@ async fn probe(connection: &RedisConnection, keys: &[String], limit: Duration) -
     if count(delete()).await? == others.len() {
         return Ok(time);
     }
-    // They are elsewhere, or have vanished: the server evicts keys, or somebody empties it. In the first case
+    // They are elsewhere, or have vanished: the server evicts keys, or was emptied. In the first case
     // the server of the script still has those that were not removed.
     let kept = count(run(keys)).await?;
     count(delete()).await?;
