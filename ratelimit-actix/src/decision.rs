@@ -70,7 +70,7 @@ pub(crate) async fn decide_by_store(req: &HttpRequest, limits: &mut AppliedLimit
     let deadline = RequestDeadline::of(&mut req.extensions_mut());
     let outcome = {
         let checks = checks(limits);
-        let check = async |limiter: &RateLimiter| limiter.check_all_by_store(&checks).await;
+        let check = async |limiter: &RateLimiter| limiter.check_all_on_worker(&checks).await;
         deadline.run(nearest_limiter(req), check).await
     };
     match outcome {

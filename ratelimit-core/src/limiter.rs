@@ -26,6 +26,7 @@ use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::{Mode, Policy};
 use crate::slots::operation_of_one;
+use crate::store::Deadline;
 
 /// Decides whether requests pass. Cheap to clone; clones share their counts.
 ///
@@ -313,11 +314,13 @@ impl RateLimiter {
         self.try_decide(&self.validated(group)?, || Operation::Check)
     }
 
-    /// [`check_all`](Self::check_all) after [`try_check_all`](Self::try_check_all) has returned `None`: does
-    /// not try once more.
+    /// [`check_all`](Self::check_all) by a worker, after [`try_check_all`](Self::try_check_all) has returned
+    /// `None`: does not try once more. The runtime has one thread, IO and timers, and goes on while its calls
+    /// wait, as that of a worker of an Actix server: the call may be sent and answered on that thread.
     #[doc(hidden)]
-    pub async fn check_all_by_store(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.decide_by_store(&self.validated(group)?, Operation::Check).await
+    pub async fn check_all_on_worker(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        let deadline = Deadline::after(self.deadline).on_worker();
+        self.inner.decide_by_store(&self.validated(group)?, Operation::Check, deadline).await
     }
 
     /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.
@@ -347,7 +350,7 @@ impl RateLimiter {
         group: &[Check<'_>],
         operation: Operation,
     ) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
-        self.inner.decide_by_store(group, operation, self.deadline)
+        self.inner.decide_by_store(group, operation, Deadline::after(self.deadline))
     }
 
     /// The same for one limit.

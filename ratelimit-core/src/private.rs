@@ -9,7 +9,6 @@ pub use crate::overrides::check::{DeclaredLimits, KnownLimit};
 pub use crate::policy::calendar::DeclaredZones;
 pub use crate::policy::state_kind::{FNV_OFFSET, fnv1a, is_name_byte};
 use crate::store::Task;
-pub use crate::store::response_time::response_time;
 use crate::{GroupOutcome, Outcome, RateLimiter, Timestamp};
 
 /// The outcome of a group, as `GroupOutcome::new` makes it, in which every outcome keeps its own instant.

@@ -4,7 +4,6 @@ pub(crate) mod deadline;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;
-pub(crate) mod response_time;
 pub mod toolkit;
 
 use std::fmt;

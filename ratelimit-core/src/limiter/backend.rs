@@ -90,7 +90,7 @@ pub(super) trait DynStore: fmt::Debug + Send + Sync {
         &'a self,
         group: &'a [Check<'a>],
         operation: Operation,
-        limit: Duration,
+        deadline: Deadline,
     ) -> BoxFuture<'a, GroupOutcome>;
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()>;
     fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()>;
@@ -129,9 +129,9 @@ impl<S: Store> DynStore for S {
         &'a self,
         group: &'a [Check<'a>],
         operation: Operation,
-        limit: Duration,
+        deadline: Deadline,
     ) -> BoxFuture<'a, GroupOutcome> {
-        Box::pin(Store::decide(self, group, operation, Deadline::after(limit)))
+        Box::pin(Store::decide(self, group, operation, deadline))
     }
 
     fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()> {

@@ -10,6 +10,7 @@ use crate::error::StoreError;
 use crate::observe::Stopwatch;
 use crate::outcome::GroupOutcome;
 use crate::slots::Slots;
+use crate::store::Deadline;
 
 impl Inner {
     /// Decides about a group without awaiting, if the store can. The operation is a function, so that it is
@@ -36,15 +37,15 @@ impl Inner {
         }
     }
 
-    /// Decides about a group by a call of the store, which waits no longer than `limit`.
+    /// Decides about a group by a call of the store.
     pub(super) async fn decide_by_store(
         self: &Arc<Self>,
         group: &[Check<'_>],
         operation: Operation,
-        limit: Duration,
+        deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         let stopwatch = Stopwatch::start();
-        let answer = self.store.as_dyn().decide(group, operation, limit).await;
+        let answer = self.store.as_dyn().decide(group, operation, deadline).await;
         let answer = of_each(group, answer);
         if answer.is_ok() && operation.charges() {
             stopwatch.decided();
@@ -53,7 +54,7 @@ impl Inner {
         if answer.is_ok() && operation != Operation::Overdraw {
             self.fallback.outage.record_reply();
         }
-        self.conclude(group, operation, limit, answer)
+        self.conclude(group, operation, deadline.limit(), answer)
     }
 
     /// Reports a decision of the store, and holds its slots. Without one, decides by the failure policies.

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "redis")]
+use tokio::runtime::{Handle, Id};
+
 /// The instant now, by the clock of deadlines and measurements. Not tokio's, which a test of the application
 /// may pause: the store's thread has another runtime, and the server another clock.
 #[cfg(not(test))]
@@ -30,32 +33,30 @@ pub(crate) fn sleep_until(end: Instant) -> tokio::time::Sleep {
 
 /// Until when a call may wait for a store: an instant of the process's monotonic clock.
 ///
-/// Calls with the same deadline share it: a store that makes several round trips for one call passes it on to
-/// each.
+/// It is of one operation of a limiter, whose round trips share it: a store passes it on to each.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
-    /// Start of the call: also its place in the order of a queue.
-    pub(crate) since: Instant,
-    pub(crate) limit: Duration,
-    /// The part of `limit` that was given back for stalls of the process.
+    /// Start of the call.
+    since: Instant,
+    limit: Duration,
+    /// What a stall of the process has put it off by.
     #[cfg(feature = "redis")]
-    pub(super) given_back: Duration,
-    /// Stalls before this instant are settled: given back, or not those of this call.
+    grace: Duration,
+    /// The runtime of a worker whose call it is.
     #[cfg(feature = "redis")]
-    pub(super) last_ran: Instant,
+    worker: Option<Id>,
 }
 
 impl Deadline {
     /// The deadline `limit` from now.
     pub fn after(limit: Duration) -> Self {
-        let now = now();
         Self {
-            since: now,
+            since: now(),
             limit,
             #[cfg(feature = "redis")]
-            given_back: Duration::ZERO,
+            grace: Duration::ZERO,
             #[cfg(feature = "redis")]
-            last_ran: now,
+            worker: None,
         }
     }
 
@@ -80,18 +81,57 @@ impl Deadline {
     pub fn remaining(self) -> Duration {
         self.limit.saturating_sub(now().saturating_duration_since(self.since))
     }
+
+    /// The same for a call by a worker: a runtime with one thread, which goes on while its calls wait. Such a
+    /// call may be sent and answered on that thread. Without a runtime it is a call like any other.
+    pub(crate) fn on_worker(self) -> Self {
+        #[cfg(feature = "redis")]
+        let on_worker = Self { worker: Handle::try_current().ok().map(|runtime| runtime.id()), ..self };
+        #[cfg(not(feature = "redis"))]
+        let on_worker = self;
+        on_worker
+    }
 }
+
+/// A deadline that is noticed later than this was missed: the process or its machine stood still, or its
+/// threads did not run.
+#[cfg(feature = "redis")]
+const MISSED: Duration = Duration::from_millis(5);
+
+/// Longest grace of a deadline that was missed.
+#[cfg(feature = "redis")]
+const LONGEST_GRACE: Duration = Duration::from_millis(250);
 
 #[cfg(feature = "redis")]
 impl Deadline {
-    /// The instant of the deadline, which a store must have [bounded](Self::at_most).
-    pub(crate) fn instant(self) -> Instant {
-        self.since + self.limit
+    /// Start of the call.
+    pub(super) const fn since(self) -> Instant {
+        self.since
     }
 
-    /// Its limit, without what was given back.
-    pub(super) const fn granted(self) -> Duration {
-        self.limit.saturating_sub(self.given_back)
+    /// The instant of the deadline, which a store must have [bounded](Self::at_most).
+    pub(super) fn instant(self) -> Instant {
+        self.since + self.limit + self.grace
+    }
+
+    /// The runtime of the worker whose call it is, if one said so.
+    pub(super) const fn worker(self) -> Option<Id> {
+        self.worker
+    }
+
+    /// Whether it has passed at `now`. If that is noticed late, it gets one grace: replies that came while
+    /// the process stood still are in its sockets, and are read first. One without any time gets none.
+    pub(super) fn has_passed(&mut self, now: Instant) -> bool {
+        if self.limit.is_zero() {
+            return true;
+        }
+        let Some(late) = now.checked_duration_since(self.instant()) else { return false };
+        if late <= MISSED || !self.grace.is_zero() {
+            return true;
+        }
+        // From now on.
+        self.grace = late + late.min(LONGEST_GRACE);
+        false
     }
 }
 
@@ -108,5 +148,26 @@ mod tests {
         assert!(Deadline::after(long).remaining() > short);
         assert_eq!(Deadline::after(Duration::ZERO).remaining(), Duration::ZERO);
         assert!(Deadline::none().remaining() > 1_000 * long);
+    }
+    #[cfg(feature = "redis")]
+    #[test]
+    fn a_deadline_that_is_noticed_late_gets_one_grace() {
+        const LIMIT: Duration = Duration::from_millis(100);
+        // Milliseconds by which it is noticed late, and of the grace.
+        for (late, grace) in [(0, 0), (5, 0), (6, 6), (150, 150), (250, 250), (60_000, 250)] {
+            let [late, grace] = [late, grace].map(Duration::from_millis);
+            let mut deadline = Deadline::after(LIMIT);
+            assert!(!deadline.has_passed(deadline.instant() - Duration::from_micros(1)));
+            let noticed = deadline.instant() + late;
+            assert_eq!(deadline.has_passed(noticed), grace.is_zero(), "{late:?}");
+            if !grace.is_zero() {
+                assert_eq!(deadline.instant(), noticed + grace);
+                assert!(!deadline.has_passed(noticed), "{late:?}");
+                assert!(deadline.has_passed(noticed + grace + Duration::from_secs(60)), "only one");
+            }
+            assert_eq!(deadline.limit(), LIMIT, "it is told as it was set");
+        }
+        let mut none_left = Deadline::after(Duration::ZERO);
+        assert!(none_left.has_passed(none_left.instant() + Duration::from_secs(60)));
     }
 }

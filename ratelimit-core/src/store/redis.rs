@@ -115,7 +115,7 @@ impl Store for RedisStore {
         deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         let groups = self.groups()?;
-        let deadline = deadline.at_most(self.deadline).begun();
+        let deadline = deadline.at_most(self.deadline);
         match operation {
             // Boxed, because they are rare and their futures are large.
             Operation::Overdraw => Box::pin(groups.overdraw(group, deadline)).await,
@@ -128,13 +128,13 @@ impl Store for RedisStore {
 
     async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
         let groups = self.groups()?;
-        let deadline = deadline.at_most(self.deadline).begun();
+        let deadline = deadline.at_most(self.deadline);
         groups.reset_each_caller(group, deadline).await
     }
 
     async fn refund(&self, reservation: &Reservation<'_>, deadline: Deadline) -> Result<(), StoreError> {
         let groups = self.groups()?;
-        let deadline = deadline.at_most(self.deadline).begun();
+        let deadline = deadline.at_most(self.deadline);
         groups.refund_each_caller(reservation, deadline).await
     }
 

@@ -339,7 +339,7 @@ impl RedisStoreBuilder {
         };
         let encoder = Arc::new(Encoder::new(key_format, now));
         let denials = Arc::new(DenialCache::new(Arc::clone(&clock), self.denial_cache_ttl));
-        let is_cluster = topology.is_cluster();
+        let is_cluster = topology.nodes().is_some();
         let riders = Riders::new(&clock, default_lease_us.into(), is_cluster, &denials);
         let most = self.connections;
         let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &riders, most)?;

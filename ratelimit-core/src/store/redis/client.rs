@@ -8,6 +8,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
 use super::breaker::Breaker;
+use super::connections::Connections;
 use super::error::RedisConfigError;
 use super::lanes::Lanes;
 use super::link::Link;
@@ -46,7 +47,7 @@ impl Client {
     ) -> Result<Self, RedisConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(RedisConfigError::Thread)?;
         let probe_key = |number| encoder.key_format.probe_key(number);
-        let nodes = topology.nodes(runtime.handle());
+        let nodes = topology.nodes();
         let probe_keys = if nodes.is_some() {
             key_in_each_range(probe_key)
         } else {
@@ -65,14 +66,15 @@ impl Client {
             process: Process::present(),
             was_refused: AtomicBool::new(false),
         });
-        let lanes = Lanes::start(Arc::clone(&shared), most);
+        let connections = Connections::of_store(Arc::clone(&shared));
+        let lanes = Lanes::new(Arc::clone(&shared), Arc::clone(&connections), most);
         // Weak, because the lanes have the riders.
         let messages = Arc::downgrade(&lanes);
         let send = move |message| messages.upgrade().is_some_and(|lanes| lanes.tell(message));
         let commands = Arc::clone(&lanes);
         riders.start(&runtime, Box::new(send), move || drop(commands.send_rider_commands()));
-        runtime.spawn(Arc::clone(&lanes).watch());
-        runtime.spawn(shared.supervise_forever(topology));
+        runtime.spawn(Arc::clone(&lanes).keep_alive());
+        runtime.spawn(shared.supervise_forever(topology, connections));
         let handle = runtime.handle().clone();
         // When this handle is dropped, the thread ends, and all tasks on it.
         let last = Arc::clone(&lanes);

@@ -1,10 +1,9 @@
 //! Commands of the store: a script to run, or keys to remove.
 
-use redis::{Cmd, RedisResult, Value};
+use redis::Cmd;
 use smallvec::SmallVec;
 
 use super::script::Script;
-use super::topology::RedisConnection;
 
 /// Keys of one command; most have one.
 pub(super) type Keys = SmallVec<[String; 2]>;
@@ -73,17 +72,6 @@ impl Command {
             // It loads the script, at whichever node the keys are.
             Self::RunText(call) => call.to_cmd("EVAL", &call.script.text),
             Self::Delete(keys) => redis::cmd("UNLINK").arg(&keys[..]).to_owned(),
-        }
-    }
-
-    /// Sends the command once, and a script that the server does not know a second time, as text.
-    pub(super) async fn send(&self, connection: &RedisConnection) -> RedisResult<Value> {
-        let key = self.keys().first().map_or("", String::as_str);
-        match (self, connection.send(key, &self.to_cmd()).await) {
-            (Self::Run(call), Err(error)) if error.code() == Some("NOSCRIPT") => {
-                connection.send(key, &call.to_cmd("EVAL", &call.script.text)).await
-            }
-            (_, reply) => reply,
         }
     }
 }

@@ -2,45 +2,54 @@
 //! the lane's runtime.
 
 use std::io;
+use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use redis::{RedisError, RedisResult};
 use tokio::runtime::Handle;
-use tokio::time::timeout;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
 
 use super::error::{is_lost, lacks_command};
 use super::shared::Shared;
-use super::timeouts::reply_within;
-use super::topology::{Connection, ConnectionId, NodeId, RETRY_INTERVAL, Server, ServerConnection};
+use super::timeouts::reply_by;
+use super::topology::{Connection, ConnectionId, NodeId, Server, ServerConnection, no_node};
 use crate::error::{ErrorChain, StoreError};
 use crate::observe::log::help;
+use crate::store::Deadline;
 use crate::store::deadline::now;
 
 /// A connection that lived for longer was a good one, and another is made at once.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
-/// After each failed attempt the pause is twice as long, so often at most.
+/// Minimum time between two attempts to connect to one server, or to read the owners of the hash slots.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// After each failed attempt of a worker the pause is twice as long, so often at most.
 const MOST_DOUBLINGS: u32 = 6;
 
 /// The connections of one lane.
 pub(super) struct Connections {
     shared: Arc<Shared>,
     runtime: Handle,
-    is_home: bool,
-    places: Mutex<Vec<NodeConnection>>,
-    /// Whether the runtime has no IO or no timers, which only a panic tells.
-    is_unfit: AtomicBool,
+    /// Those of the store's lane, for the lane of a worker.
+    of_store: Option<Arc<Self>>,
+    places: Mutex<Vec<Place>>,
+    /// Tells that an attempt to connect has ended.
+    tried: Notify,
+    is_learning: AtomicBool,
+    /// Which master is asked next for the owners of hash slots.
+    next: AtomicUsize,
 }
 
 /// The connection to one server.
 #[derive(Default)]
-struct NodeConnection {
+struct Place {
     connection: Option<ServerConnection>,
-    /// Generation of the store's connection to which this one belongs.
+    /// Generation of the store's connections to which this one belongs.
     generation: u64,
     /// Number of the last attempt to connect; `connection` came from it.
     number: u64,
@@ -48,15 +57,34 @@ struct NodeConnection {
     is_trying: bool,
     /// When the last attempt ended.
     tried: Option<Instant>,
+    /// Why the last attempt failed.
+    failure: Option<RedisError>,
     /// Attempts that failed in a row.
     failed: u32,
 }
 
 impl Connections {
-    /// Connections of a lane on this runtime. The home lane of a single server has none of its own: it uses
-    /// that of the store.
-    pub(super) fn new(shared: Arc<Shared>, runtime: Handle, is_home: bool) -> Self {
-        Self { shared, runtime, is_home, places: Mutex::default(), is_unfit: AtomicBool::new(false) }
+    /// Those of the store's lane. To a single server its supervisor connects.
+    pub(super) fn of_store(shared: Arc<Shared>) -> Arc<Self> {
+        let runtime = shared.runtime.clone();
+        Self::new(shared, runtime, None)
+    }
+
+    /// Those of a worker's lane, on its runtime.
+    pub(super) fn of_worker(of_store: &Arc<Self>, runtime: Handle) -> Arc<Self> {
+        Self::new(Arc::clone(&of_store.shared), runtime, Some(Arc::clone(of_store)))
+    }
+
+    fn new(shared: Arc<Shared>, runtime: Handle, of_store: Option<Arc<Self>>) -> Arc<Self> {
+        Arc::new(Self {
+            shared,
+            runtime,
+            of_store,
+            places: Mutex::default(),
+            tried: Notify::new(),
+            is_learning: AtomicBool::new(false),
+            next: AtomicUsize::new(0),
+        })
     }
 
     /// The lane's runtime.
@@ -64,154 +92,193 @@ impl Connections {
         &self.runtime
     }
 
-    /// Whether they are those of the home lane.
-    pub(super) const fn is_home(&self) -> bool {
-        self.is_home
-    }
-
-    fn is_of_store(&self) -> bool {
-        self.is_home && !self.shared.link.is_cluster()
-    }
-
-    /// The connection to a server. Without one it returns `None`, and connects in the background.
-    pub(super) fn to(self: &Arc<Self>, node: Option<NodeId>) -> Option<Connection> {
-        if self.is_of_store() {
-            return self.shared.link.single();
-        }
-        self.look(node?)
-    }
-
-    /// Whether there is a connection to a server. Without one it connects in the background.
-    pub(super) fn reach(self: &Arc<Self>, node: Option<NodeId>) -> bool {
-        self.is_of_store() || node.is_some_and(|node| self.look(node).is_some())
+    /// Whether they are those of the store's lane.
+    pub(super) const fn is_of_store(&self) -> bool {
+        self.of_store.is_none()
     }
 
     /// How many connections there are.
     pub(super) fn open(&self) -> usize {
-        let is_open = |place: &&NodeConnection| place.connection.as_ref().is_some_and(|of| !of.is_closed());
-        self.places.lock().iter().filter(is_open).count()
+        self.places.lock().iter().filter_map(|place| place.connection.as_ref()).filter(is_open).count()
     }
 
-    fn look(self: &Arc<Self>, node: NodeId) -> Option<Connection> {
+    /// The connection to a server. Without one it returns `None`, and connects in the background.
+    pub(super) fn to(self: &Arc<Self>, node: NodeId) -> Option<Connection> {
         let link = &self.shared.link;
         let generation = link.present_generation();
         let mut places = self.places.lock();
-        if places.len() <= node.index() {
-            places.resize_with(node.index() + 1, NodeConnection::default);
-        }
-        let place = &mut places[node.index()];
+        let place = place_of(&mut places, node);
         if place.generation != generation {
-            // The store has another connection: this one may lead to a server that is no longer the right
-            // one.
-            *place = NodeConnection { generation, number: place.number, ..NodeConnection::default() };
+            // The store has other connections: this one may lead to a server that is no longer the right one.
+            *place = Place { generation, number: place.number, ..Place::default() };
         }
-        if let Some(server) = &place.connection {
-            let id = ConnectionId { node, number: place.number, generation };
-            if !server.is_closed() {
+        let id = ConnectionId { node, number: place.number, generation };
+        match &place.connection {
+            Some(server) if !server.is_closed() => {
                 return Some(Connection { id, server: server.clone() });
             }
-            drop(places);
-            self.lose(id);
+            Some(_) => {
+                drop(places);
+                self.lose(id);
+                return self.to(node);
+            }
+            None => {}
+        }
+        let pause = if self.is_of_store() {
+            RETRY_INTERVAL
+        } else {
+            link.timeouts.connect.max(RETRY_INTERVAL) * (1 << place.failed.min(MOST_DOUBLINGS))
+        };
+        let may_try = place.tried.is_none_or(|tried| now().saturating_duration_since(tried) > pause);
+        if place.is_trying || !may_try {
             return None;
         }
-        let pause = link.timeouts.connect.max(RETRY_INTERVAL) * (1 << place.failed.min(MOST_DOUBLINGS));
-        if !place.is_trying
-            && place.tried.is_none_or(|tried| now().saturating_duration_since(tried) > pause)
-            && !self.is_unfit.load(Ordering::Relaxed)
-            && let Some(server) = link.server(node, generation)
-        {
-            place.number += 1;
-            let id = ConnectionId { node, number: place.number, generation };
-            // The cluster connection may have one, which the home lane shares.
-            place.connection =
-                link.nodes.as_ref().filter(|_| self.is_home).and_then(|nodes| nodes.connection(node));
-            if let Some(server) = &place.connection {
-                place.tried = Some(now());
-                return Some(Connection { id, server: server.clone() });
-            }
-            place.is_trying = true;
-            drop(places);
-            self.runtime.spawn(Arc::clone(self).connect(id, server));
-        }
+        let server = self.server(node)?;
+        (place.is_trying, place.number) = (true, place.number + 1);
+        let id = ConnectionId { number: place.number, ..id };
+        drop(places);
+        self.runtime.spawn(Arc::clone(self).connect(id, server));
         None
     }
 
+    /// The connection to a master of a cluster. Without one it waits for an attempt to connect.
+    pub(super) async fn reach(self: &Arc<Self>, node: NodeId) -> RedisResult<Connection> {
+        loop {
+            // Before the look, so that it notices an attempt that ends right behind it.
+            let tried = self.tried.notified();
+            if let Some(connection) = self.to(node) {
+                return Ok(connection);
+            }
+            if let Some(place) = self.places.lock().get(node.index()).filter(|place| !place.is_trying) {
+                let failure = place.failure.clone();
+                return Err(failure.unwrap_or_else(|| no_node("the connection was lost")));
+            }
+            tried.await;
+        }
+    }
+
+    /// How to make a connection to a server; `None` to the single one while the store has none.
+    fn server(&self, node: NodeId) -> Option<Server> {
+        match &self.shared.link.nodes {
+            Some(nodes) => nodes.server(node),
+            None => Some(self.of_store.as_ref()?.to(node)?.server.server()),
+        }
+    }
+
     async fn connect(self: Arc<Self>, id: ConnectionId, server: Server) {
-        let Shared { link, riders, .. } = &*self.shared;
-        let mark = MarkIfPanicking(&self.is_unfit);
-        let connected = connect_and_ping(server, link.timeouts.connect).await;
-        drop(mark);
+        let connected = connect_and_ping(server, self.shared.link.timeouts.connect).await;
+        let mut places = self.places.lock();
+        let Some(place) = places.get_mut(id.node.index()).filter(|place| is_of(place, id)) else { return };
+        (place.tried, place.is_trying) = (Some(now()), false);
         match connected {
             Ok(connection) => {
-                let mut places = self.places.lock();
-                let place = places.get_mut(id.node.index());
-                if let Some(place) = place.filter(|place| is_of(place, id)) {
-                    (place.connection, place.failed) = (Some(connection), 0);
-                    (place.tried, place.is_trying) = (Some(now()), false);
-                    drop(places);
-                    if self.is_home {
-                        riders.renew(id.node);
-                    }
-                    // Last, since the application's metrics recorder may panic.
-                    link.observer.connected();
+                (place.connection, place.failed) = (Some(connection), 0);
+                drop(places);
+                if self.is_of_store() {
+                    self.shared.riders.renew(id.node);
                 }
+                self.tried.notify_waiters();
+                // Last, since the application's metrics recorder may panic.
+                self.shared.link.observer.connected();
             }
             Err(error) => {
+                (place.failure, place.failed) = (Some(error.clone()), place.failed + 1);
+                let is_second = place.failed == 2;
+                drop(places);
+                self.tried.notify_waiters();
                 // Another may have become the master.
-                if let Some(nodes) = &link.nodes {
-                    nodes.refresh();
-                }
-                if self.is_told(id) {
-                    let cause = StoreError::from(link.call_error(error));
-                    tracing::warn!(
-                        error = %ErrorChain(&cause),
-                        help = help("shared-connection"),
-                        "a runtime has no connection to Redis of its own; its requests take that of the store"
-                    );
+                self.learn_owners();
+                if is_second && !self.is_of_store() {
+                    self.tell(error);
                 }
             }
         }
     }
 
-    /// Notes a failed attempt. Returns whether it is logged: the second one while the store has its
-    /// connection, once for a store.
-    fn is_told(&self, id: ConnectionId) -> bool {
+    /// Logs that a worker has no connection while the store has one: once for a store.
+    fn tell(&self, error: RedisError) {
+        let link = &self.shared.link;
+        if link.is_up() && !self.shared.was_refused.swap(true, Ordering::Relaxed) {
+            let cause = StoreError::from(link.call_error(error));
+            tracing::warn!(
+                error = %ErrorChain(&cause),
+                help = help("shared-connection"),
+                "a worker has no connection to Redis of its own; its requests take that of the store"
+            );
+        }
+    }
+
+    /// Takes the verified connections of a new generation in place of all others.
+    pub(super) fn install(&self, generation: u64, servers: Vec<(NodeId, ServerConnection)>) {
         let mut places = self.places.lock();
-        let Some(place) = places.get_mut(id.node.index()).filter(|place| is_of(place, id)) else {
-            return false;
-        };
-        place.failed += 1;
-        (place.tried, place.is_trying) = (Some(now()), false);
-        let is_second = place.failed == 2;
+        let mut gone = mem::take(&mut *places);
+        for (node, server) in servers {
+            let number = place_of(&mut gone, node).number + 1;
+            let (connection, tried) = (Some(server), Some(now()));
+            *place_of(&mut places, node) =
+                Place { connection, generation, number, tried, ..Place::default() };
+        }
         drop(places);
-        is_second && self.shared.link.is_up() && !self.shared.was_refused.swap(true, Ordering::Relaxed)
+        self.tried.notify_waiters();
     }
 
     /// Gives up a lost connection, unless another has taken its place. Leases that came over it are void.
-    pub(super) fn lose(&self, lost: ConnectionId) {
+    pub(super) fn lose(self: &Arc<Self>, lost: ConnectionId) {
         let Shared { link, riders, .. } = &*self.shared;
-        if self.is_of_store() {
-            return link.mark_lost(lost.generation);
-        }
         let mut places = self.places.lock();
-        if let Some(place) = places.get_mut(lost.node.index()).filter(|place| is_of(place, lost)) {
-            let gone = place.connection.take();
-            // One that is lost soon again is not made without a pause.
-            if place.tried.is_some_and(|tried| now().saturating_duration_since(tried) > STABLE_AFTER) {
-                place.tried = None;
-            }
-            drop(places);
-            drop(gone);
-            if self.is_home {
+        let Some(place) = places.get_mut(lost.node.index()).filter(|place| is_of(place, lost)) else {
+            return;
+        };
+        let gone = place.connection.take();
+        // One that is lost soon again is not made without a pause.
+        if place.tried.is_some_and(|tried| now().saturating_duration_since(tried) > STABLE_AFTER) {
+            place.tried = None;
+        }
+        place.failure = None;
+        drop(places);
+        drop(gone);
+        if self.is_of_store() {
+            if link.is_cluster() {
                 riders.renew(lost.node);
-            }
-            if let Some(nodes) = &link.nodes {
-                if self.is_home {
-                    nodes.forget(lost.node);
-                }
-                nodes.refresh();
+            } else {
+                link.mark_lost(lost.generation);
             }
         }
+        self.learn_owners();
+    }
+
+    /// Reads the owners of all hash slots of a cluster in the background, unless that is being done: from one
+    /// of the masters to which the store is connected. Closes connections to those without hash slots.
+    pub(super) fn learn_owners(self: &Arc<Self>) {
+        let of_store = self.of_store.as_ref().unwrap_or(self);
+        let Some(nodes) = self.shared.link.nodes.clone() else { return };
+        if of_store.is_learning.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let connections = Arc::clone(of_store);
+        self.shared.runtime.spawn(async move {
+            let mut servers = connections.servers();
+            let count = servers.len().max(1);
+            // One that has left the cluster may go on answering from what it knew.
+            servers.rotate_left(connections.next.fetch_add(1, Ordering::Relaxed) % count);
+            for (node, server) in servers {
+                // A master that hangs is noticed by the requests that wait for it.
+                let learned = timeout(connections.shared.link.deadline(), nodes.learn_from(node, &server));
+                if matches!(learned.await, Ok(Ok(()))) {
+                    break;
+                }
+            }
+            // Without owners each batch asks for another attempt.
+            sleep(RETRY_INTERVAL).await;
+            connections.is_learning.store(false, Ordering::Relaxed);
+        });
+    }
+
+    /// The servers to which there is a connection.
+    fn servers(&self) -> Vec<(NodeId, ServerConnection)> {
+        let places = self.places.lock();
+        let connections = places.iter().map(|place| place.connection.clone().filter(|of| is_open(&of)));
+        (0..).map(NodeId::of).zip(connections).filter_map(|(node, server)| Some((node, server?))).collect()
     }
 
     /// Pings all connections, so that a loss is noticed without requests. A hang is noticed by the store's
@@ -219,18 +286,17 @@ impl Connections {
     /// those to masters without hash slots.
     pub(super) fn ping(self: &Arc<Self>) {
         let link = &self.shared.link;
-        if self.is_of_store() {
+        if self.is_of_store() && !link.is_cluster() {
+            // The supervisor does.
             return;
         }
-        let count = u16::try_from(self.places.lock().len()).unwrap_or(u16::MAX);
-        for node in (0..count).map(NodeId::of) {
+        for (node, _) in self.servers() {
             if link.nodes.as_ref().is_some_and(|nodes| !nodes.has_slots(node)) {
-                self.places.lock()[node.index()].connection = None;
-            }
-            if self.places.lock()[node.index()].connection.is_none() {
+                let gone = place_of(&mut self.places.lock(), node).connection.take();
+                drop(gone);
                 continue;
             }
-            let Some(Connection { id, server }) = self.to(Some(node)) else { continue };
+            let Some(Connection { id, server }) = self.to(node) else { continue };
             let (connections, limit) = (Arc::clone(self), link.timeouts.ping_interval);
             self.shared.runtime.spawn(async move {
                 if timeout(limit, server.ping())
@@ -249,24 +315,24 @@ impl Connections {
 async fn connect_and_ping(server: Server, limit: Duration) -> RedisResult<ServerConnection> {
     let connection = server.connect().await?;
     let late = |_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
-    match reply_within(limit, connection.ping()).await.map_err(late).flatten() {
+    match reply_by(Deadline::after(limit), connection.ping()).await.map_err(late).flatten() {
         Err(error) if !lacks_command(&error) => Err(error),
         _ => Ok(connection),
     }
 }
 
-/// Sets a flag if a panic drops it.
-struct MarkIfPanicking<'a>(&'a AtomicBool);
-
-impl Drop for MarkIfPanicking<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.store(true, Ordering::Relaxed);
-        }
+fn place_of(places: &mut Vec<Place>, node: NodeId) -> &mut Place {
+    if places.len() <= node.index() {
+        places.resize_with(node.index() + 1, Place::default);
     }
+    &mut places[node.index()]
+}
+
+fn is_open(connection: &&ServerConnection) -> bool {
+    !connection.is_closed()
 }
 
 /// Whether a place still has the connection of this attempt.
-fn is_of(place: &NodeConnection, id: ConnectionId) -> bool {
+fn is_of(place: &Place, id: ConnectionId) -> bool {
     (place.generation, place.number) == (id.generation, id.number)
 }

@@ -47,8 +47,7 @@ impl Groups {
     fn prefetch(&self, check: &Check<'_>) {
         let group = slice::from_ref(check);
         let rider = self.riders.rider(group, Operation::Check);
-        let deadline = Deadline::after(self.client.link.deadline());
-        self.client.lanes.submit_unawaited(self.request(group, Operation::Check), rider, deadline);
+        self.client.lanes.submit_unawaited(self.request(group, Operation::Check), rider);
     }
 
     /// Has the server decide about a group as a whole. Held units that are in the way of a charge go back
@@ -108,7 +107,7 @@ impl Groups {
     pub(super) async fn overdraw(
         &self,
         group: &[Check<'_>],
-        mut deadline: Deadline,
+        deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         for check in group.chunks(1) {
             if self.take_held(check).is_some() {
@@ -117,8 +116,7 @@ impl Groups {
             // The answer ends the units that were on their way, which would be used beside the debt.
             self.make_way(check, Operation::Overdraw);
             let guard = self.denials.invalidate_on_drop(check);
-            let reply = self.submit(check, Operation::Overdraw, deadline).reply();
-            let reply = deadline.share(reply).await;
+            let reply = self.submit(check, Operation::Overdraw, deadline).reply().await;
             drop(guard);
             reply?.into_overdrawn(&check[0])?;
         }

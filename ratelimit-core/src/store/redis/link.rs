@@ -1,32 +1,26 @@
 //! The connection's state, which requests and the supervisor share, and what calls report about it.
 //!
-//! A command is sent again only if nothing ran: nothing was written, because the connection was lost before,
-//! or the reply says so, `NOSCRIPT`, and in a cluster `MOVED`, `ASK`, `TRYAGAIN`, `CLUSTERDOWN` and
-//! `READONLY`. After a timeout, or if the connection is lost before the reply, it is unknown whether the
-//! request was charged, so it is not sent again.
+//! A command is sent again only if its reply says that nothing ran: `NOSCRIPT`, and in a cluster `MOVED`,
+//! `ASK`, `TRYAGAIN`, `CLUSTERDOWN` and `READONLY`. After a timeout, or if the connection is lost before the
+//! reply, it is unknown whether the request was charged, so it is not sent again.
 
 #[cfg(test)]
 pub(super) mod tests;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::{ErrorKind, RedisError, RedisResult, Value};
+use redis::{ErrorKind, RedisError};
 use tokio::sync::watch;
-use tokio::time::sleep;
 
 use super::breaker::Breaker;
-use super::command::Command;
 use super::error::{CallError, ConnectionImpact, meaning};
 use super::server_check::Durability;
 use super::timeouts::Timeouts;
-use super::topology::{
-    Connection, ConnectionId, NodeId, Nodes, RedisConnection, SLOT_RANGES, Server, hash_slot_of_key,
-};
+use super::topology::{NodeId, Nodes, SLOT_RANGES, hash_slot_of_key};
 use crate::observe::StoreObserver;
-use crate::store::deadline::now;
 
 /// State that requests and the supervisor share.
 pub(super) struct Link {
@@ -56,27 +50,12 @@ pub(super) enum ConnectionState {
     /// An attempt is being made, and the one before did not fail: worth waiting for.
     Connecting,
     Up {
-        connection: RedisConnection,
         generation: u64,
         /// Replies, but fails too often: to be replaced.
         suspect: bool,
     },
     /// The last attempt failed: not worth waiting for.
     Down(Arc<RedisError>),
-}
-
-/// Progress of a call: the generation of the connection on which it was sent, and when.
-#[derive(Default)]
-pub(super) struct CallProgress {
-    sent: OnceLock<(u64, Instant)>,
-}
-
-impl CallProgress {
-    /// Notes that the call is sent now.
-    pub(super) fn send_now(&self, generation: u64) {
-        // Once for each call.
-        let _ = self.sent.set((generation, now()));
-    }
 }
 
 impl Link {
@@ -152,24 +131,6 @@ impl Link {
         }
     }
 
-    /// Sends a command; the caller enforces the deadline.
-    pub(super) async fn call(
-        &self,
-        command: &Command,
-        range: usize,
-        progress: &CallProgress,
-    ) -> Result<Value, CallError> {
-        if let Some(error) = self.fast_fail(range) {
-            return Err(error);
-        }
-        let (connection, generation) = self.connection().await?;
-        progress.send_now(generation);
-        let reply = self.send_with_redirects(command, &connection).await;
-        let value = reply.map_err(|error| self.record_error(error, generation, range))?;
-        self.record_reply(range);
-        Ok(value)
-    }
-
     /// Records that a call got its reply.
     pub(super) fn record_reply(&self, range: usize) {
         self.breaker.record_reply(&self.failures[range]);
@@ -180,76 +141,21 @@ impl Link {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// The generation of the connection that is to blame for a deadline that passed: the call had been in
-    /// flight for more than half of the store's deadline.
-    pub(super) fn to_blame(&self, progress: &CallProgress) -> Option<u64> {
-        let &(generation, at) = progress.sent.get()?;
-        (now().saturating_duration_since(at) > self.timeouts.deadline / 2).then_some(generation)
-    }
-
-    /// Sends, and sends again while a hash slot is between two nodes of a cluster, which proves each time
-    /// that nothing ran.
-    async fn send_with_redirects(
-        &self,
-        command: &Command,
-        connection: &RedisConnection,
-    ) -> RedisResult<Value> {
-        let end = now() + self.timeouts.deadline / 2;
-        let mut pause = Duration::from_millis(1);
-        loop {
-            match command.send(connection).await {
-                Err(error) if self.is_cluster() && is_redirect(&error) && now() < end => {
-                    sleep(pause).await;
-                    pause = (pause * 2).min(Duration::from_millis(8));
-                }
-                reply => return reply,
-            }
-        }
-    }
-
     /// The server that has the keys of a hash slot, if it is known.
     pub(super) fn owner(&self, hash_slot: u16) -> Option<NodeId> {
         self.nodes.as_ref().map_or(Some(NodeId::SINGLE), |nodes| nodes.owner(hash_slot))
     }
 
-    /// The store's connection to the single server.
-    pub(super) fn single(&self) -> Option<Connection> {
-        let (server, generation) = match &*self.state.borrow() {
-            ConnectionState::Up { connection: RedisConnection::Single(server), generation, .. } => {
-                (server.clone(), *generation)
-            }
-            _ => return None,
-        };
-        if server.is_closed() {
-            self.mark_lost(generation);
-            return None;
-        }
-        Some(Connection { id: ConnectionId { node: NodeId::SINGLE, number: generation, generation }, server })
-    }
-
-    /// How to make another connection to a server, while the store has one of this generation.
-    pub(super) fn server(&self, node: NodeId, generation: u64) -> Option<Server> {
-        match &self.nodes {
-            Some(nodes) => nodes.server(node),
-            None => self.single().filter(|of| of.id.generation == generation).map(|of| of.server.server()),
-        }
-    }
-
-    /// Whether a connection is being made that is worth waiting for.
-    pub(super) fn is_connecting(&self) -> bool {
-        matches!(*self.state.borrow(), ConnectionState::Connecting)
-    }
-
-    /// The connection and its generation; waits only while the first attempt after a loss is being made.
-    pub(super) async fn connection(&self) -> Result<(RedisConnection, u64), CallError> {
-        // A wait begins with a subscription, which nearly no call needs.
-        if let ConnectionState::Up { connection, generation, .. } = &*self.state.borrow() {
-            return Ok((connection.clone(), *generation));
+    /// Waits until there is a connection, but only while the first attempt after a loss is being made.
+    pub(super) async fn connected(&self) -> Result<(), CallError> {
+        // A wait begins with a subscription, which nearly no turn needs.
+        if let ConnectionState::Up { .. } = *self.state.borrow() {
+            return Ok(());
         }
         let mut state = self.state.subscribe();
         let known = state.wait_for(|state| !matches!(state, ConnectionState::Connecting)).await;
         match known.as_deref() {
-            Ok(ConnectionState::Up { connection, generation, .. }) => Ok((connection.clone(), *generation)),
+            Ok(ConnectionState::Up { .. }) => Ok(()),
             Ok(ConnectionState::Down(error)) => Err(self.connection_error(Arc::clone(error))),
             Ok(ConnectionState::Connecting) | Err(_) => Err(CallError::Unavailable),
         }

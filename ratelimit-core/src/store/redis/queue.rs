@@ -1,74 +1,279 @@
-//! A queue: the requests of one runtime for one server, which a task of that runtime sends.
+//! The queues of a lane: what was asked waits here for a turn, which sends it.
 //!
-//! The task runs behind all tasks that are ready, and sends what was queued meanwhile as one call: a batch is
-//! a turn of the runtime. At most eight calls are in flight; what comes then goes into the next. One call
+//! A turn runs behind all tasks that are ready, and sends what was queued meanwhile as one call: a batch is a
+//! turn of the runtime. At most eight calls are in flight; what comes then goes into the next. One call
 //! decides many requests, in the order in which they were made and with one reading of the clock. Single
 //! calls would decide the same: the script decides each request after charging those before it. Other
 //! commands, such as refunds, go before the requests of their turn.
 //!
-//! A queue of a cluster's node sends one call per caller, all in one write, because a call for several
-//! callers might find some of their keys here and some there while a hash slot moves.
+//! In a cluster there is a queue for each node. It sends one call per caller, all in one write, because a
+//! call for several callers might find some of their keys here and some there while a hash slot moves.
+//!
+//! ```text
+//! request   what is queued; waiting: what waits, and whether a turn has to take it
+//! call      a call, and what waits for its reply
+//! trip      calls on their way, from their write to their replies
+//! ```
 
-mod alarm;
 mod call;
-mod driver;
-mod in_flight;
-mod inbox;
 mod request;
+#[cfg(test)]
+mod tests;
+mod trip;
+mod waiting;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use tokio::task::AbortHandle;
+use parking_lot::Mutex;
+use smallvec::{SmallVec, smallvec};
+use tokio::task::yield_now;
 
-pub(super) use self::inbox::{Home, Inbox};
-#[cfg(test)]
-pub(super) use self::request::tests::check;
+use self::call::Call;
 pub(super) use self::request::{Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
+use self::request::{by_call, by_caller};
+use self::trip::{Redirect, carry, follow};
+use self::waiting::{Taken, Waiting};
 use super::connections::Connections;
+use super::error::CallError;
 use super::shared::Shared;
+use super::topology::{Connection, NodeId, SLOT_RANGES, range_of_slot};
 
-/// A queue. Its task ends when this is dropped, or with the runtime.
-pub(super) struct Queue {
-    inbox: Arc<Inbox>,
-    task: AbortHandle,
+/// The calls of one write, or that will find their node each by itself.
+type Calls = SmallVec<[Call; 1]>;
+
+/// Connections and queues on one runtime with one thread. So what is spawned first is written first.
+pub(super) struct Lane {
+    shared: Arc<Shared>,
+    pub(super) connections: Arc<Connections>,
+    /// The store's lane takes what the lane of a worker cannot send.
+    of_store: Option<Arc<Self>>,
+    /// One, or one for each node of a cluster.
+    queues: Box<[Mutex<Waiting>]>,
 }
 
-impl Queue {
-    /// Starts the task on the runtime of these connections. `home` takes what cannot be sent for want of a
-    /// connection; without it, requests wait for one.
-    pub(super) fn start(
-        shared: Arc<Shared>,
+impl Lane {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
         connections: Arc<Connections>,
-        home: Option<Arc<dyn Home>>,
-    ) -> Self {
-        let (inbox, runtime) = (Arc::new(Inbox::of_lane(home)), connections.runtime().clone());
-        let task = runtime.spawn(driver::drive(Arc::clone(&inbox), shared, connections));
-        Self { inbox, task: task.abort_handle() }
+        of_store: Option<Arc<Self>>,
+    ) -> Arc<Self> {
+        let size = if shared.link.is_cluster() { SLOT_RANGES } else { 1 };
+        let queues = (0..size).map(|_| Mutex::default()).collect();
+        Arc::new(Self { shared: Arc::clone(shared), connections, of_store, queues })
     }
 
-    /// Adds what is to be sent. `since` is when its caller read the clock; a stall since then is given back.
-    /// Drops it if the runtime has ended, which closes the channel for its reply. Returns what tells that the
-    /// task has missed its alarm.
-    pub(super) fn push(&self, queued: Queued, since: Instant) -> Arc<Inbox> {
-        self.inbox.push(queued, since);
-        Arc::clone(&self.inbox)
+    /// Queues what is to be sent. Drops it if the runtime has ended, which ends the wait for the reply.
+    pub(super) fn push(self: &Arc<Self>, queued: Queued) {
+        let place = self.place_of(queued.hash_slot());
+        let pushed = self.queues[place].lock().push(queued, self.shared.link.deadline());
+        match (pushed, &self.of_store) {
+            (Ok(true), _) => self.schedule(place),
+            (Ok(false), _) => {}
+            (Err(queued), Some(of_store)) => of_store.push(queued),
+            (Err(queued), None) => drop(queued),
+        }
     }
 
-    /// Whether the task has not run for long after it was woken.
-    pub(super) fn is_stuck(&self) -> bool {
-        self.inbox.is_stuck()
+    /// The queue of a hash slot: in a cluster that of the hash slot's node, or of its range while the node is
+    /// not known.
+    fn place_of(&self, hash_slot: u16) -> usize {
+        if self.queues.len() == 1 { 0 } else { place_of(hash_slot, self.shared.link.owner(hash_slot)) }
     }
 
-    /// Hands what is queued to the home lane if the task was woken so long ago, and has not run since.
-    pub(super) fn hand_over_if_stuck(&self, patience: Duration, now: Instant) {
-        self.inbox.hand_over_if_stuck(patience, now);
+    fn schedule(self: &Arc<Self>, place: usize) {
+        let turn = Turn { lane: Arc::clone(self), place, has_taken: false };
+        self.connections.runtime().spawn(turn.run());
+    }
+
+    /// Waits until the store has a connection; the lane of a worker leaves to it what it cannot send itself.
+    async fn connected(self: &Arc<Self>) -> Result<(), CallError> {
+        let link = &self.shared.link;
+        if self.of_store.is_some() {
+            return Ok(());
+        }
+        loop {
+            link.connected().await?;
+            if link.is_cluster() || self.connections.to(NodeId::SINGLE).is_some() {
+                return Ok(());
+            }
+            // It was lost meanwhile.
+            yield_now().await;
+        }
+    }
+
+    /// Takes nothing from now on, and hands over what waits.
+    fn close(&self, place: usize) {
+        let Taken { commands, requests } = self.queues[place].lock().close();
+        // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
+        if let Some(of_store) = &self.of_store {
+            commands.into_iter().for_each(|command| of_store.push(Queued::Command(command)));
+            requests.into_iter().for_each(|request| of_store.push(Queued::Request(request)));
+        }
+    }
+
+    /// Ends what waits for a connection that is not made in time.
+    fn fail(&self, taken: Taken, error: &CallError) {
+        for command in taken.commands {
+            Queued::Command(command).fail(error.clone());
+        }
+        for request in taken.requests {
+            self.shared.riders.note_not_sent(&request.rider, &request.request);
+            Queued::Request(request).fail(error.clone());
+        }
+    }
+
+    /// Makes calls of what was taken, and sends them. The last of them is carried by the task of this turn.
+    async fn send(self: Arc<Self>, taken: Taken, place: Option<Arc<InFlight>>) {
+        let runtime = self.connections.runtime().clone();
+        let mut trips = self.calls_of(taken).into_iter().peekable();
+        while let Some((connection, calls)) = trips.next() {
+            let Some(connection) = connection else {
+                calls.into_iter().for_each(|call| self.find(call, None));
+                continue;
+            };
+            let (lane, place) = (Arc::clone(&self), place.clone());
+            let trip = async move {
+                carry(lane, connection, calls).await;
+                drop(place);
+            };
+            if trips.peek().is_some() { drop(runtime.spawn(trip)) } else { trip.await }
+        }
+    }
+
+    /// Sends a call of a cluster to the node that has its keys, over the store's connections: one to which a
+    /// reply redirects, or to which there is no connection at the moment.
+    fn find(self: &Arc<Self>, call: Call, redirect: Option<Redirect>) {
+        let lane = self.of_store.as_ref().unwrap_or(self);
+        let runtime = lane.connections.runtime();
+        drop(runtime.spawn(follow(Arc::clone(lane), call, redirect)));
+    }
+
+    /// The calls of what was taken, by the connections over which they go. In a cluster there may be none to
+    /// a node, and the node of a hash slot may not be known.
+    fn calls_of(self: &Arc<Self>, taken: Taken) -> SmallVec<[(Option<Connection>, Calls); 1]> {
+        let Shared { link, encoder, riders, .. } = &*self.shared;
+        let mut parts: SmallVec<[(Option<NodeId>, Calls); 1]> = SmallVec::new();
+        let mut add = |node, call: Call| match link.fast_fail(call.range()) {
+            Some(error) => call.finish(Err(error)),
+            None => match parts.iter_mut().find(|part| part.0 == node) {
+                Some((_, calls)) => calls.push(call),
+                None => parts.push((node, smallvec![call])),
+            },
+        };
+        let mut commands = taken.commands;
+        if self.of_store.is_none() && !taken.requests.is_empty() {
+            // Before the requests, so that these find the units again.
+            for command in riders.held.take_give_backs(encoder, link.is_cluster()) {
+                let hash_slot = link.hash_slot(command.command.keys().first());
+                commands.push(QueuedCommand { command, hash_slot, reply: None });
+            }
+        }
+        for QueuedCommand { command, hash_slot, reply } in commands {
+            add(link.owner(hash_slot), Call::of_command(command, hash_slot, reply));
+        }
+        for (node, requests) in self.by_node(taken.requests) {
+            let mut add_all = |requests| {
+                for requests in by_call(requests) {
+                    if let Some(call) = Call::of_requests(requests, node, &self.shared) {
+                        add(node, call);
+                    }
+                }
+            };
+            if link.is_cluster() { by_caller(requests).for_each(add_all) } else { add_all(requests) }
+        }
+        let connected =
+            |(node, calls): (Option<NodeId>, Calls)| (node.and_then(|node| self.connections.to(node)), calls);
+        parts.into_iter().map(connected).collect()
+    }
+
+    /// The requests of each node. Those that a worker cannot send go to the store's lane.
+    fn by_node(
+        self: &Arc<Self>,
+        requests: Vec<QueuedRequest>,
+    ) -> SmallVec<[(Option<NodeId>, Vec<QueuedRequest>); 1]> {
+        let link = &self.shared.link;
+        let mut parts: SmallVec<[(Option<NodeId>, Vec<QueuedRequest>); 1]> = SmallVec::new();
+        if link.is_cluster() {
+            for request in requests {
+                let node = link.owner(request.hash_slot);
+                match parts.iter_mut().find(|part| part.0 == node) {
+                    Some((_, requests)) => requests.push(request),
+                    None => parts.push((node, vec![request])),
+                }
+            }
+        } else if !requests.is_empty() {
+            parts.push((Some(NodeId::SINGLE), requests));
+        }
+        let Some(of_store) = &self.of_store else { return parts };
+        let reached = parts.into_iter().filter_map(|(node, requests)| {
+            if node.is_some_and(|node| self.connections.to(node).is_some()) {
+                return Some((node, requests));
+            }
+            requests.into_iter().for_each(|request| of_store.push(Queued::Request(request)));
+            None
+        });
+        reached.collect()
     }
 }
 
-impl Drop for Queue {
-    fn drop(&mut self) {
-        self.inbox.close();
-        self.task.abort();
+/// A turn that has been scheduled. If its runtime ends before it has taken what waits, its queue closes.
+struct Turn {
+    lane: Arc<Lane>,
+    place: usize,
+    has_taken: bool,
+}
+
+impl Turn {
+    async fn run(mut self) {
+        yield_now().await;
+        let lane = Arc::clone(&self.lane);
+        let connected = lane.connected().await;
+        let (taken, is_call) = self.take(connected.is_err());
+        let place = is_call.then(|| Arc::new(InFlight { lane: Arc::clone(&lane), place: self.place }));
+        drop(self);
+        match connected {
+            Ok(()) => lane.send(taken, place).await,
+            Err(error) => lane.fail(taken, &error),
+        }
     }
+
+    /// Takes what waits, all of it or what may be sent now, and schedules the next turn if something is left.
+    /// Returns whether it is a call of requests.
+    fn take(&mut self, all: bool) -> (Taken, bool) {
+        let deadline = self.lane.shared.link.deadline();
+        let (taken, is_left) = self.lane.queues[self.place].lock().take(all, deadline);
+        self.has_taken = true;
+        if is_left {
+            self.lane.schedule(self.place);
+        }
+        let is_call = !all && !taken.requests.is_empty();
+        (taken, is_call)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.has_taken {
+            self.lane.close(self.place);
+        }
+    }
+}
+
+/// One of the calls in flight of a queue.
+struct InFlight {
+    lane: Arc<Lane>,
+    place: usize,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let is_left = self.lane.queues[self.place].lock().end_call(self.lane.shared.link.deadline());
+        if is_left {
+            self.lane.schedule(self.place);
+        }
+    }
+}
+
+fn place_of(hash_slot: u16, node: Option<NodeId>) -> usize {
+    node.map_or_else(|| range_of_slot(hash_slot), |node| node.index() % SLOT_RANGES)
 }

@@ -28,7 +28,7 @@ const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(250);
 /// What a request has of riders.
 #[derive(Default)]
 pub(super) enum Rider {
-    /// Nothing: it may go over any lane.
+    /// Nothing: it may go over the lane of a worker.
     #[default]
     None,
     /// Nothing. But this process may hold leases or slots of its policies, or it is no plain check. All of

@@ -4,9 +4,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::join_all;
 use redis::FromRedisValue;
 
-use super::topology::RedisConnection;
+use super::topology::{NodeId, ServerConnection};
 use crate::observe::log::help;
 use crate::policy::Policy;
 
@@ -19,9 +20,9 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 /// Warns of a server that is too old, that may drop counts, or whose clock is off. A user may lack the
 /// permission to look, which decisions do not need, so errors are ignored.
-pub(super) async fn warn_about_server(connection: RedisConnection, durability: &Durability) {
+pub(super) async fn warn_about_server(servers: &[(NodeId, ServerConnection)], durability: &Durability) {
     // Names no section, since old servers know few of them.
-    let infos: Vec<String> = query_nodes(&connection, &redis::cmd("INFO")).await;
+    let infos: Vec<String> = query_nodes(servers, &redis::cmd("INFO")).await;
     if let Some(version) = infos.iter().find_map(|info| old_version(info)) {
         tracing::warn!(
             version,
@@ -39,13 +40,12 @@ pub(super) async fn warn_about_server(connection: RedisConnection, durability: &
     }
     if infos.iter().any(|info| has_no_copy(info)) {
         // Of a server that does not permit to look it is not known.
-        let saves: Vec<Vec<String>> =
-            query_nodes(&connection, redis::cmd("CONFIG").arg("GET").arg("save")).await;
+        let saves: Vec<Vec<String>> = query_nodes(servers, redis::cmd("CONFIG").arg("GET").arg("save")).await;
         durability.set_volatile(saves.iter().any(|save| save.get(1).is_some_and(String::is_empty)));
     }
     // Asks for both, since INFO may not be permitted, or not have the time.
     let here = now();
-    let times: Vec<(u64, u64)> = query_nodes(&connection, &redis::cmd("TIME")).await;
+    let times: Vec<(u64, u64)> = query_nodes(servers, &redis::cmd("TIME")).await;
     let times =
         times.into_iter().filter_map(|(seconds, micros)| seconds.checked_mul(1_000_000)?.checked_add(micros));
     let reported = infos.iter().filter_map(|info| field(info, "server_time_usec")?.parse().ok());
@@ -60,10 +60,13 @@ pub(super) async fn warn_about_server(connection: RedisConnection, durability: &
     }
 }
 
-/// The replies of all nodes that reply.
-async fn query_nodes<T: FromRedisValue>(connection: &RedisConnection, command: &redis::Cmd) -> Vec<T> {
-    let replies = connection.send_to_all(command).await;
-    replies.into_iter().filter_map(|reply| T::from_redis_value(reply).ok()).collect()
+/// The replies of all servers that reply.
+async fn query_nodes<T: FromRedisValue>(
+    servers: &[(NodeId, ServerConnection)],
+    command: &redis::Cmd,
+) -> Vec<T> {
+    let replies = join_all(servers.iter().map(|(_, server)| server.send(command))).await;
+    replies.into_iter().filter_map(|reply| T::from_redis_value(reply.ok()?).ok()).collect()
 }
 
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {

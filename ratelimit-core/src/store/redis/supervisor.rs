@@ -17,7 +17,7 @@ mod tests;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -28,14 +28,16 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::command::{Command, Keys, ScriptCall};
+use super::connections::Connections;
 use super::error::{ConnectionImpact, SEVERAL_SERVERS};
 use super::link::ConnectionState;
 use super::shared::Shared;
-use super::timeouts::reply_within;
-use super::topology::{RedisConnection, SLOT_RANGES, Topology};
+use super::timeouts::reply_by;
+use super::topology::{Found, SLOT_RANGES, ServerConnection, Topology, no_node};
 use super::{script, server_check};
 use crate::error::{ErrorChain, StoreError};
 use crate::observe::log::help;
+use crate::store::Deadline;
 
 /// A connection that served for longer was a good one; the pauses before the next attempts start anew.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
@@ -43,18 +45,22 @@ const STABLE_AFTER: Duration = Duration::from_secs(5);
 /// The attempt in a row, after the loss of a connection, whose failure is a warning.
 const WARN_AT: u64 = 3;
 
-/// A connection, and the slot ranges in which its probe ran.
-struct VerifiedConnection {
-    connection: RedisConnection,
+/// Connections, and the slot ranges in which their probe ran.
+struct Verified {
+    found: Found,
     ranges: Vec<usize>,
 }
 
 impl Shared {
     /// Keeps a connection up, and starts again after a panic.
-    pub(super) async fn supervise_forever(self: Arc<Self>, mut topology: Topology) {
+    pub(super) async fn supervise_forever(
+        self: Arc<Self>,
+        mut topology: Topology,
+        connections: Arc<Connections>,
+    ) {
         loop {
             // It calls the application's metrics recorder and tracing subscriber, which may panic.
-            let _ = AssertUnwindSafe(self.supervise(&mut topology)).catch_unwind().await;
+            let _ = AssertUnwindSafe(self.supervise(&mut topology, &connections)).catch_unwind().await;
             self.link.mark_down(Arc::new(RedisError::from((
                 ErrorKind::Client,
                 "the supervisor of the connection has panicked, and starts again",
@@ -63,30 +69,28 @@ impl Shared {
         }
     }
 
-    async fn supervise(&self, topology: &mut Topology) {
+    async fn supervise(&self, topology: &mut Topology, connections: &Connections) {
         let mut state = self.link.state.subscribe();
         let mut pauses = self.link.timeouts.pauses();
         self.link.observer.serve(0);
         loop {
-            let VerifiedConnection { connection, ranges } = self.connect(topology, &mut pauses).await;
+            let Verified { found: Found { servers, slots }, ranges } =
+                self.connect(topology, &mut pauses).await;
             // Before lanes see the generation, and connect to the masters anew.
-            if let (Some(nodes), RedisConnection::Cluster(cluster)) = (&self.link.nodes, &connection) {
-                nodes.start_over(cluster.clone());
+            if let Some(nodes) = &self.link.nodes {
+                nodes.note_owners(&slots);
             }
             let generation = self.link.generation.fetch_add(1, Ordering::Relaxed) + 1;
             self.riders.renew_all();
+            connections.install(generation, servers.clone());
             let up = Instant::now();
             if generation == 1 {
-                let look = server_check::warn_about_server(connection.clone(), &self.link.durability);
+                let look = server_check::warn_about_server(&servers, &self.link.durability);
                 let _ = timeout(self.link.timeouts.connect, look).await;
             }
             // A part of a cluster that is still out stays so, and the next connection is made for its sake.
             let suspect = self.link.open_ranges().any(|range| !ranges.contains(&range));
-            self.link.state.send_replace(ConnectionState::Up {
-                connection: connection.clone(),
-                generation,
-                suspect,
-            });
+            self.link.state.send_replace(ConnectionState::Up { generation, suspect });
             for (range, failures) in self.link.failures.iter().enumerate() {
                 self.link.breaker.reset(failures, ranges.contains(&range));
             }
@@ -97,12 +101,13 @@ impl Shared {
             self.link.observer.serve(1);
             let mut serves_no_longer =
                 pin!(state.wait_for(|state| !matches!(state, ConnectionState::Up { suspect: false, .. })));
+            let single = servers.into_iter().next().filter(|_| !self.link.is_cluster());
             // The sender is `self`, so waiting cannot fail.
-            // Replies to calls over other connections do not take them back.
-            let unanswered = AtomicU32::new(0);
             let watch = async {
                 while timeout(self.link.timeouts.ping_interval, serves_no_longer.as_mut()).await.is_err() {
-                    self.ping(&connection, generation, &unanswered).await;
+                    if let Some((_, server)) = &single {
+                        self.ping(server, generation).await;
+                    }
                 }
             };
             select(pin!(watch), pin!(topology.look_around())).await;
@@ -124,9 +129,8 @@ impl Shared {
     }
 
     /// Pings the connection to a single server, so that a loss or a hang is noticed without requests.
-    async fn ping(&self, connection: &RedisConnection, generation: u64, unanswered: &AtomicU32) {
-        let RedisConnection::Single(server) = connection else { return };
-        match reply_within(self.link.timeouts.deadline, server.ping()).await {
+    async fn ping(&self, server: &ServerConnection, generation: u64) {
+        match reply_by(Deadline::after(self.link.deadline()), server.ping()).await {
             Ok(Err(error))
                 if matches!(
                     ConnectionImpact::from_error(&error),
@@ -135,11 +139,11 @@ impl Shared {
             {
                 self.link.record_error(error, generation, 0);
             }
-            // A reply to PING does not prove that scripts run, so it takes back no failure.
-            Ok(_) => self.link.breaker.reset(unanswered, true),
+            // A reply to PING does not prove that scripts run, so it takes back no failure of the breaker.
+            Ok(_) => server.note_reply(),
             Err(_) => {
                 self.link.record_timeout(0, generation);
-                if self.link.breaker.record_failure(unanswered, self.link.breaker.timeout_weight()) {
+                if server.note_silence(self.link.breaker) {
                     self.link.mark_lost(generation);
                 }
             }
@@ -151,7 +155,7 @@ impl Shared {
         &self,
         topology: &mut Topology,
         pauses: &mut impl Iterator<Item = Duration>,
-    ) -> VerifiedConnection {
+    ) -> Verified {
         let mut attempt = 0u64;
         let is_first = self.link.generation.load(Ordering::Relaxed) == 0;
         loop {
@@ -216,24 +220,28 @@ impl Shared {
     ///
     /// In a cluster of which parts are out, at least one of them must work: otherwise the new connection is
     /// no better, and asking a hanging node for its hash slots would delay calls to the others.
-    async fn connect_and_verify(&self, topology: &mut Topology) -> RedisResult<VerifiedConnection> {
-        let connection = topology.connect(self.link.nodes.as_deref()).await?;
+    async fn connect_and_verify(&self, topology: &mut Topology) -> RedisResult<Verified> {
+        let found = topology.connect().await?;
         let mut ranges: Vec<usize> = self.link.open_ranges().take(self.link.probe_keys.len()).collect();
         if ranges.is_empty() {
             ranges.extend((0..self.link.probe_keys.len()).step_by(SLOT_RANGES / 4));
         }
         let mut probes = JoinSet::new();
+        let mut failure = no_node("no master of the hash slots can be reached");
         for range in ranges {
-            let (connection, deadline) = (connection.clone(), self.link.timeouts.deadline);
             let keys = if self.link.is_cluster() {
                 Keys::from_iter([self.link.probe_keys[range].clone()])
             } else {
                 Keys::from(&self.link.probe_keys[..])
             };
-            probes.spawn(async move { (range, probe(&connection, &keys, deadline).await) });
+            let Some(server) = found.server_of(self.link.hash_slot(keys.first()), self.link.nodes.as_deref())
+            else {
+                continue;
+            };
+            let (server, deadline) = (server.clone(), self.link.deadline());
+            probes.spawn(async move { (range, probe(&server, &keys, deadline).await) });
         }
         let mut ranges = Vec::new();
-        let mut failure = RedisError::from((ErrorKind::Client, "the probe of the connection has panicked"));
         while let Some(probe) = probes.join_next().await {
             match probe {
                 Ok((range, Ok(time))) => {
@@ -246,7 +254,7 @@ impl Shared {
                 Err(_) => {}
             }
         }
-        if ranges.is_empty() { Err(failure) } else { Ok(VerifiedConnection { connection, ranges }) }
+        if ranges.is_empty() { Err(failure) } else { Ok(Verified { found, ranges }) }
     }
 }
 
@@ -254,19 +262,19 @@ impl Shared {
 ///
 /// A call decides for callers whose keys may be in any hash slots. So a node of a cluster is no single
 /// server, also if it has all hash slots, nor is a proxy that sends a script to the server of its first key.
-async fn probe(connection: &RedisConnection, keys: &[String], limit: Duration) -> RedisResult<Value> {
+async fn probe(server: &ServerConnection, keys: &[String], limit: Duration) -> RedisResult<Value> {
     let run = |keys: &[String]| {
         let (script, keys) = (script::probe(), keys.iter().cloned().collect());
         Command::Run(ScriptCall { script, keys, arguments: SmallVec::new() })
     };
     // With one key at first: a server that asks for a password tells it to short commands only.
-    let time = send_within(limit, connection, run(&keys[..1])).await?;
+    let time = send_within(limit, server, run(&keys[..1])).await?;
     let others = &keys[1..];
     if others.is_empty() {
         return Ok(time);
     }
     let count = async |command| -> RedisResult<usize> {
-        Ok(usize::from_redis_value(send_within(limit, connection, command).await?)?)
+        Ok(usize::from_redis_value(send_within(limit, server, command).await?)?)
     };
     let delete = || Command::Delete(others.iter().cloned().collect());
     count(run(keys)).await?;
@@ -280,8 +288,17 @@ async fn probe(connection: &RedisConnection, keys: &[String], limit: Duration) -
     if kept == 0 { Ok(time) } else { Err(RedisError::from((ErrorKind::Client, SEVERAL_SERVERS))) }
 }
 
-/// Sends a command of a probe. A server that takes longer than a decision may is of no use.
-async fn send_within(limit: Duration, connection: &RedisConnection, command: Command) -> RedisResult<Value> {
+/// Sends a command of a probe, and a script that the server does not know a second time, as text. A server
+/// that takes longer than a decision may is of no use.
+async fn send_within(limit: Duration, server: &ServerConnection, command: Command) -> RedisResult<Value> {
     let late = |_| RedisError::from((ErrorKind::Io, "the server answers too late"));
-    reply_within(limit, command.send(connection)).await.map_err(late).flatten()
+    let sent = async {
+        match server.send(&command.to_cmd()).await {
+            Err(error) if error.code() == Some("NOSCRIPT") => {
+                server.send(&command.with_text().to_cmd()).await
+            }
+            reply => reply,
+        }
+    };
+    reply_by(Deadline::after(limit), sent).await.map_err(late).flatten()
 }

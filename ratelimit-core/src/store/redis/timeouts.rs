@@ -1,17 +1,15 @@
-//! Timeouts and pauses, and what becomes of a timeout that is noticed late.
+//! Timeouts and pauses, and the wait for a reply.
 
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use futures_util::future::{Either, select};
-use tokio::sync::Notify;
-use tokio::time::error::Elapsed;
-use tokio::time::timeout;
+use tokio::task::unconstrained;
 
 use super::error::{CallError, RedisConfigError};
 use crate::store::Deadline;
-use crate::store::deadline::now;
+use crate::store::deadline::{now, sleep_until};
 
 /// Timeouts of calls, and pauses between attempts to connect.
 #[derive(Clone, Copy, Debug)]
@@ -30,83 +28,20 @@ pub(super) struct Timeouts {
 /// Shortest and longest timeout. A later instant cannot be represented on every system.
 const BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(3600));
 
-/// A timeout that is noticed later than this was missed: the process or its machine stood still, or its
-/// threads did not run.
-const MISSED: Duration = Duration::from_millis(5);
-
-/// Longest time by which a missed timeout is put off.
-const LONGEST_GRACE: Duration = Duration::from_millis(250);
-
-/// A timeout that was put off by so much in all is put off no more: a machine may starve the process for
-/// good.
-pub(super) const MOST_GRACE: Duration = Duration::from_millis(500);
-
-/// So often is a request told that the task of its queue has not run, until its wait ends. On a thread that
-/// is free again, it may be told once for the past, and once more before the task has its turn.
-const TOLD: u32 = 3;
-
-/// Whether nothing ran for so long that the process stood still, or its thread computed.
-pub(super) fn is_stall(time: Duration) -> bool {
-    time > MISSED
-}
-
-/// By how much a timeout is put off that is noticed `late`. Replies that came while the process stood still
-/// are in its sockets, and are read first.
-pub(super) fn grace(late: Duration) -> Option<Duration> {
-    is_stall(late).then(|| late.min(LONGEST_GRACE))
-}
-
-impl Deadline {
-    /// The deadline of a call that reaches the store now. Time before is the caller's, which may have waited:
-    /// it is not given back.
-    pub(super) fn begun(self) -> Self {
-        Self { last_ran: now(), ..self }
-    }
-
-    /// Notes that a request is queued at `now`. Since the start of the call, or the end of its last round
-    /// trip, microseconds have passed, unless the process stood still: then that time is given back.
-    pub(super) fn note_queued(&mut self, now: Instant) {
-        self.put_off(Duration::MAX, now);
-    }
-
-    /// Puts it off by the time until `now` for which the process stood still, as far as that is not settled:
-    /// by nothing if it is no stall.
-    /// One that has got [`MOST_GRACE`] back gets no more, and one without any time gets none.
-    pub(super) fn put_off(&mut self, by: Duration, now: Instant) {
-        let by = by.min(now.saturating_duration_since(self.last_ran));
-        self.last_ran = self.last_ran.max(now);
-        if is_stall(by) && self.given_back < MOST_GRACE && !self.limit.is_zero() {
-            self.given_back += by;
-            self.limit += by;
-        }
-    }
-}
-
-/// Awaits a reply that the task of a queue ends at the deadline, or soon after if that task was held up. If
-/// nothing runs the task, this ends it some [`MOST_GRACE`] after the deadline, on whatever executor: `missed`
-/// tells again and again that the task has not run.
-pub(super) async fn reply_by<F: Future>(
-    deadline: Deadline,
-    missed: &Notify,
-    reply: F,
-) -> Result<F::Output, CallError> {
-    let (mut reply, mut told) = (pin!(reply), 0);
-    while told < TOLD {
-        if let Either::Left((reply, _)) = select(reply.as_mut(), pin!(missed.notified())).await {
+/// Awaits a reply until the deadline, or the end of its grace, on whatever executor. A reply that is there
+/// counts, however late it is noticed.
+pub(super) async fn reply_by<F: Future>(mut deadline: Deadline, reply: F) -> Result<F::Output, CallError> {
+    // Tokio stops the waits of a task that has used up its budget until the task yields. A task that blocks
+    // its thread never yields.
+    let mut reply = pin!(unconstrained(reply));
+    loop {
+        let timer = pin!(sleep_until(deadline.instant()));
+        if let Either::Left((reply, _)) = select(reply.as_mut(), timer).await {
             return Ok(reply);
         }
-        told += u32::from(now() >= deadline.instant() + MOST_GRACE);
-    }
-    Err(deadline.timeout_error())
-}
-
-/// Awaits a reply for no longer than `limit`, or its [`grace`].
-pub(super) async fn reply_within<F: Future>(limit: Duration, reply: F) -> Result<F::Output, Elapsed> {
-    let (end, mut reply) = (now() + limit, pin!(reply));
-    let in_time = timeout(limit, reply.as_mut()).await;
-    match grace(now().saturating_duration_since(end)) {
-        Some(grace) if in_time.is_err() => timeout(grace, reply).await,
-        _ => in_time,
+        if deadline.has_passed(now()) {
+            return Err(deadline.timeout_error());
+        }
     }
 }
 
@@ -144,12 +79,12 @@ impl Timeouts {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use futures_util::FutureExt;
+    use futures_util::future::join;
+    use tokio::sync::oneshot;
+    use tokio::task::yield_now;
     use tokio::time::{advance, sleep};
 
     use super::*;
-
-    const LIMIT: Duration = Duration::from_millis(100);
 
     fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
@@ -163,65 +98,23 @@ pub(super) mod tests {
         ping_interval: Duration::from_secs(1),
     };
 
-    #[test]
-    fn a_deadline_gets_the_time_of_stalls_back_until_they_sum_up_to_a_bound() {
-        for (stalls, sum) in [
-            (&[10_000][..], 10_000),
-            (&[10_000, 10], 10_000),
-            (&[499, 10_000, 10], 10_499),
-            (&[500, 10_000], 500),
-            (&[200; 10], 600),
-            (&[100; 10], 500),
-        ] {
-            let mut deadline = Deadline::after(LIMIT);
-            let mut now = deadline.since;
-            for &stall in stalls {
-                now += ms(stall);
-                deadline.put_off(ms(stall), now);
-            }
-            assert_eq!(deadline.limit(), LIMIT + ms(sum), "{stalls:?}");
-        }
-    }
-
-    #[test]
-    fn a_stall_is_given_back_once_and_only_from_the_call_on() {
-        let mut deadline = Deadline::after(LIMIT);
-        let start = deadline.since;
-        // The last one but one is a reading of the clock from before.
-        for (stall, until, sum) in [
-            (300, 200, 200),
-            (300, 200, 200),
-            (300, 250, 250),
-            (20, 300, 270),
-            (20, 250, 270),
-            (60, 310, 280),
-        ] {
-            deadline.put_off(ms(stall), start + ms(until));
-            assert_eq!(deadline.limit(), LIMIT + ms(sum), "until {until} ms");
-        }
-    }
-
     #[tokio::test(start_paused = true)]
-    async fn the_time_until_a_request_is_queued_is_given_back_if_it_is_that_of_a_stall() {
-        async fn queued(deadline: Deadline, after: u64) -> Duration {
-            let mut queued = deadline;
-            advance(ms(after)).await;
-            queued.note_queued(now());
-            queued.limit().saturating_sub(deadline.limit())
+    async fn a_reply_counts_before_a_deadline_that_was_missed() {
+        // Milliseconds for which the process stands still, and after which the reply comes then.
+        for (stall, reply, is_in_time) in
+            [(0, 99, true), (0, 101, false), (500, 0, true), (500, 249, true), (500, 251, false)]
+        {
+            let (answer, answered) = oneshot::channel();
+            let waits = tokio::spawn(reply_by(Deadline::after(ms(100)), answered));
+            yield_now().await;
+            advance(ms(stall)).await;
+            let answers = async {
+                sleep(ms(reply)).await;
+                let _ = answer.send(());
+            };
+            let ended = join(waits, answers).await.0.unwrap();
+            assert_eq!(ended.is_ok(), is_in_time, "{stall} ms, then {reply} ms: {ended:?}");
         }
-
-        assert_eq!(queued(Deadline::after(Duration::ZERO), 1_000).await, ms(0));
-        for (after, given_back) in [(0, 0), (5, 0), (6, 6), (1_000, 1_000)] {
-            assert_eq!(queued(Deadline::after(LIMIT), after).await, ms(given_back), "{after} ms");
-        }
-        // A store around this one, and the round trip before, may take longer.
-        let mut deadline = Deadline::after(LIMIT);
-        advance(ms(50)).await;
-        deadline = deadline.begun();
-        assert_eq!(queued(deadline, 1).await, ms(0));
-        let round_trip = sleep(ms(30)).map(Ok::<_, ()>);
-        deadline.share(round_trip).await.unwrap();
-        assert_eq!(queued(deadline, 1).await, ms(0));
     }
 
     #[test]

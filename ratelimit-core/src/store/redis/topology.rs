@@ -15,11 +15,9 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::{Either, select};
-use redis::{Cmd, ConnectionInfo, RedisResult, Value};
-use tokio::runtime::Handle;
+use redis::{ConnectionInfo, RedisResult};
 
-use self::cluster::ClusterConnection;
-pub(super) use self::cluster::RETRY_INTERVAL;
+pub(super) use self::cluster::{OwnedSlots, no_node};
 use self::connector::Connector;
 pub(super) use self::connector::is_tls;
 use self::hosts::Hosts;
@@ -27,7 +25,7 @@ pub(super) use self::nodes::{
     Nodes, SLOT_RANGES, hash_slot_of_key, hash_slot_of_tag, key_in_each_range, range_of_slot,
 };
 use self::sentinel::Sentinels;
-pub(super) use self::server::{CallReplies, Connection, ConnectionId, NodeId, Server, ServerConnection};
+pub(super) use self::server::{Connection, ConnectionId, NodeId, Server, ServerConnection};
 #[cfg(feature = "redis-tls-no-provider")]
 pub(super) use self::tls::Pem;
 use self::tls::Tls;
@@ -37,31 +35,25 @@ use super::credentials::CredentialsSource;
 use super::error::RedisConfigError;
 use super::timeouts::Timeouts;
 
-/// A connection that many calls share.
-#[derive(Clone)]
-pub(super) enum RedisConnection {
-    Single(ServerConnection),
-    Cluster(ClusterConnection),
+/// What an attempt to connect has found.
+pub(super) struct Found {
+    /// To the single server, or to each master of a cluster that can be reached.
+    pub(super) servers: Vec<(NodeId, ServerConnection)>,
+    /// The masters of a cluster.
+    pub(super) slots: Vec<OwnedSlots>,
 }
 
-impl RedisConnection {
-    /// Sends one command for a key. Errors of the server, which the client crate returns as values, become
-    /// errors.
-    pub(super) async fn send(&self, key: &str, command: &Cmd) -> RedisResult<Value> {
-        match self {
-            Self::Single(connection) => connection.send(command).await,
-            // In a box: it may connect to another node, and the largest of all cases makes the size of every
-            // call.
-            Self::Cluster(connection) => Box::pin(connection.send(hash_slot_of_key(key), command)).await,
-        }
-    }
-
-    /// The replies of all servers that reply.
-    pub(super) async fn send_to_all(&self, command: &Cmd) -> Vec<Value> {
-        match self {
-            Self::Single(connection) => connection.send(command).await.into_iter().collect(),
-            Self::Cluster(connection) => connection.send_to_all(command).await,
-        }
+impl Found {
+    /// The server that has the keys of a hash slot, if there is a connection to it.
+    pub(super) fn server_of(&self, hash_slot: u16, nodes: Option<&Nodes>) -> Option<&ServerConnection> {
+        let owner = match nodes {
+            None => NodeId::SINGLE,
+            Some(nodes) => {
+                let owned = self.slots.iter().find(|of| (of.first..=of.last).contains(&hash_slot))?;
+                nodes.id_of(&owned.owner)
+            }
+        };
+        self.servers.iter().find(|(node, _)| *node == owner).map(|(_, server)| server)
     }
 }
 
@@ -76,8 +68,7 @@ enum Servers {
     Single(Box<ConnectionInfo>),
     /// The master that Sentinel names, looked up again at every attempt to connect.
     Sentinel(Sentinels),
-    /// The nodes of the URL.
-    Cluster(Vec<ConnectionInfo>),
+    Cluster(Arc<Nodes>),
 }
 
 /// How to connect, besides the URL.
@@ -93,33 +84,26 @@ impl Topology {
         let timeouts = settings.timeouts;
         // Checked first, since the client crate does not say which feature is missing.
         let tls = if is_tls(url) { Some(Tls::new(settings.tls, &timeouts)?) } else { None };
-        let (servers, hosts) = match Url::parse(url)?.servers {
-            url::NamedServers::Single(server) => {
-                let hosts = Hosts::of([&server], &timeouts);
-                (Servers::Single(Box::new(server)), hosts)
-            }
-            url::NamedServers::Sentinel { nodes, service } => {
-                let hosts = Hosts::of(&nodes, &timeouts);
-                (Servers::Sentinel(Sentinels::new(nodes, service)), hosts)
-            }
-            url::NamedServers::Cluster(nodes) => {
-                let hosts = Hosts::of(&nodes, &timeouts);
-                (Servers::Cluster(nodes), hosts)
-            }
-        };
+        let named = Url::parse(url)?.servers;
+        let hosts = Hosts::of(named.nodes(), &timeouts);
         let credentials = settings.credentials.map(Arc::new);
         let connector = Connector { timeouts, hosts: Arc::new(hosts), tls, credentials };
+        let servers = match named {
+            url::NamedServers::Single(server) => Servers::Single(Box::new(server)),
+            url::NamedServers::Sentinel { nodes, service } => {
+                Servers::Sentinel(Sentinels::new(nodes, service))
+            }
+            url::NamedServers::Cluster(named) => {
+                Servers::Cluster(Arc::new(Nodes::new(named, connector.clone())))
+            }
+        };
         Ok(Self { servers, connector })
     }
 
-    pub(super) const fn is_cluster(&self) -> bool {
-        matches!(self.servers, Servers::Cluster(..))
-    }
-
     /// The masters of a cluster.
-    pub(super) fn nodes(&self, runtime: &Handle) -> Option<Arc<Nodes>> {
-        let Servers::Cluster(named) = &self.servers else { return None };
-        Some(Arc::new(Nodes::new(named.first()?.clone(), self.connector.clone(), runtime.clone())))
+    pub(super) fn nodes(&self) -> Option<Arc<Nodes>> {
+        let Servers::Cluster(nodes) = &self.servers else { return None };
+        Some(Arc::clone(nodes))
     }
 
     /// Learns of other sentinels, as long as the connection serves. Never ends.
@@ -128,12 +112,12 @@ impl Topology {
         sentinels.look_around(&self.connector).await;
     }
 
-    /// Connects once. `nodes` has what was learned of a cluster.
-    pub(super) async fn connect(&mut self, nodes: Option<&Nodes>) -> RedisResult<RedisConnection> {
+    /// Connects once.
+    pub(super) async fn connect(&mut self) -> RedisResult<Found> {
         // At the same time, so that the reason is known when the attempt fails.
         let unresolved = pin!(self.connector.hosts.unresolved());
         // In a box, since it is large.
-        let connecting = Box::pin(self.servers.connect(&self.connector, nodes));
+        let connecting = Box::pin(self.servers.connect(&self.connector));
         let (result, unresolved) = match select(unresolved, connecting).await {
             // Who waits for the attempt would not learn this from what ends it later.
             Either::Left((Some(slow), _)) if slow.is_timeout() => return Err(slow),
@@ -147,28 +131,16 @@ impl Topology {
 }
 
 impl Servers {
-    async fn connect(
-        &mut self,
-        connector: &Connector,
-        nodes: Option<&Nodes>,
-    ) -> RedisResult<RedisConnection> {
-        Ok(match self {
-            Self::Single(server) => RedisConnection::Single(ServerConnection::open(server, connector).await?),
-            Self::Sentinel(sentinels) => {
-                RedisConnection::Single(sentinels.connect_to_master(connector).await?)
+    async fn connect(&mut self, connector: &Connector) -> RedisResult<Found> {
+        let single = match self {
+            Self::Single(server) => ServerConnection::open(server, connector).await?,
+            Self::Sentinel(sentinels) => sentinels.connect_to_master(connector).await?,
+            Self::Cluster(nodes) => {
+                let (slots, servers) = cluster::connect(connector, nodes).await?;
+                return Ok(Found { servers, slots });
             }
-            Self::Cluster(named) => {
-                let mut known = named.clone();
-                let members = nodes.into_iter().flat_map(Nodes::members);
-                known.extend(members.filter(|member| !named.iter().any(|of| of.addr() == member.addr())));
-                let cluster = ClusterConnection::open(&known, connector).await?;
-                // Also of a cluster of which no part serves yet.
-                if let Some(nodes) = nodes {
-                    nodes.note_members(&cluster.owners());
-                }
-                RedisConnection::Cluster(cluster)
-            }
-        })
+        };
+        Ok(Found { servers: vec![(NodeId::SINGLE, single)], slots: Vec::new() })
     }
 }
 
@@ -209,5 +181,17 @@ mod tls {
         pub(super) async fn with(&self, _: &str, _: TcpStream) -> RedisResult<TcpStream> {
             match self.0 {}
         }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::store::redis::timeouts::tests::TIMEOUTS;
+
+    /// Those of a cluster of which nothing is known yet.
+    pub(in crate::store::redis) fn nodes() -> Arc<Nodes> {
+        let settings = ConnectSettings { timeouts: TIMEOUTS, tls: TlsSettings::default(), credentials: None };
+        Topology::parse("redis-cluster://127.0.0.1:1", settings).unwrap().nodes().unwrap()
     }
 }

@@ -32,11 +32,11 @@ impl Groups {
         &self,
         group: &[Check<'_>],
         operation: Operation,
-        mut deadline: Deadline,
+        deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         let callers = split_by_caller(group);
         let outcomes = match operation {
-            Operation::Check => match self.charge_in_order(&callers, &mut deadline).await? {
+            Operation::Check => match self.charge_in_order(&callers, deadline).await? {
                 Ok(outcomes) => outcomes,
                 Err(denied) => self.peek_others(&callers, Some(denied), deadline).await?,
             },
@@ -52,12 +52,11 @@ impl Groups {
     async fn charge_in_order(
         &self,
         callers: &[CallerChecks<'_>],
-        deadline: &mut Deadline,
+        deadline: Deadline,
     ) -> Result<Result<Outcomes, Box<Denied>>, StoreError> {
         let mut outcomes = Outcomes::new();
         for (index, caller) in callers.iter().enumerate() {
-            let reply = self.submit(&caller.checks, Operation::Check, *deadline).reply();
-            let reply = deadline.share(reply).await;
+            let reply = self.submit(&caller.checks, Operation::Check, deadline).reply().await;
             match reply.and_then(|reply| reply.into_outcome(&caller.checks)) {
                 Ok(outcome) if outcome.is_allowed() => outcomes.push(outcome),
                 ended => {
@@ -107,14 +106,14 @@ impl Groups {
         &self,
         callers: &[CallerChecks<'_>],
         outcomes: &[GroupOutcome],
-        deadline: &mut Deadline,
+        deadline: Deadline,
     ) {
         let sent = callers.iter().zip(outcomes).filter_map(|(caller, outcome)| {
             let reservation = outcome.reservation(&caller.checks)?;
-            Some(self.send_refunds(reservation.charges().cloned(), *deadline))
+            Some(self.send_refunds(reservation.charges().cloned(), deadline))
         });
         let sent: SmallVec<[PendingReply; 2]> = sent.flatten().collect();
-        if let Err(error) = deadline.share(wait_for_all(sent)).await
+        if let Err(error) = wait_for_all(sent).await
             && !matches!(error, StoreError::TurnsNotDue)
             && self.refund_log.may_log()
         {
@@ -132,14 +131,14 @@ impl Groups {
 /// fewer if other requests are charged at the same time. All of that has one deadline.
 pub(super) async fn up_to<'a, F: Future<Output = Result<GroupOutcome, StoreError>>>(
     group: &[Check<'a>],
-    mut deadline: Deadline,
+    deadline: Deadline,
     decide: impl Fn(SmallVec<[Check<'a>; 2]>, Operation, Deadline) -> F,
 ) -> Result<GroupOutcome, StoreError> {
     let with_cost = |units| group.iter().map(|check| check.with_cost(units)).collect();
     let mut most = group.first().map_or(0, Check::cost);
     let mut attempt = 1;
     loop {
-        let peeked = deadline.share(decide(with_cost(0), Operation::Peek, deadline)).await?;
+        let peeked = decide(with_cost(0), Operation::Peek, deadline).await?;
         // A count that several limits share is charged for each of them.
         let sharing = |check: &Check<'_>| group.iter().filter(|other| other.shares_count_with(check)).count();
         let fitting = peeked
@@ -148,7 +147,7 @@ pub(super) async fn up_to<'a, F: Future<Output = Result<GroupOutcome, StoreError
         let fitting = fitting.min().unwrap_or(most).clamp(most.min(1), most);
         // The last denial has to be that of one unit.
         let fitting = if attempt == MAX_ATTEMPTS { most.min(1) } else { fitting };
-        let outcome = deadline.share(decide(with_cost(fitting), Operation::Check, deadline)).await?;
+        let outcome = decide(with_cost(fitting), Operation::Check, deadline).await?;
         if outcome.is_allowed() || fitting <= 1 {
             return Ok(outcome);
         }

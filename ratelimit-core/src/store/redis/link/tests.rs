@@ -11,7 +11,7 @@ use super::*;
 use crate::store::redis::error::is_lost;
 use crate::store::redis::error::tests::error;
 use crate::store::redis::timeouts::tests::TIMEOUTS;
-use crate::store::redis::topology::{ConnectSettings, TlsSettings, Topology};
+use crate::store::redis::topology::{ConnectSettings, ServerConnection, TlsSettings, Topology};
 
 /// Accepts one connection, and answers each call with `reply`, and the client crate with `OK`. Sends the keys
 /// of each call.
@@ -42,39 +42,41 @@ fn serve(listener: &TcpListener, reply: &str, calls: &Sender<Vec<String>>) -> io
     }
 }
 
-/// Connects to a server that answers each call with `reply`; the connection has this generation. The keys of
-/// each call go to `calls`.
-pub(in crate::store::redis) async fn connect(
-    link: &Link,
-    generation: u64,
+/// A connection to a server that answers each call with `reply`. The keys of each call go to `calls`.
+pub(in crate::store::redis) async fn connection(
     reply: &'static str,
     calls: Sender<Vec<String>>,
-) {
+) -> ServerConnection {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}/", listener.local_addr().unwrap());
     thread::spawn(move || serve(&listener, reply, &calls));
-    connect_to(&url, link, generation).await;
+    connection_to(&url).await
 }
 
-/// Connects to a server; the connection has this generation.
-pub(in crate::store::redis) async fn connect_to(url: &str, link: &Link, generation: u64) {
+/// A connection to a server.
+pub(in crate::store::redis) async fn connection_to(url: &str) -> ServerConnection {
     let timeouts = Timeouts { connect: Duration::from_secs(30), ..TIMEOUTS };
     let settings = ConnectSettings { timeouts, tls: TlsSettings::default(), credentials: None };
     let mut topology = Topology::parse(url, settings).unwrap();
-    let connection = topology.connect(None).await.unwrap();
-    assert!(matches!(connection, RedisConnection::Single(_)));
+    topology.connect().await.unwrap().server_of(0, None).unwrap().clone()
+}
+
+/// A connection of this generation serves.
+pub(in crate::store::redis) fn mark_up(link: &Link, generation: u64) {
     link.generation.store(generation, Ordering::Relaxed);
-    link.state.send_replace(ConnectionState::Up { connection, generation, suspect: false });
+    link.state.send_replace(ConnectionState::Up { generation, suspect: false });
 }
 
-fn link() -> Link {
-    Link::new(None, TIMEOUTS, Breaker::new(), Vec::new())
+/// The state of a connection of this generation.
+fn link(generation: u64) -> Link {
+    let link = Link::new(None, TIMEOUTS, Breaker::new(), Vec::new());
+    mark_up(&link, generation);
+    link
 }
 
-#[tokio::test]
-async fn a_failure_of_an_earlier_connection_does_not_count_against_the_present_one() {
-    let link = link();
-    connect(&link, 2, "", channel().0).await;
+#[test]
+fn a_failure_of_an_earlier_connection_does_not_count_against_the_present_one() {
+    let link = link(2);
     let error = || RedisError::from((ErrorKind::Server(ServerErrorKind::ReadOnly), "of a replica"));
     let _ = link.record_error(error(), 1, 0);
     assert!(link.fast_fail(0).is_none() && link.is_up());
@@ -82,10 +84,9 @@ async fn a_failure_of_an_earlier_connection_does_not_count_against_the_present_o
     assert!(link.fast_fail(0).is_some() && !link.is_up());
 }
 
-#[tokio::test]
-async fn errors_of_unknown_meaning_are_a_reason_to_reconnect_when_no_reply_comes_between() {
-    let link = link();
-    connect(&link, 1, "", channel().0).await;
+#[test]
+fn errors_of_unknown_meaning_are_a_reason_to_reconnect_when_no_reply_comes_between() {
+    let link = link(1);
     let fail = |line| {
         let error = link.record_error(error(line), 1, 0);
         assert!(matches!(error, CallError::Rejected(_)), "{error:?}");
@@ -107,26 +108,20 @@ async fn errors_of_unknown_meaning_are_a_reason_to_reconnect_when_no_reply_comes
     assert!(link.fast_fail(0).is_some() && !link.is_up());
 }
 
-#[tokio::test]
-async fn a_late_loss_of_an_earlier_connection_keeps_the_present_one() {
-    let link = link();
-    connect(&link, 2, "", channel().0).await;
+#[test]
+fn a_late_loss_of_an_earlier_connection_keeps_the_present_one() {
+    let link = link(2);
     link.mark_lost(1);
     let _ = link.record_error(RedisError::from((ErrorKind::Io, "broken")), 1, 0);
     assert!(link.is_up());
     link.mark_lost(2);
-    assert!(link.is_connecting());
+    assert!(matches!(*link.state.borrow(), ConnectionState::Connecting));
 }
 
 #[tokio::test]
 async fn a_ping_whose_reply_is_another_gives_the_connection_up() {
-    let link = link();
     // The server replies `OK` to it.
-    connect(&link, 1, "", channel().0).await;
-    let ConnectionState::Up { connection: RedisConnection::Single(server), .. } = link.state.borrow().clone()
-    else {
-        panic!("not connected");
-    };
+    let server = connection("", channel().0).await;
     let error = server.ping().await.unwrap_err();
     assert!(is_lost(&error) && error.kind() == ErrorKind::Parse, "{error:?}");
     assert!(server.is_given_up());

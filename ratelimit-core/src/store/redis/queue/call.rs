@@ -1,17 +1,13 @@
 //! A call: its command, and what waits for its reply.
 
 use std::mem;
-use std::sync::Arc;
-use std::time::Instant;
 
 use redis::Value;
 use smallvec::SmallVec;
 
 use super::request::{QueuedRequest, ReplySender, send_reply};
-use crate::store::Deadline;
 use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::error::CallError;
-use crate::store::redis::link::CallProgress;
 use crate::store::redis::protocol::{self, Batch, Replies, Request};
 use crate::store::redis::riders::CallRiders;
 use crate::store::redis::shared::Shared;
@@ -20,11 +16,11 @@ use crate::store::redis::topology::{NodeId, range_of_slot};
 /// A call about requests, or another command.
 pub(super) struct Call {
     pub(super) command: Command,
-    /// Slot range of the keys.
-    pub(super) range: usize,
-    pub(super) progress: Arc<CallProgress>,
-    /// Those that wait for the reply. A command has none if nothing waits for its end.
-    requests: SmallVec<[RequestInFlight; 1]>,
+    /// That of the keys in a cluster.
+    pub(super) hash_slot: u16,
+    /// Those that wait for the reply; `None` for a message that only tells. A command has none if nothing
+    /// waits for its end.
+    requests: SmallVec<[Option<ReplySender>; 1]>,
     expected: Expected,
     /// Whether its calendar windows were corrected, as the server's clock asked for.
     is_corrected: bool,
@@ -47,13 +43,6 @@ pub(super) enum Decoded {
     TurnsNotDue,
 }
 
-/// A request whose call is in flight; without a channel once its deadline has passed, and for a message that
-/// only tells.
-struct RequestInFlight {
-    deadline: Deadline,
-    reply: Option<ReplySender>,
-}
-
 impl Call {
     /// Encodes one call to `node` for all these requests, with their riders. `None` if there is nothing to
     /// decide.
@@ -62,7 +51,7 @@ impl Call {
         node: Option<NodeId>,
         shared: &Shared,
     ) -> Option<Self> {
-        let range = queued.first().map_or(0, |request| range_of_slot(request.hash_slot));
+        let hash_slot = queued.first().map_or(0, |request| request.hash_slot);
         let (mut riders, mut size) = (CallRiders::new(), 0);
         queued.retain_mut(|QueuedRequest { request, reply, rider, .. }| {
             let place = reply.is_some().then_some(size);
@@ -83,40 +72,32 @@ impl Call {
         };
         let judged = queued.iter().filter(|queued| queued.reply.is_some()).count();
         shared.link.observer.sent(judged);
-        let in_flight = |QueuedRequest { deadline, reply, .. }| RequestInFlight { deadline, reply };
-        let requests = queued.into_iter().map(in_flight).collect();
+        let requests = queued.into_iter().map(|queued| queued.reply).collect();
         let expected = Expected::Replies(Box::new((batch, riders)));
-        Some(Self {
-            command: Command::Run(call),
-            range,
-            progress: Arc::default(),
-            requests,
-            expected,
-            is_corrected: false,
-        })
+        Some(Self { command: Command::Run(call), hash_slot, requests, expected, is_corrected: false })
     }
 
     /// A command for keys of this hash slot, and what waits for its end.
     pub(super) fn of_command(
         GuardedCommand { command, guard }: GuardedCommand,
         hash_slot: u16,
-        waiter: Option<(Deadline, ReplySender)>,
+        reply: Option<ReplySender>,
     ) -> Self {
-        let requests = waiter.map(|(deadline, reply)| RequestInFlight { deadline, reply: Some(reply) });
+        let requests = reply.map(Some).into_iter().collect();
         let is_refund = matches!(command, Command::Run(_));
-        Self {
-            command,
-            range: range_of_slot(hash_slot),
-            progress: Arc::default(),
-            requests: requests.into_iter().collect(),
-            expected: Expected::End { guard, is_refund },
-            is_corrected: false,
-        }
+        let expected = Expected::End { guard, is_refund };
+        Self { command, hash_slot, requests, expected, is_corrected: false }
     }
 
-    /// Takes the command out, to be sent while the rest of the call waits for the reply.
-    pub(super) fn take_command(&mut self) -> Command {
-        mem::replace(&mut self.command, Command::Delete(SmallVec::new()))
+    /// Sends the text of the script, which the server does not know.
+    pub(super) fn send_text(&mut self) {
+        let command = mem::replace(&mut self.command, Command::Delete(SmallVec::new()));
+        self.command = command.with_text();
+    }
+
+    /// Slot range of the keys.
+    pub(super) fn range(&self) -> usize {
+        range_of_slot(self.hash_slot)
     }
 
     /// Whether sending the call would not be in vain: a request waits for it, or it is needed without.
@@ -125,21 +106,7 @@ impl Call {
             Expected::Replies(expected) => expected.1.need_no_request(),
             Expected::End { .. } => true,
         };
-        let waits =
-            |request: &RequestInFlight| request.reply.as_ref().is_some_and(|reply| !reply.is_closed());
-        needs_no_request || self.requests.iter().any(waits)
-    }
-
-    /// The next deadline of a request; `None` when all have passed.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let open = self.requests.iter().filter(|request| request.reply.is_some());
-        open.map(|request| request.deadline.instant()).min()
-    }
-
-    /// Takes the requests whose deadline has passed at `now`.
-    pub(super) fn expire(&mut self, now: Instant) -> impl Iterator<Item = (ReplySender, Deadline)> {
-        let late = self.requests.iter_mut().filter(move |request| request.deadline.instant() <= now);
-        late.filter_map(|request| Some((request.reply.take()?, request.deadline)))
+        needs_no_request || self.requests.iter().flatten().any(|reply| !reply.is_closed())
     }
 
     /// The call is sent over another connection than planned, because this one rejected it.
@@ -152,9 +119,9 @@ impl Call {
     /// Corrects the calendar windows of its command, if the reply says only that the server's clock is in
     /// others: nothing was decided. At most once: a second such reply cannot be that of the call. Returns
     /// whether the command is to be sent again.
-    pub(super) fn correct_windows(&mut self, command: &mut Command, reply: &Value) -> bool {
+    pub(super) fn correct_windows(&mut self, reply: &Value) -> bool {
         let (false, Expected::Replies(expected), Command::Run(call) | Command::RunText(call)) =
-            (self.is_corrected, &self.expected, command)
+            (self.is_corrected, &self.expected, &mut self.command)
         else {
             return false;
         };
@@ -183,7 +150,7 @@ impl Call {
             (Expected::Replies(mut expected), Ok(Decoded::Replies(mut replies))) => {
                 expected.1.finish(&mut replies, requests.len());
                 for (reply, request) in replies.replies.into_iter().zip(requests) {
-                    send_reply(request.reply, Ok(Some(reply)));
+                    send_reply(request, Ok(Some(reply)));
                 }
                 return;
             }
@@ -199,7 +166,7 @@ impl Call {
             (Expected::Replies(_), result) => result.and(Err(CallError::Protocol(protocol::EXPECTED))),
         };
         for request in requests {
-            send_reply(request.reply, end.clone().map(|()| None));
+            send_reply(request, end.clone().map(|()| None));
         }
     }
 }

@@ -1,13 +1,12 @@
-//! Queued requests: the channel for the reply, which of them are sent, and whose they are.
+//! What is queued: requests and commands, and the channel for the reply; and which requests go together.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
 use crate::policy::KnownCalendar;
-use crate::store::Deadline;
 use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::error::CallError;
 use crate::store::redis::key::StateKey;
@@ -25,18 +24,20 @@ pub(in crate::store::redis) struct QueuedRequest {
     pub(in crate::store::redis) request: Request,
     /// The hash slot of its keys in a cluster.
     pub(in crate::store::redis) hash_slot: u16,
-    pub(in crate::store::redis) deadline: Deadline,
+    /// When it was made.
+    pub(in crate::store::redis) since: Instant,
     pub(in crate::store::redis) rider: Rider,
     /// `None` if only the rider learns the reply: for a lease that is fetched in the background, and for a
     /// message of slots.
     pub(in crate::store::redis) reply: Option<ReplySender>,
 }
 
-/// A command for keys of a hash slot, and what waits for its end.
+/// A command for keys of a hash slot.
 pub(in crate::store::redis) struct QueuedCommand {
     pub(in crate::store::redis) command: GuardedCommand,
     pub(in crate::store::redis) hash_slot: u16,
-    pub(in crate::store::redis) waiter: Option<(Deadline, ReplySender)>,
+    /// `None` if nothing waits for its end.
+    pub(in crate::store::redis) reply: Option<ReplySender>,
 }
 
 /// What is queued.
@@ -54,42 +55,13 @@ impl Queued {
         }
     }
 
-    /// Whether it is a command, or about something that this process holds: these are sent in their order.
-    pub(in crate::store::redis) const fn is_ordered(&self) -> bool {
-        !matches!(self, Self::Request(QueuedRequest { rider: Rider::None, .. }))
-    }
-
-    /// `None` for a command for whose end nothing waits.
-    pub(in crate::store::redis) fn deadline_mut(&mut self) -> Option<&mut Deadline> {
-        match self {
-            Self::Request(request) => Some(&mut request.deadline),
-            Self::Command(command) => command.deadline_mut(),
-        }
-    }
-
     pub(in crate::store::redis) fn fail(self, error: CallError) {
-        match self {
-            Self::Request(QueuedRequest { reply, .. }) => send_reply(reply, Err(error)),
-            Self::Command(QueuedCommand { waiter, .. }) => {
-                send_reply(waiter.map(|(_, reply)| reply), Err(error));
-            }
-        }
-    }
-}
-
-impl QueuedCommand {
-    /// `None` if nothing waits for its end.
-    pub(super) fn deadline_mut(&mut self) -> Option<&mut Deadline> {
-        self.waiter.as_mut().map(|(deadline, _)| deadline)
+        let (Self::Request(QueuedRequest { reply, .. }) | Self::Command(QueuedCommand { reply, .. })) = self;
+        send_reply(reply, Err(error));
     }
 }
 
 impl QueuedRequest {
-    /// Part of the maximum weight of a batch that the request takes.
-    pub(super) fn weight(&self) -> usize {
-        self.request.weight()
-    }
-
     /// Whether the request's future was dropped.
     pub(super) fn is_abandoned(&self) -> bool {
         self.reply.as_ref().is_some_and(ReplySender::is_closed)
@@ -106,17 +78,6 @@ pub(in crate::store::redis) fn send_reply(sender: Option<ReplySender>, reply: Re
 /// The first key of a request, which decides the node: all keys of a request are on one.
 pub(in crate::store::redis) fn first_key(request: &Request) -> Option<&StateKey> {
     request.limits.first().map(|limit| &limit.key)
-}
-
-/// Drops the requests that are not sent at `start`, so that they are not charged for nothing.
-pub(super) fn drop_unwanted(requests: &mut Vec<QueuedRequest>, start: Instant, expected: Duration) {
-    // The reply would come too late. A request with more than half of its time left is sent in any case:
-    // otherwise one slow reply would hold back all shorter deadlines.
-    let is_late = |deadline: Deadline| deadline.instant() <= start + expected.min(deadline.granted() / 2);
-    for request in requests.extract_if(.., |request| is_late(request.deadline)) {
-        send_reply(request.reply, Err(request.deadline.timeout_error()));
-    }
-    requests.retain(|request| !request.is_abandoned());
 }
 
 /// The requests of each caller, in their order.
@@ -151,6 +112,8 @@ pub(super) fn by_call(mut requests: Vec<QueuedRequest>) -> impl Iterator<Item = 
 pub(super) mod tests {
     //! Requests for the tests of a queue.
 
+    use std::time::Duration;
+
     use super::*;
     use crate::algorithm::Operation;
     use crate::check::Check;
@@ -177,9 +140,8 @@ pub(super) mod tests {
         let limit = LimitArg::new(KeyFormat::new("rl", "").unwrap().key(&check), &check);
         let request = Request { operation: Operation::Check, limits: [limit].into_iter().collect() };
         let (reply, receiver) = oneshot::channel();
-        let deadline = Deadline::after(Duration::from_secs(60));
-        let rider = Rider::None;
-        (QueuedRequest { request, hash_slot: 0, deadline, rider, reply: Some(reply) }, receiver)
+        let (since, rider) = (now(), Rider::None);
+        (QueuedRequest { request, hash_slot: 0, since, rider, reply: Some(reply) }, receiver)
     }
 
     pub(in crate::store::redis) fn check() -> (QueuedRequest, Receiver) {
@@ -188,34 +150,5 @@ pub(super) mod tests {
 
     pub(in crate::store::redis::queue) fn checks(count: usize) -> (Vec<QueuedRequest>, Vec<Receiver>) {
         (0..count).map(|_| check()).unzip()
-    }
-
-    #[tokio::test]
-    async fn a_request_whose_future_was_dropped_is_not_sent() {
-        let (mut requests, mut replies) = checks(3);
-        let since: Vec<Instant> = requests.iter().map(|request| request.deadline.since).collect();
-        drop(replies.remove(1));
-        drop_unwanted(&mut requests, now(), Duration::ZERO);
-        let sent: Vec<Instant> = requests.iter().map(|request| request.deadline.since).collect();
-        assert_eq!(sent, [since[0], since[2]]);
-    }
-
-    #[tokio::test]
-    async fn a_request_whose_reply_would_come_too_late_is_not_sent() {
-        // Seconds since the request was made, of the 60 that it has, and seconds until the reply is expected.
-        for (elapsed, expected, is_sent) in [
-            (49, 10, true),
-            (50, 10, false),
-            // More than half of the time is left, and half of it.
-            (29, 3_600, true),
-            (30, 3_600, false),
-        ] {
-            let (mut requests, mut replies) = checks(1);
-            let start = requests[0].deadline.since + Duration::from_secs(elapsed);
-            drop_unwanted(&mut requests, start, Duration::from_secs(expected));
-            assert_eq!(requests.len(), usize::from(is_sent), "{elapsed} s, {expected} s");
-            let is_answered = matches!(replies[0].try_recv(), Ok(Err(CallError::Timeout(_))));
-            assert_eq!(is_answered, !is_sent, "{elapsed} s, {expected} s");
-        }
     }
 }

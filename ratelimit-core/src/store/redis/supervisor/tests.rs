@@ -11,11 +11,12 @@ use tokio::task::yield_now;
 use tokio::time::{pause, resume};
 
 use super::*;
-use crate::store::redis::link::tests::connect_to;
+use crate::store::redis::link::tests::{connection_to, mark_up};
 use crate::store::redis::shared::tests::shared;
 
-/// A store whose connection has generation 1. Its server replies to as many pings as it is allowed to.
-async fn connected() -> (Arc<Shared>, Sender<()>) {
+/// A store whose connection has generation 1, and that connection. Its server replies to as many pings as it
+/// is allowed to.
+async fn connected() -> (Arc<Shared>, ServerConnection, Sender<()>) {
     let shared = shared(&Handle::current());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}/", listener.local_addr().unwrap());
@@ -26,8 +27,8 @@ async fn connected() -> (Arc<Shared>, Sender<()>) {
             stream.write_all(b"+PONG\r\n").unwrap();
         }
     });
-    connect_to(&url, &shared.link, 1).await;
-    (shared, allow)
+    mark_up(&shared.link, 1);
+    (shared, connection_to(&url).await, allow)
 }
 
 /// Between the pings, calls over other connections get their replies.
@@ -36,13 +37,12 @@ async fn three_late_pings_in_a_row_give_a_connection_up_whatever_other_connectio
     for (story, is_kept) in
         [("late late", true), ("late late late", false), ("late late reply late late reply late", true)]
     {
-        let (shared, allow) = connected().await;
+        let (shared, server, allow) = connected().await;
         let link = &shared.link;
-        let ConnectionState::Up { connection, .. } = link.state.borrow().clone() else { unreachable!("up") };
         pause();
-        let (unanswered, mut missing) = (AtomicU32::new(0), 0);
+        let mut missing = 0;
         for ping in story.split(' ') {
-            let pinged = shared.ping(&connection, 1, &unanswered);
+            let pinged = shared.ping(&server, 1);
             missing += 1;
             if ping == "late" {
                 // While nothing runs, the paused clock goes on to the deadline.
@@ -58,7 +58,7 @@ async fn three_late_pings_in_a_row_give_a_connection_up_whatever_other_connectio
         }
         assert_eq!(link.is_up(), is_kept, "{story}");
         // Lost, and not suspect: a suspect connection serves until another has been made.
-        assert_eq!(link.is_connecting(), !is_kept, "{story}");
+        assert_eq!(matches!(*link.state.borrow(), ConnectionState::Connecting), !is_kept, "{story}");
         resume();
     }
 }

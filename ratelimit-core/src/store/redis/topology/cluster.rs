@@ -1,33 +1,21 @@
-//! A connection to a cluster: finds the node of each key, sends each command once, and follows redirects.
-//!
-//! It connects to all masters once. A master to which there is no connection is tried again when a command
-//! needs it, at most every 100 ms, and nothing is tried in the background: while a part of the cluster is
-//! out, the supervisor paces the attempts, as those to a single server. A command whose connection was lost
-//! before the reply is not sent again, since it is unknown whether it ran.
+//! Where a cluster is: asks its nodes for the masters of all hash slots, and connects to them.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use redis::{Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
+use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use super::connector::{Connector, server_at};
-use super::server::ServerConnection;
-use crate::store::redis::error::is_lost;
-
-/// Minimum time between two attempts to connect to one server, or to read the owners of the hash slots.
-pub(in crate::store::redis) const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+use super::connector::Connector;
+use super::nodes::Nodes;
+use super::server::{NodeId, ServerConnection};
 
 /// Longest time after which another known node is asked as well where the cluster is.
 const STAGGER: Duration = Duration::from_millis(50);
 
 /// Host and port of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Address {
+pub(in crate::store::redis) struct Address {
     pub(super) host: String,
     pub(super) port: u16,
 }
@@ -43,7 +31,7 @@ impl Address {
     }
 
     /// The node that a redirect by `from` names. A node that does not know its own host name leaves it out.
-    fn redirected(error: &RedisError, from: &Self) -> Option<Self> {
+    pub(super) fn redirected(error: &RedisError, from: &Self) -> Option<Self> {
         let (name, _) = error.redirect_node()?;
         let (host, port) = name.rsplit_once(':')?;
         let host = if host.is_empty() { &from.host } else { host };
@@ -53,196 +41,35 @@ impl Address {
 
 /// The master of some hash slots, and its replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct OwnedSlots {
-    pub(super) first: u16,
-    pub(super) last: u16,
+pub(in crate::store::redis) struct OwnedSlots {
+    pub(in crate::store::redis) first: u16,
+    pub(in crate::store::redis) last: u16,
     pub(super) owner: Address,
     pub(super) replicas: Vec<Address>,
 }
 
-/// A connection that many calls share.
-#[derive(Clone)]
-pub(in crate::store::redis) struct ClusterConnection(Arc<ClusterState>);
-
-struct ClusterState {
-    connector: Connector,
-    /// Settings of one node, from which those of any other node follow.
-    pattern: ConnectionInfo,
-    owners: Mutex<Owners>,
-    nodes: Mutex<HashMap<Address, Arc<Node>>>,
-    /// Which node is asked next for the owners.
-    next: AtomicUsize,
-}
-
-#[derive(Default)]
-struct Owners {
-    slots: Vec<OwnedSlots>,
-    /// What redirects have told since.
-    moved: HashMap<u16, Address>,
-}
-
-/// A node. One attempt to connect runs at a time, and calls that need the connection meanwhile wait for it.
-#[derive(Default)]
-struct Node(tokio::sync::Mutex<NodeState>);
-
-#[derive(Default)]
-enum NodeState {
-    #[default]
-    Untried,
-    Connected(ServerConnection),
-    Failed(Instant, RedisError),
-}
-
-impl ClusterConnection {
-    /// Connects to the masters of the cluster to which these nodes belong. A master that is out does not
-    /// matter.
-    pub(super) async fn open(known: &[ConnectionInfo], connector: &Connector) -> RedisResult<Self> {
-        let (address, connection, slots) = find(known, connector).await?;
-        let shared = ClusterState {
-            connector: connector.clone(),
-            pattern: known.first().cloned().ok_or_else(|| no_node("the URL names no node"))?,
-            owners: Mutex::default(),
-            nodes: Mutex::default(),
-            next: AtomicUsize::new(0),
-        };
-        let mut others: Vec<Address> = Vec::new();
-        for owned in &slots {
-            if owned.owner != address && !others.contains(&owned.owner) {
-                others.push(owned.owner.clone());
-            }
+/// Finds the cluster by the first known node that answers, and connects to its masters. A master that is out
+/// does not matter.
+pub(super) async fn connect(
+    connector: &Connector,
+    nodes: &Nodes,
+) -> RedisResult<(Vec<OwnedSlots>, Vec<(NodeId, ServerConnection)>)> {
+    let (address, connection, slots) = find(&nodes.known(), connector).await?;
+    // Also of a cluster of which no part serves yet.
+    nodes.note_members(&slots);
+    let mut masters: Vec<NodeId> = slots.iter().map(|of| nodes.id_of(&of.owner)).collect();
+    masters.sort_unstable();
+    masters.dedup();
+    let asked = nodes.id_of(&address);
+    let mut attempts = JoinSet::new();
+    for master in masters.iter().copied().filter(|master| *master != asked) {
+        if let Some(server) = nodes.server(master) {
+            attempts.spawn(async move { Some((master, server.connect().await.ok()?)) });
         }
-        if slots.iter().any(|owned| owned.owner == address) {
-            let node = Node(tokio::sync::Mutex::new(NodeState::Connected(connection)));
-            shared.nodes.lock().insert(address, Arc::new(node));
-        }
-        shared.owners.lock().slots = slots;
-        let cluster = Self(Arc::new(shared));
-        let mut attempts = JoinSet::new();
-        for other in others {
-            let cluster = cluster.clone();
-            attempts.spawn(async move { drop(cluster.connection_to(&other).await) });
-        }
-        attempts.join_all().await;
-        Ok(cluster)
     }
-
-    /// Sends one command to the node of a hash slot.
-    pub(super) async fn send(&self, hash_slot: u16, command: &Cmd) -> RedisResult<Value> {
-        let owner = self.0.owners.lock().of(hash_slot);
-        let Some(owner) = owner else {
-            return Err(no_node("no node is known to have the hash slot of the key"));
-        };
-        let error = match self.connection_to(&owner).await?.send(command).await {
-            Ok(reply) => return Ok(reply),
-            Err(error) => error,
-        };
-        match (error.code(), Address::redirected(&error, &owner)) {
-            (Some("ASK"), Some(target)) => return self.send_to_target(&target, command).await,
-            // The next attempt reaches that node.
-            (Some("MOVED"), Some(target)) => _ = self.0.owners.lock().moved.insert(hash_slot, target),
-            _ if is_lost(&error) => self.forget(&owner),
-            _ => {}
-        }
-        Err(error)
-    }
-
-    /// Sends one command to a node that already has its key but not yet the hash slot.
-    async fn send_to_target(&self, target: &Address, command: &Cmd) -> RedisResult<Value> {
-        let connection = self.connection_to(target).await?;
-        let reply = connection.send_together(&[&redis::cmd("ASKING"), command]).await;
-        if reply.as_ref().is_err_and(is_lost) {
-            self.forget(target);
-        }
-        reply
-    }
-
-    /// The replies of all connected masters that reply.
-    pub(super) async fn send_to_all(&self, command: &Cmd) -> Vec<Value> {
-        let mut replies = JoinSet::new();
-        for (_, connection) in self.connected() {
-            let command = command.clone();
-            replies.spawn(async move { connection.send(&command).await });
-        }
-        replies.join_all().await.into_iter().filter_map(Result::ok).collect()
-    }
-
-    /// Reads the owners of all hash slots anew from one of the connected masters.
-    pub(super) async fn read_owners(&self) -> RedisResult<Vec<OwnedSlots>> {
-        let mut connected = self.connected();
-        let count = connected.len().max(1);
-        connected.rotate_left(self.0.next.fetch_add(1, Ordering::Relaxed) % count);
-        let mut failure = no_node("there is no connection to any node");
-        for (address, connection) in connected {
-            // A master that hangs is noticed by the requests that wait for it.
-            match timeout(self.0.connector.timeouts.deadline, slots_known_to(&address, &connection)).await {
-                Ok(Ok(slots)) => {
-                    *self.0.owners.lock() = Owners { slots: slots.clone(), moved: HashMap::new() };
-                    // A node that has left the cluster may go on answering from what it knew.
-                    self.0.nodes.lock().retain(|known, _| slots.iter().any(|slots| slots.owner == *known));
-                    return Ok(slots);
-                }
-                Ok(Err(error)) => failure = error,
-                Err(_) => failure = no_node("a node does not answer in time"),
-            }
-        }
-        Err(failure)
-    }
-
-    /// The owners that were read last.
-    pub(super) fn owners(&self) -> Vec<OwnedSlots> {
-        self.0.owners.lock().slots.clone()
-    }
-
-    /// Masters that are connected at the moment.
-    pub(super) fn connected(&self) -> Vec<(Address, ServerConnection)> {
-        let nodes = self.0.nodes.lock();
-        let connected = nodes.iter().filter_map(|(address, node)| match &*node.0.try_lock().ok()? {
-            NodeState::Connected(connection) => Some((address.clone(), connection.clone())),
-            NodeState::Untried | NodeState::Failed(..) => None,
-        });
-        connected.collect()
-    }
-
-    /// Forgets a lost connection.
-    pub(super) fn forget(&self, address: &Address) {
-        self.0.nodes.lock().remove(address);
-    }
-
-    async fn connection_to(&self, address: &Address) -> RedisResult<ServerConnection> {
-        let node = Arc::clone(self.0.nodes.lock().entry(address.clone()).or_default());
-        if let Ok(state) = node.0.try_lock()
-            && let NodeState::Connected(connection) = &*state
-        {
-            return Ok(connection.clone());
-        }
-        let (cluster, address) = (self.clone(), address.clone());
-        // A task of its own, since a command gives up before an attempt to connect does.
-        let attempt = tokio::spawn(async move { cluster.connect_to(&node, &address).await });
-        attempt.await.unwrap_or_else(|_| Err(no_node("the attempt to connect has panicked")))
-    }
-
-    async fn connect_to(&self, node: &Node, address: &Address) -> RedisResult<ServerConnection> {
-        let mut state = node.0.lock().await;
-        match &*state {
-            NodeState::Connected(connection) => return Ok(connection.clone()),
-            NodeState::Failed(at, error) if at.elapsed() < RETRY_INTERVAL => return Err(error.clone()),
-            NodeState::Untried | NodeState::Failed(..) => {}
-        }
-        let server = server_at(&self.0.pattern, &address.host, address.port);
-        let opened = ServerConnection::open(&server, &self.0.connector).await;
-        *state = match &opened {
-            Ok(connection) => NodeState::Connected(connection.clone()),
-            Err(error) => NodeState::Failed(Instant::now(), error.clone()),
-        };
-        opened
-    }
-}
-
-impl Owners {
-    fn of(&self, hash_slot: u16) -> Option<Address> {
-        let owned = || self.slots.iter().find(|owned| (owned.first..=owned.last).contains(&hash_slot));
-        self.moved.get(&hash_slot).or_else(|| owned().map(|owned| &owned.owner)).cloned()
-    }
+    let mut connected: Vec<_> = attempts.join_all().await.into_iter().flatten().collect();
+    connected.extend(masters.contains(&asked).then_some((asked, connection)));
+    Ok((slots, connected))
 }
 
 /// The first of these nodes that tells the hash slots; the next is asked when one takes long or fails.
@@ -277,7 +104,10 @@ async fn find(
 }
 
 /// What one node knows of the owners of hash slots.
-async fn slots_known_to(address: &Address, connection: &ServerConnection) -> RedisResult<Vec<OwnedSlots>> {
+pub(super) async fn slots_known_to(
+    address: &Address,
+    connection: &ServerConnection,
+) -> RedisResult<Vec<OwnedSlots>> {
     let reply = connection.send(redis::cmd("CLUSTER").arg("SLOTS")).await?;
     let entries = Vec::<Value>::from_redis_value(reply)?;
     let slots: Vec<_> = entries.into_iter().filter_map(|entry| parse_entry(entry, &address.host)).collect();
@@ -304,7 +134,7 @@ fn parse_entry(entry: Value, asked: &str) -> Option<OwnedSlots> {
     (first <= last).then_some(OwnedSlots { first, last, owner, replicas })
 }
 
-fn no_node(problem: &'static str) -> RedisError {
+pub(in crate::store::redis) fn no_node(problem: &'static str) -> RedisError {
     RedisError::from((ErrorKind::ClusterConnectionNotFound, problem))
 }
 
@@ -347,17 +177,5 @@ mod tests {
         for host in [text(""), Value::Nil] {
             assert_eq!(parse_entry(entry(0, 99, host, 7000), "asked"), Some(owned(0, 99, "asked", 7000)));
         }
-    }
-
-    #[test]
-    fn a_redirect_tells_the_owner_of_one_hash_slot() {
-        let mut owners =
-            Owners { slots: vec![owned(0, 99, "a", 1), owned(101, 200, "b", 2)], moved: HashMap::new() };
-        let moved = Address { host: "c".to_owned(), port: 3 };
-        owners.moved.insert(99, moved.clone());
-        let of = |hash_slot| owners.of(hash_slot).map(|owner| owner.host);
-        assert_eq!([of(0), of(98), of(200)].map(Option::unwrap), ["a", "a", "b"]);
-        assert_eq!(owners.of(99), Some(moved));
-        assert_eq!(of(100), None);
     }
 }

@@ -1,17 +1,12 @@
-//! The hash slots of a cluster, in ranges that fail independently, and the masters that own them.
-//!
-//! Each lane sends calls to a known master over a connection of its own. Everything unusual is left to the
-//! cluster connection: redirects, unknown owners, and masters to which there is no connection at the moment.
+//! The hash slots of a cluster, in ranges that fail independently, and the masters that own them: the one
+//! table, which replies to `CLUSTER SLOTS` and redirects fill.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use parking_lot::Mutex;
-use redis::ConnectionInfo;
-use tokio::runtime::Handle;
-use tokio::time::{sleep, timeout};
+use redis::{ConnectionInfo, RedisError, RedisResult};
 
-use super::cluster::{Address, ClusterConnection, OwnedSlots, RETRY_INTERVAL};
+use super::cluster::{Address, OwnedSlots, slots_known_to};
 use super::connector::{Connector, server_at};
 use super::server::{NodeId, Server, ServerConnection};
 
@@ -73,27 +68,19 @@ pub(in crate::store::redis) struct Nodes {
     masters: Mutex<Vec<Address>>,
     /// Nodes that have been in the cluster, those of the last reply first.
     members: Mutex<Vec<Address>>,
-    /// Reads the owners of the hash slots; that of the present connection.
-    cluster: Mutex<Option<ClusterConnection>>,
-    is_refreshing: AtomicBool,
-    /// Settings of one node, from which those of any other node follow.
-    pattern: ConnectionInfo,
+    /// The nodes of the URL. The settings of any other node follow from those of the first.
+    named: Vec<ConnectionInfo>,
     connector: Connector,
-    /// Callers of this are on other threads.
-    runtime: Handle,
 }
 
 impl Nodes {
-    pub(super) fn new(pattern: ConnectionInfo, connector: Connector, runtime: Handle) -> Self {
+    pub(super) fn new(named: Vec<ConnectionInfo>, connector: Connector) -> Self {
         Self {
             owners: (0..HASH_SLOTS).map(|_| AtomicU16::new(UNKNOWN)).collect(),
             masters: Mutex::default(),
             members: Mutex::default(),
-            cluster: Mutex::default(),
-            is_refreshing: AtomicBool::new(false),
-            pattern,
+            named,
             connector,
-            runtime,
         }
     }
 
@@ -109,60 +96,53 @@ impl Nodes {
         self.owners.iter().any(|owner| owner.load(Ordering::Relaxed) == node.0)
     }
 
-    /// Starts over with another cluster connection.
-    pub(in crate::store::redis) fn start_over(&self, cluster: ClusterConnection) {
-        self.note_owners(&cluster.owners());
-        *self.cluster.lock() = Some(cluster);
-    }
-
     /// How to connect to a master.
     pub(in crate::store::redis) fn server(&self, node: NodeId) -> Option<Server> {
-        let masters = self.masters.lock();
-        let Address { host, port } = masters.get(node.index())?;
-        let settings = server_at(&self.pattern, host, *port);
+        let settings = self.settings(&self.address(node)?)?;
         Some(Server { settings, connector: self.connector.clone(), address: None })
     }
 
-    /// The connection to a master that the cluster connection has.
-    pub(in crate::store::redis) fn connection(&self, node: NodeId) -> Option<ServerConnection> {
-        let address = self.masters.lock().get(node.index())?.clone();
-        let cluster = self.cluster.lock().clone()?;
-        let (_, connection) = cluster.connected().into_iter().find(|(known, _)| *known == address)?;
-        (!connection.is_closed()).then_some(connection)
+    /// Learns the owners of all hash slots from a master.
+    pub(in crate::store::redis) async fn learn_from(
+        &self,
+        node: NodeId,
+        server: &ServerConnection,
+    ) -> RedisResult<()> {
+        let Some(address) = self.address(node) else { return Ok(()) };
+        self.note_owners(&slots_known_to(&address, server).await?);
+        Ok(())
     }
 
-    /// Has the cluster connection forget a lost connection to a master.
-    pub(in crate::store::redis) fn forget(&self, node: NodeId) {
-        let address = self.masters.lock().get(node.index()).cloned();
-        if let (Some(cluster), Some(address)) = (&*self.cluster.lock(), address) {
-            cluster.forget(&address);
+    /// Learns the owner of a hash slot from a redirect by `from`. Returns the node that it names: for `ASK`,
+    /// one that has the key, but not yet the hash slot.
+    pub(in crate::store::redis) fn learn(
+        &self,
+        hash_slot: u16,
+        from: NodeId,
+        redirect: &RedisError,
+    ) -> Option<NodeId> {
+        let target = self.id_of(&Address::redirected(redirect, &self.address(from)?)?);
+        if redirect.code() == Some("MOVED") {
+            self.owners[usize::from(hash_slot)].store(target.0, Ordering::Relaxed);
         }
+        Some(target)
     }
 
-    /// Reads the owners of all hash slots in the background, unless that is being done.
-    pub(in crate::store::redis) fn refresh(self: &Arc<Self>) {
-        if self.is_refreshing.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let nodes = Arc::clone(self);
-        self.runtime.spawn(async move {
-            // Without owners requests go over the cluster connection, and each of their batches asks for
-            // another attempt.
-            let cluster = nodes.cluster.lock().clone();
-            if let Some(cluster) = cluster
-                && let Ok(Ok(slots)) = timeout(nodes.connector.timeouts.connect, cluster.read_owners()).await
-            {
-                nodes.note_owners(&slots);
-            }
-            sleep(RETRY_INTERVAL).await;
-            nodes.is_refreshing.store(false, Ordering::Relaxed);
-        });
+    fn settings(&self, Address { host, port }: &Address) -> Option<ConnectionInfo> {
+        Some(server_at(self.named.first()?, host, *port))
     }
 
-    /// Some nodes of the cluster, for a time at which those of the URL are gone.
-    pub(super) fn members(&self) -> Vec<ConnectionInfo> {
+    /// The nodes that may tell where the cluster is: those of the URL, and those that were in it, for a time
+    /// at which those of the URL are gone.
+    pub(super) fn known(&self) -> Vec<ConnectionInfo> {
         let members = self.members.lock();
-        members.iter().map(|Address { host, port }| server_at(&self.pattern, host, *port)).collect()
+        let mut known = self.named.clone();
+        for member in members.iter().filter_map(|member| self.settings(member)) {
+            if !known.iter().any(|other| other.addr() == member.addr()) {
+                known.push(member);
+            }
+        }
+        known
     }
 
     /// Notes who is in the cluster. Earlier nodes stay: the one that replied may have left the cluster.
@@ -179,7 +159,8 @@ impl Nodes {
         *members = noted;
     }
 
-    fn note_owners(&self, slots: &[OwnedSlots]) {
+    /// Takes these owners in place of those that were known.
+    pub(in crate::store::redis) fn note_owners(&self, slots: &[OwnedSlots]) {
         self.note_members(slots);
         let mut owners = vec![UNKNOWN; usize::from(HASH_SLOTS)];
         for OwnedSlots { first, last, owner, .. } in slots {
@@ -192,8 +173,12 @@ impl Nodes {
         }
     }
 
+    fn address(&self, node: NodeId) -> Option<Address> {
+        self.masters.lock().get(node.index()).cloned()
+    }
+
     /// The id of the master at an address.
-    fn id_of(&self, address: &Address) -> NodeId {
+    pub(in crate::store::redis) fn id_of(&self, address: &Address) -> NodeId {
         let mut masters = self.masters.lock();
         let known = masters.iter().position(|master| master == address);
         let index = known.unwrap_or_else(|| {
@@ -215,5 +200,23 @@ mod tests {
         for (range, key) in keys.iter().enumerate() {
             assert_eq!(range_of_slot(hash_slot_of_key(key)), range, "{key}");
         }
+    }
+
+    #[test]
+    fn a_redirect_tells_the_owner_of_one_hash_slot() {
+        use crate::store::redis::error::tests::error;
+        use crate::store::redis::topology::tests::nodes;
+
+        let (nodes, address) = (nodes(), |host: &str| Address { host: host.to_owned(), port: 1 });
+        let owned =
+            |first, last, host| OwnedSlots { first, last, owner: address(host), replicas: Vec::new() };
+        nodes.note_owners(&[owned(0, 99, "a"), owned(101, 200, "b")]);
+        let [a, b, c] = ["a", "b", "c"].map(|host| nodes.id_of(&address(host)));
+        assert_eq!(nodes.learn(98, a, &error("ASK 98 b:1")), Some(b));
+        assert_eq!(nodes.learn(99, a, &error("MOVED 99 c:1")), Some(c));
+        let told = [0, 98, 99, 100, 200].map(|hash_slot| nodes.owner(hash_slot));
+        assert_eq!(told, [Some(a), Some(a), Some(c), None, Some(b)]);
+        assert_eq!(nodes.learn(0, b, &error("MOVED 0 :1")), Some(b), "it leaves out its host name");
+        assert_eq!(nodes.learn(0, b, &error("TRYAGAIN")), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -22,6 +22,7 @@ use tokio::try_join;
 use super::connector::{Connector, connection_config, tcp_settings};
 use super::refusal::Refusable;
 use super::tls::Handshake;
+use crate::store::redis::breaker::Breaker;
 use crate::store::redis::error::is_lost;
 
 /// A server: the single one, or a master of a cluster by its place in the list of all that were ever seen.
@@ -83,6 +84,8 @@ struct Connected {
     /// Whether the task that moves bytes has ended.
     is_closed: Arc<AtomicBool>,
     is_given_up: AtomicBool,
+    /// Weight of the timeouts in a row.
+    silence: AtomicU32,
     /// Moves bytes.
     task: AbortHandle,
 }
@@ -167,8 +170,8 @@ impl Server {
             let _closing = closing;
             driver.await;
         });
-        let (task, is_given_up) = (task.abort_handle(), AtomicBool::new(false));
-        let connected = Connected { server: self, client, refusal, is_closed, is_given_up, task };
+        let (task, is_given_up, silence) = (task.abort_handle(), AtomicBool::new(false), AtomicU32::new(0));
+        let connected = Connected { server: self, client, refusal, is_closed, is_given_up, silence, task };
         Ok(ServerConnection(Arc::new(connected)))
     }
 }
@@ -200,10 +203,9 @@ impl ServerConnection {
         reply.map_err(|error| explained(error, &self.0.refusal))
     }
 
-    /// Sends commands with no other command between them, and gives the last reply.
-    pub(super) async fn send_together(&self, commands: &[&Cmd]) -> RedisResult<Value> {
-        let commands = commands.iter().map(|&command| command.clone());
-        self.send_calls(commands.collect()).await.pop().unwrap_or(Ok(Value::Nil))
+    /// Sends a command to a node that has its key, but not yet the hash slot.
+    pub(in crate::store::redis) async fn ask(&self, command: Cmd) -> RedisResult<Value> {
+        self.send_calls(smallvec![redis::cmd("ASKING"), command]).await.pop().unwrap_or(Ok(Value::Nil))
     }
 
     /// Sends the commands of calls in one write.
@@ -234,8 +236,26 @@ impl ServerConnection {
         Err(RedisError::from((ErrorKind::Parse, "the reply to PING is not PONG")))
     }
 
-    /// Ends the connection, and every call over it: a reply was not that of its call, so others are not
-    /// either.
+    /// Counts a call without a reply. Gives the connection up after as many in a row as open the breaker,
+    /// whatever other connections do. Returns whether it did.
+    pub(in crate::store::redis) fn note_silence(&self, breaker: Breaker) -> bool {
+        let is_silent = breaker.record_failure(&self.0.silence, breaker.timeout_weight());
+        if is_silent {
+            self.give_up();
+        }
+        is_silent
+    }
+
+    /// A reply has come: the connection is not silent.
+    pub(in crate::store::redis) fn note_reply(&self) {
+        // Read first: this runs for every call.
+        if self.0.silence.load(Ordering::Relaxed) > 0 {
+            self.0.silence.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends the connection, and every call over it: it is silent, or a reply was not that of its call, so
+    /// others are not either.
     pub(in crate::store::redis) fn give_up(&self) {
         self.0.is_given_up.store(true, Ordering::Release);
         self.0.task.abort();
@@ -302,32 +322,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::store::redis::breaker::Breaker;
-    use crate::store::redis::link::Link;
-    use crate::store::redis::link::tests::connect;
+    use crate::store::redis::link::tests::connection;
     use crate::store::redis::timeouts::Timeouts;
     use crate::store::redis::timeouts::tests::TIMEOUTS;
     use crate::store::redis::topology::hosts::tests::hosts_by;
     use crate::store::redis::topology::url::connection_info;
 
-    async fn connected() -> Link {
-        let link = Link::new(None, TIMEOUTS, Breaker::new(), Vec::new());
-        Box::pin(connect(&link, 1, "", channel().0)).await;
-        link
-    }
-
-    #[tokio::test]
-    async fn a_reply_to_ping_that_is_not_pong_gives_the_connection_up() {
-        let link = connected().await;
-        let connection = link.single().unwrap();
-        assert!(connection.server.ping().await.is_err() && connection.server.is_closed());
-        assert!(link.single().is_none() && !link.is_up());
-    }
-
     #[tokio::test]
     async fn a_further_connection_leads_to_the_same_server_whatever_has_its_name_by_then() {
-        let link = connected().await;
-        let server = link.single().unwrap().server.server();
+        let server = connection("", channel().0).await.server();
         let (hosts, lookups) = hosts_by("redis://moved.test", server.connector.timeouts.connect, Vec::new);
         let connector = Connector { hosts: Arc::new(hosts), ..server.connector.clone() };
         let settings = connection_info("redis://moved.test:1").unwrap();

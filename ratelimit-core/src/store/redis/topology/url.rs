@@ -1,5 +1,7 @@
 //! URLs of servers. What is not understood is an error that names it, never left out in silence.
 
+use std::slice;
+
 use percent_encoding::percent_decode_str;
 use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 
@@ -20,6 +22,15 @@ pub(super) enum NamedServers {
     },
     /// At least one node.
     Cluster(Vec<ConnectionInfo>),
+}
+
+impl NamedServers {
+    pub(super) fn nodes(&self) -> &[ConnectionInfo] {
+        match self {
+            Self::Single(server) => slice::from_ref(server),
+            Self::Sentinel { nodes, .. } | Self::Cluster(nodes) => nodes,
+        }
+    }
 }
 
 /// Options of the URL of a Unix socket, which has no place for them elsewhere.

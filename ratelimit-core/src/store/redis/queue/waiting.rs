@@ -1,0 +1,153 @@
+//! What waits in a queue, and whether a turn has to take it. Each method is one step under the queue's lock.
+
+use std::mem;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::request::{Queued, QueuedCommand, QueuedRequest};
+use crate::store::deadline::now;
+
+/// Maximum number of calls in flight of one queue. It bounds the rate of calls without a timer: a full server
+/// makes round trips longer, so batches grow. Any number from 6 to 12 does, from one runtime to hundreds, at
+/// round trips up to 2 ms.
+pub(super) const MAX_CALLS: usize = 8;
+
+/// So long does a request wait for one of these calls, as a part of the store's deadline: then the next
+/// request sends a call beside them, so that a round trip above half of the deadline fails no request.
+const PATIENCE: u32 = 10;
+
+/// Maximum number of calls in flight all the same.
+const MAX_ALL_CALLS: usize = 64;
+
+/// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two
+/// tenths of a millisecond, with logs one millisecond at most, so that it does not delay other users of the
+/// server. A single group that weighs more goes in a call of its own.
+const MAX_BATCH_WEIGHT: usize = 128;
+
+/// Requests for which a queue without requests keeps room: those of a call. More is the room of a spike.
+const KEPT_ROOM: usize = MAX_BATCH_WEIGHT;
+
+/// A queue.
+#[derive(Default)]
+pub(super) struct Waiting {
+    requests: Vec<QueuedRequest>,
+    commands: SmallVec<[QueuedCommand; 1]>,
+    /// Calls of requests in flight.
+    calls: usize,
+    /// Whether a turn will take what waits.
+    is_scheduled: bool,
+    /// The runtime has ended, so that nothing would send what is queued.
+    is_closed: bool,
+}
+
+/// What a turn takes.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) commands: SmallVec<[QueuedCommand; 1]>,
+    pub(super) requests: Vec<QueuedRequest>,
+}
+
+impl Waiting {
+    /// Adds what is to be sent. Returns whether a turn has to be scheduled, or gives it back if the queue is
+    /// closed. `deadline` is the store's.
+    pub(super) fn push(&mut self, queued: Queued, deadline: Duration) -> Result<bool, Queued> {
+        if self.is_closed {
+            return Err(queued);
+        }
+        match queued {
+            Queued::Request(request) => self.requests.push(request),
+            Queued::Command(command) => self.commands.push(command),
+        }
+        Ok(self.schedule(deadline))
+    }
+
+    /// Takes all that waits, or all commands and the requests of a call, if there may be one more in flight.
+    /// Requests whose future was dropped are left out. Returns whether another turn has to be scheduled.
+    pub(super) fn take(&mut self, all: bool, deadline: Duration) -> (Taken, bool) {
+        self.is_scheduled = false;
+        let commands = mem::take(&mut self.commands);
+        self.requests.retain(|request| !request.is_abandoned());
+        let requests = if all {
+            mem::take(&mut self.requests)
+        } else if self.may_call(deadline) {
+            self.calls += 1;
+            self.next_batch()
+        } else {
+            Vec::new()
+        };
+        (Taken { commands, requests }, self.schedule(deadline))
+    }
+
+    /// Ends a call that was in flight. Returns whether a turn has to be scheduled.
+    pub(super) fn end_call(&mut self, deadline: Duration) -> bool {
+        self.calls -= 1;
+        self.schedule(deadline)
+    }
+
+    /// Takes all that waits, and nothing from now on.
+    pub(super) fn close(&mut self) -> Taken {
+        self.is_closed = true;
+        Taken { commands: mem::take(&mut self.commands), requests: mem::take(&mut self.requests) }
+    }
+
+    fn schedule(&mut self, deadline: Duration) -> bool {
+        let is_new =
+            !self.is_scheduled && !self.is_closed && (!self.commands.is_empty() || self.may_call(deadline));
+        self.is_scheduled |= is_new;
+        is_new
+    }
+
+    /// Whether requests wait, and may be sent.
+    fn may_call(&self, deadline: Duration) -> bool {
+        let Some(oldest) = self.requests.first() else { return false };
+        let is_urgent = || now().saturating_duration_since(oldest.since) >= deadline / PATIENCE;
+        self.calls < MAX_CALLS || self.calls < MAX_ALL_CALLS && is_urgent()
+    }
+
+    /// Takes the requests of the next call, in their order: as many as fit into one call, at least one.
+    fn next_batch(&mut self) -> Vec<QueuedRequest> {
+        let mut weight = 0;
+        let fitting = self.requests.iter().take_while(|request| {
+            weight += request.request.weight();
+            weight <= MAX_BATCH_WEIGHT
+        });
+        let size = fitting.count().max(1);
+        if size < self.requests.len() {
+            return self.requests.drain(..size).collect();
+        }
+        let room = size.next_power_of_two().min(KEPT_ROOM);
+        mem::replace(&mut self.requests, Vec::with_capacity(room))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Algorithm;
+    use crate::store::redis::queue::request::tests::{check_under, checks};
+
+    const DEADLINE: Duration = Duration::from_millis(100);
+
+    fn sizes(requests: impl IntoIterator<Item = QueuedRequest>) -> Vec<usize> {
+        let mut waiting = Waiting { requests: requests.into_iter().collect(), ..Waiting::default() };
+        std::iter::from_fn(|| {
+            let size = waiting.take(false, DEADLINE).0.requests.len();
+            (size > 0).then_some(size)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_call_takes_as_many_requests_as_fit() {
+        assert_eq!(sizes([]), []);
+        // The receivers live as long as the requests wait.
+        let (three, _replies) = checks(3);
+        assert_eq!(sizes(three), [3]);
+        let (many, _replies) = checks(300);
+        assert_eq!(sizes(many), [128, 128, 44]);
+        let (logs, _replies): (Vec<_>, Vec<_>) =
+            (0..20).map(|_| check_under(Algorithm::SlidingWindowLog)).unzip();
+        assert_eq!(sizes(logs), [16, 4]);
+    }
+}
