@@ -4,8 +4,8 @@ mod by_hand;
 pub(crate) mod limit_source;
 mod respond;
 
-use actix_web::{HttpMessage, HttpRequest};
-use ratelimit_core::{Check, GroupOutcome, RateLimiter};
+use actix_web::HttpRequest;
+use ratelimit_core::{Check, GroupOutcome};
 use smallvec::SmallVec;
 
 use self::limit_source::{LimitSource, applied_limits};
@@ -15,7 +15,7 @@ use crate::applied_limit::{AppliedLimit, AppliedLimits};
 use crate::caller;
 use crate::config::RateLimitConfig;
 use crate::quotas::{LeftOut, Quotas};
-use crate::request::{RequestDeadline, nearest_limiter};
+use crate::request::nearest_limiter;
 use crate::response::{Held, Rejection};
 
 /// The slots of an admitted request, to be held until its response has been sent; or why it is rejected.
@@ -67,12 +67,7 @@ pub(crate) fn try_decide<S: LimitSource>(
 
 /// The decision after [`try_decide`] without one.
 pub(crate) async fn decide_by_store(req: &HttpRequest, limits: &mut AppliedLimits) -> AdmissionResult {
-    let deadline = RequestDeadline::of(&mut req.extensions_mut());
-    let outcome = {
-        let checks = checks(limits);
-        let check = async |limiter: &RateLimiter| limiter.check_all_on_worker(&checks).await;
-        deadline.run(nearest_limiter(req), check).await
-    };
+    let outcome = nearest_limiter(req).check_all_on_worker(&checks(limits)).await;
     match outcome {
         Ok(outcome) => decided(req, limits, outcome),
         Err(_) => Err(unavailable(req)),

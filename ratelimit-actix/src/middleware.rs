@@ -49,10 +49,10 @@ use crate::response::{HeaderStyle, Held, hold, keep};
 ///
 /// # With limits of the handler
 ///
-/// A handler in the scope may have limits of its own. They are checked in a second round trip: the
-/// middleware's limits are charged first, and stay charged if the handler's then deny. The response reports
-/// all limits that were checked, and the legacy fields the tightest of them. A denial by the middleware
-/// reports none of the handler's.
+/// A handler in the scope may have limits of its own. They are checked in a second round trip, with a
+/// deadline of its own: the middleware's limits are charged first, and stay charged if the handler's then
+/// deny. The response reports all limits that were checked, and the legacy fields the tightest of them. A
+/// denial by the middleware reports none of the handler's.
 ///
 /// # What it can see
 ///

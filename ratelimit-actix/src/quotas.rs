@@ -19,7 +19,6 @@ pub(crate) use self::quota::{tightest, told};
 pub(crate) use self::request_extension::{all_quotas, has_uncounted, number_of_groups, with_quotas};
 pub use self::settlement::{SettleOnDrop, UsageCounter};
 use crate::applied_limit::LimitRef;
-use crate::request::RequestDeadline;
 
 /// The quotas of limits that were checked together.
 type QuotaGroup = SmallVec<[Quota; 1]>;
@@ -58,8 +57,6 @@ struct DecidedGroup {
 #[derive(Clone, Debug, Default)]
 pub struct Quotas {
     decided: Rc<RefCell<SmallVec<[DecidedGroup; 1]>>>,
-    /// Charges and settlements count against the deadline of the request.
-    deadline: RequestDeadline,
     /// The limits that were not checked.
     left_out: LeftOut,
 }
@@ -132,14 +129,13 @@ impl Quotas {
     ///
     /// # Errors
     ///
-    /// If the store does not answer in the time that the request has left: one deadline (100 ms with Redis)
-    /// covers all checks, charges, settlements and refunds of an HTTP request. Limits of another
-    /// [`RateLimiter`] may have been charged by then.
+    /// If the store does not answer within its deadline (100 ms with Redis). Other groups of limits may have
+    /// been charged by then.
     pub async fn charge(&self, units: u64) -> Result<u64, StoreError> {
         let groups = self.decided.borrow().clone();
         let mut fewest = units;
         for (position, group) in groups.iter().enumerate() {
-            let Some((charged, outcome)) = group.charge(units, &self.deadline).await? else { continue };
+            let Some((charged, outcome)) = group.charge(units).await? else { continue };
             fewest = fewest.min(charged);
             if let Some(decided) = self.decided.borrow_mut().get_mut(position) {
                 let charge = if charged > 0 { Quota::add_charge } else { Quota::set_outcome };
@@ -164,18 +160,13 @@ fn update<'q>(
 impl DecidedGroup {
     /// Charges the rates as many of `units` as are left. `None` if there is none: slots are held, and not
     /// charged again.
-    async fn charge(
-        &self,
-        units: u64,
-        deadline: &RequestDeadline,
-    ) -> Result<Option<(u64, GroupOutcome)>, StoreError> {
+    async fn charge(&self, units: u64) -> Result<Option<(u64, GroupOutcome)>, StoreError> {
         let rates = self.quotas.iter().filter(|quota| quota.is_rate());
         let checks: SmallVec<[Check<'_>; 2]> = rates.map(Quota::check).collect();
         if checks.is_empty() {
             return Ok(None);
         }
-        let charge = async |limiter: &RateLimiter| limiter.check_up_to_all(&checks, units).await;
-        deadline.run(&self.limiter, charge).await.map(Some)
+        self.limiter.check_up_to_all(&checks, units).await.map(Some)
     }
 }
 

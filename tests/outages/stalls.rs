@@ -4,8 +4,6 @@
 #![allow(clippy::disallowed_methods, reason = "real time is what is tested")]
 
 use std::env;
-use std::io::Write;
-use std::os::unix::net::UnixStream;
 use std::process::{self, Command};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -17,7 +15,6 @@ use actix_web::test::{TestRequest, call_service, init_service, read_body};
 use actix_web::{App, HttpRequest, HttpResponse, get, web};
 use futures_util::future::join_all;
 use ratelimit_actix::{Limit, Quota, Quotas, RateLimitMiddleware, rate_limit};
-use ratelimit_core::__private_0_1::response_time;
 use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder};
 use tests::client;
 use tests::log::Log;
@@ -27,7 +24,6 @@ use tests::redis::{Server, server};
 use tests::service::Service;
 use tests::strategies::cases;
 use tests::within;
-use tokio::io::AsyncReadExt;
 use tracing::Level;
 
 const MILLIS: Duration = Duration::from_millis(1);
@@ -120,24 +116,6 @@ async fn compute(began: web::Data<Sender<()>>, time: web::Data<Duration>) -> &'s
     began.send(()).unwrap();
     thread::sleep(**time);
     "computed"
-}
-
-/// A reply that comes while the only thread computes is noticed when it rests.
-#[test]
-fn the_time_in_which_the_only_thread_computes_is_not_that_of_the_store() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (mut answers, answered) = UnixStream::pair().unwrap();
-    let computes = 300 * MILLIS;
-    let took = runtime.block_on(async {
-        answered.set_nonblocking(true).unwrap();
-        let mut answered = tokio::net::UnixStream::from_std(answered).unwrap();
-        tokio::spawn(async move {
-            answers.write_all(b"a").unwrap();
-            thread::sleep(computes);
-        });
-        response_time(10 * computes, answered.read_u8(), Result::is_ok).await.1
-    });
-    assert!(took < computes / 2, "{took:?}");
 }
 
 /// One worker. The reply to a request's first call is handed over while the worker is busy with another

@@ -99,14 +99,15 @@ impl LimitCharge {
     /// Corrects what the limit was charged to `actual` units. The header fields of the response then report
     /// what is left.
     ///
-    /// With Redis this takes two round trips: one to settle, and one to look at what is left. None if
-    /// `actual` is what was charged.
+    /// With Redis this takes two round trips, each with a deadline of its own: one to settle, which is left
+    /// out if `actual` is what was charged, and one to look at what is left. If [`Quotas::charge`] has
+    /// charged the limit as well, giving back takes one for each charge that changes.
     ///
     /// # Errors
     ///
     /// [`SettleError`] if the limit is settled already, its charge was refunded, `actual` is above 10^12, the
-    /// limit is a concurrency limit, turns behind the charge are not due, or the store does not answer in the
-    /// time that the request has left.
+    /// limit is a concurrency limit, turns behind the charge are not due, or the store does not answer within
+    /// its deadline.
     ///
     /// # Cancel safety
     ///
@@ -117,13 +118,10 @@ impl LimitCharge {
             return Err(LimiterError::TooManyUnits { units: actual }.into());
         }
         let Some(settlement) = self.claim()? else { return Ok(()) };
-        let deadline = &self.quotas.deadline;
-        for (charge, actual) in settlement.parts(actual) {
-            deadline.run(&settlement.limiter, async |limiter| limiter.settle(charge, actual).await).await?;
-        }
+        settlement.settle(actual).await?;
         let Some(quota) = self.quota() else { return Ok(()) };
         let peek = [quota.check().with_cost(0)];
-        let left = deadline.run(&settlement.limiter, async |limiter| limiter.peek_all(&peek).await).await;
+        let left = settlement.limiter.peek_all(&peek).await;
         // What the local fallback counts says nothing about what the store holds.
         let left = left.ok().filter(|left| left.is_degraded() == quota.outcome().is_degraded());
         if let Some(outcome) = left.as_ref().and_then(|left| left.outcomes().first()) {

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::quota::{Closed, Quota, told};
 use super::{DecidedGroup, LeftOut, QuotaGroup, Quotas};
 use crate::applied_limit::AppliedLimits;
-use crate::request::{RequestDeadline, nearest_limiter};
+use crate::request::nearest_limiter;
 
 #[allow(clippy::large_enum_variant, reason = "extensions are boxed, and the large variant is the usual one")]
 enum StoredQuotas {
@@ -121,7 +121,7 @@ fn shared(req: &HttpRequest, extensions: &mut Extensions) -> Option<Quotas> {
     if let StoredQuotas::Shared(quotas) = extensions.get::<StoredQuotas>()? {
         return Some(quotas.clone());
     }
-    let quotas = Quotas { deadline: RequestDeadline::of(extensions), ..Quotas::default() };
+    let quotas = Quotas::default();
     let stored = extensions.get_mut::<StoredQuotas>()?;
     if let StoredQuotas::Unshared(group) = mem::replace(stored, StoredQuotas::Shared(quotas.clone())) {
         quotas.push(decided(req, group));
@@ -160,8 +160,8 @@ impl Quotas {
     /// Refunds the limits of a group that do not count a response with this status. Returns whether the
     /// client sees other quotas then: it does not see those of shadow limits.
     ///
-    /// Makes one attempt, within the deadline of the request. A refund that misses the deadline goes on
-    /// without the request, and the client sees its quota as charged.
+    /// Makes one attempt. A refund that misses its deadline goes on without the request, and the client sees
+    /// its quota as charged.
     pub(crate) async fn refund(&self, position: usize, status: StatusCode) -> bool {
         let Some((refunded, group)) = self.close_uncounted(position, status) else { return false };
         let reservations = reservations(&group.quotas, &refunded);
@@ -170,17 +170,15 @@ impl Quotas {
         }
         let mut is_refunded = true;
         for reservation in reservations {
-            // The limiter logs failures. One that misses the deadline does not keep the others from being
-            // sent.
-            let refund = self.deadline.run(&group.limiter, async |limiter| limiter.refund(reservation).await);
-            is_refunded &= refund.await.is_ok();
+            // The limiter logs failures. One does not keep the others from being sent.
+            is_refunded &= group.limiter.refund(reservation).await.is_ok();
         }
         if !is_refunded {
             return false;
         }
         let peeks: SmallVec<[Check<'_>; 2]> =
             group.quotas.iter().map(|quota| quota.check().with_cost(0)).collect();
-        let left = self.deadline.run(&group.limiter, async |limiter| limiter.peek_all(&peeks).await).await;
+        let left = group.limiter.peek_all(&peeks).await;
         // What the local fallback counts says nothing about what the store holds.
         let was_degraded = group.quotas.iter().any(Quota::was_degraded);
         let is_same_store = |left: &GroupOutcome| left.is_degraded() == was_degraded;

@@ -34,7 +34,7 @@ impl Settlement {
     }
 
     /// Charges, each with the units to which it has to be settled, so that the sum of all is `actual`.
-    pub(super) fn parts(&self, actual: u64) -> SmallVec<[(Reservation<'static>, u64); 1]> {
+    fn parts(&self, actual: u64) -> SmallVec<[(Reservation<'static>, u64); 1]> {
         let Some((first, cost)) = self.charges.first() else { return SmallVec::new() };
         let sum = self.charges.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
         let Some(mut surplus) = sum.checked_sub(actual).filter(|surplus| *surplus > 0) else {
@@ -49,8 +49,8 @@ impl Settlement {
         parts.collect()
     }
 
-    /// Settles all charges, one after another.
-    async fn settle(self, actual: u64) -> Result<(), SettleError> {
+    /// Settles all charges, one after another, until one fails.
+    pub(super) async fn settle(&self, actual: u64) -> Result<(), SettleError> {
         for (charge, actual) in self.parts(actual) {
             self.limiter.settle(charge, actual).await?;
         }
