@@ -41,9 +41,9 @@ pub enum StoreError {
         after: Duration,
     },
 
-    /// Earlier calls have used up the time that the request may wait for the store. A check has charged
-    /// nothing; a refund is sent all the same.
-    #[error("the request has no time left to wait for the store")]
+    /// The [deadline](crate::RateLimiter::with_deadline) of the call is zero: earlier calls have used up the
+    /// time. A check has charged nothing; a refund is sent all the same.
+    #[error("the call has no time left to wait for the store")]
     NoTimeLeft,
 
     /// The store replied with an error.
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn no_error_tells_of_a_wait_of_nothing() {
         for (after, expected) in [
-            (Duration::ZERO, "the request has no time left to wait for the store"),
+            (Duration::ZERO, "the call has no time left to wait for the store"),
             (Duration::from_nanos(1), "the store did not answer within 1 µs"),
             (Duration::from_micros(999), "the store did not answer within 999 µs"),
             (Duration::from_micros(100_900), "the store did not answer within 100 ms"),

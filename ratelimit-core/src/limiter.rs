@@ -108,9 +108,9 @@ impl RateLimiter {
     /// Returns a limiter whose calls wait for the store no longer than `deadline`, nor than the store's own
     /// deadline.
     ///
-    /// For work with several calls and one deadline in total. It applies to every store with a
-    /// [deadline](crate::store::Store::deadline): the in-process store has none, because it never waits.
-    /// Counts and settings are shared with this limiter.
+    /// Each call has the whole `deadline`. For work with several calls and one deadline in total, give each
+    /// what is left. It applies to every store with a [deadline](crate::store::Store::deadline): the
+    /// in-process store has none, because it never waits. Counts and settings are shared with this limiter.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self { inner: Arc::clone(&self.inner), deadline: deadline.min(self.deadline) }
