@@ -76,6 +76,8 @@ impl Shared {
         loop {
             let Verified { found: Found { servers, slots }, ranges } =
                 self.connect(topology, &mut pauses).await;
+            let connected = |(node, server): (_, RedisResult<_>)| Some((node, server.ok()?));
+            let servers: Vec<_> = servers.into_iter().filter_map(connected).collect();
             // Before lanes see the generation, and connect to the masters anew.
             if let Some(nodes) = &self.link.nodes {
                 nodes.note_owners(&slots);
@@ -234,11 +236,16 @@ impl Shared {
             } else {
                 Keys::from(&self.link.probe_keys[..])
             };
-            let Some(server) = found.server_of(self.link.hash_slot(keys.first()), self.link.nodes.as_deref())
-            else {
-                continue;
+            let hash_slot = self.link.hash_slot(keys.first());
+            let server = match found.server_of(hash_slot, self.link.nodes.as_deref()) {
+                Some(Ok(server)) => server.clone(),
+                Some(Err(error)) => {
+                    failure = error.clone();
+                    continue;
+                }
+                None => continue,
             };
-            let (server, deadline) = (server.clone(), self.link.deadline());
+            let deadline = self.link.deadline();
             probes.spawn(async move { (range, probe(&server, &keys, deadline).await) });
         }
         let mut ranges = Vec::new();

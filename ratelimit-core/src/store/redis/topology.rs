@@ -37,15 +37,19 @@ use super::timeouts::Timeouts;
 
 /// What an attempt to connect has found.
 pub(super) struct Found {
-    /// To the single server, or to each master of a cluster that can be reached.
-    pub(super) servers: Vec<(NodeId, ServerConnection)>,
+    /// To the single server, or to each master of a cluster; or why one cannot be reached.
+    pub(super) servers: Vec<(NodeId, RedisResult<ServerConnection>)>,
     /// The masters of a cluster.
     pub(super) slots: Vec<OwnedSlots>,
 }
 
 impl Found {
-    /// The server that has the keys of a hash slot, if there is a connection to it.
-    pub(super) fn server_of(&self, hash_slot: u16, nodes: Option<&Nodes>) -> Option<&ServerConnection> {
+    /// The connection to the server that has the keys of a hash slot, or why there is none.
+    pub(super) fn server_of(
+        &self,
+        hash_slot: u16,
+        nodes: Option<&Nodes>,
+    ) -> Option<&RedisResult<ServerConnection>> {
         let owner = match nodes {
             None => NodeId::SINGLE,
             Some(nodes) => {
@@ -140,7 +144,7 @@ impl Servers {
                 return Ok(Found { servers, slots });
             }
         };
-        Ok(Found { servers: vec![(NodeId::SINGLE, single)], slots: Vec::new() })
+        Ok(Found { servers: vec![(NodeId::SINGLE, Ok(single))], slots: Vec::new() })
     }
 }
 

@@ -58,7 +58,7 @@ pub(in crate::store::redis) async fn connection_to(url: &str) -> ServerConnectio
     let timeouts = Timeouts { connect: Duration::from_secs(30), ..TIMEOUTS };
     let settings = ConnectSettings { timeouts, tls: TlsSettings::default(), credentials: None };
     let mut topology = Topology::parse(url, settings).unwrap();
-    topology.connect().await.unwrap().server_of(0, None).unwrap().clone()
+    topology.connect().await.unwrap().server_of(0, None).unwrap().clone().unwrap()
 }
 
 /// A connection of this generation serves.

@@ -53,7 +53,7 @@ pub(in crate::store::redis) struct OwnedSlots {
 pub(super) async fn connect(
     connector: &Connector,
     nodes: &Nodes,
-) -> RedisResult<(Vec<OwnedSlots>, Vec<(NodeId, ServerConnection)>)> {
+) -> RedisResult<(Vec<OwnedSlots>, Vec<(NodeId, RedisResult<ServerConnection>)>)> {
     let (address, connection, slots) = find(&nodes.known(), connector).await?;
     // Also of a cluster of which no part serves yet.
     nodes.note_members(&slots);
@@ -64,12 +64,12 @@ pub(super) async fn connect(
     let mut attempts = JoinSet::new();
     for master in masters.iter().copied().filter(|master| *master != asked) {
         if let Some(server) = nodes.server(master) {
-            attempts.spawn(async move { Some((master, server.connect().await.ok()?)) });
+            attempts.spawn(async move { (master, server.connect().await) });
         }
     }
-    let mut connected: Vec<_> = attempts.join_all().await.into_iter().flatten().collect();
-    connected.extend(masters.contains(&asked).then_some((asked, connection)));
-    Ok((slots, connected))
+    let mut servers = attempts.join_all().await;
+    servers.extend(masters.contains(&asked).then_some((asked, Ok(connection))));
+    Ok((slots, servers))
 }
 
 /// The first of these nodes that tells the hash slots; the next is asked when one takes long or fails.
