@@ -52,6 +52,9 @@ pub(super) async fn carry(lane: Arc<Lane>, connection: Connection, mut calls: Ca
         {
             return lane.end_lost(&connection, calls, error);
         }
+        if replies.iter().any(Result::is_ok) {
+            link.observer.replied(now().saturating_duration_since(sent.since()));
+        }
         for (call, reply) in mem::take(&mut calls).into_iter().zip(replies) {
             match lane.take_reply(&connection, call, reply) {
                 Next::Ended => {}
@@ -59,7 +62,6 @@ pub(super) async fn carry(lane: Arc<Lane>, connection: Connection, mut calls: Ca
                 Next::Moved(call, redirect) => lane.find(call, Some(redirect)),
             }
         }
-        link.observer.replied(now().saturating_duration_since(sent.since()));
     }
 }
 
