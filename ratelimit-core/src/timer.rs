@@ -1,24 +1,25 @@
 //! The clock that goes on while the machine is suspended and follows no setting, and sleeps by it that need
-//! no runtime: one thread of the process wakes each sleeper when its time has come.
+//! no runtime: the sleepers of a process stand in one map, and a thread wakes each when its time has come.
+//!
+//! Most sleeps are dropped long before their end. They cost an entry of the map: the thread is told only of a
+//! sleep that ends before the thread looks by itself.
 //!
 //! Crates for this keep their thread in a static. In a child of a fork, which has no such thread, a sleep
 //! would never end.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::ptr;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::task::{Context, Poll, Waker};
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::Duration;
 
-use once_cell::sync::OnceCell;
+use parking_lot::Mutex;
 
-use crate::process::{PerProcess, Process};
+use crate::process::PerProcess;
 
 /// Microseconds since some instant before the process began, also while the machine is suspended. The
 /// standard library's clock stands still meanwhile on Linux and macOS.
@@ -46,62 +47,75 @@ pub(crate) fn since_boot_us() -> u64 {
 /// When a sleep ends, in microseconds since boot, and its number.
 type Key = (u64, u64);
 
-/// How often the thread looks at the clock at least: its waits stand still while the machine is suspended,
-/// and the clock goes on.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the thread looks at the clock at least, if there are sleepers: its waits stand still while the
+/// machine is suspended, and the clock goes on.
+const LOOK_US: u64 = 1_000_000;
 
-enum Message {
-    /// Wake this task then.
-    Wake(Key, Waker),
-    /// Nothing waits for it any more.
-    Forget(Key),
+/// Those who sleep, and the thread that wakes them. Wakers are code of the application, so they are called
+/// and dropped outside of the lock.
+#[derive(Default)]
+struct Sleepers {
+    wakers: BTreeMap<Key, Waker>,
+    /// Number of the last sleep. In the lock, which is taken anyway.
+    number: u64,
+    /// Starts with the first sleep.
+    thread: Option<Thread>,
+    /// When the thread looks by itself: not after the first end. `u64::MAX` if it waits until it is told.
+    until: u64,
 }
 
-/// To the thread of each process, which starts with the first sleep.
-static TIMER: LazyLock<PerProcess<OnceCell<Sender<Message>>>> = LazyLock::new(PerProcess::default);
+type Timer = Mutex<Sleepers>;
 
-/// Sends a message to the thread. Returns false if there is none.
-fn send(message: Message) -> bool {
-    let Ok(timer) = TIMER.get_or_make(|| Ok::<_, Infallible>(OnceCell::new()));
-    let sender = match timer.get() {
-        Some(sender) => sender,
-        // Not in the cell, which would wait for a thread that a fork has left behind.
-        None => match start() {
-            Ok(started) => timer.try_insert(started).unwrap_or_else(|(first, _)| first),
-            Err(_) => return false,
-        },
-    };
-    sender.send(message).is_ok()
+/// The timer of this process. A child of a fork has its own: there the lock of this one may be held for ever.
+fn timer() -> &'static Timer {
+    static TIMER: LazyLock<PerProcess<Timer>> = LazyLock::new(PerProcess::default);
+    let Ok(timer) = TIMER.get_or_make(|| Ok::<_, Infallible>(Timer::default()));
+    timer
 }
 
-fn start() -> io::Result<Sender<Message>> {
-    let (sender, messages) = mpsc::channel();
-    thread::Builder::new()
-        .name("ratelimit-timer".to_owned())
-        .spawn(move || wake_sleepers(&messages, since_boot_us))?;
-    Ok(sender)
+/// Lets the thread wake this task at the end. Returns `None` if no thread can be started.
+fn insert(timer: &'static Timer, end: u64, waker: Waker, now: u64) -> Option<Key> {
+    let mut sleepers = timer.lock();
+    match &sleepers.thread {
+        // If its time to look is over, it is about to, or its wait stood still.
+        Some(thread) if end < sleepers.until || sleepers.until < now => {
+            // It parks: condition variables of parking_lot wait in a table that a fork may leave locked.
+            thread.unpark();
+            sleepers.until = sleepers.until.min(end);
+        }
+        Some(_) => {}
+        None => {
+            let thread = thread::Builder::new().name("ratelimit-timer".to_owned());
+            let started = thread.spawn(move || wake_sleepers(timer, since_boot_us)).ok()?;
+            sleepers.thread = Some(started.thread().clone());
+        }
+    }
+    sleepers.number += 1;
+    let key = (end, sleepers.number);
+    sleepers.wakers.insert(key, waker);
+    Some(key)
 }
 
 /// Wakes those who sleep, by a clock in microseconds.
-fn wake_sleepers(messages: &Receiver<Message>, now: impl Fn() -> u64) {
-    let mut sleepers = BTreeMap::<Key, Waker>::new();
+fn wake_sleepers(timer: &Timer, now: impl Fn() -> u64) {
     loop {
-        let message = match sleepers.keys().next() {
-            None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some((end, _)) => {
-                messages.recv_timeout(Duration::from_micros(end.saturating_sub(now())).min(LOOK))
+        let mut sleepers = timer.lock();
+        let now = now();
+        let end = match sleepers.wakers.first_entry() {
+            Some(first) if first.key().0 <= now => {
+                let waker = first.remove();
+                drop(sleepers);
+                guarded(|| waker.wake());
+                continue;
             }
+            Some(first) => Some(first.key().0),
+            // The sleep of which it was told is dropped. Until its end, the next ones need not tell.
+            None => Some(sleepers.until).filter(|until| *until > now),
         };
-        match message {
-            Ok(Message::Wake(key, waker)) => guarded(|| drop(sleepers.insert(key, waker))),
-            Ok(Message::Forget(key)) => guarded(|| drop(sleepers.remove(&key))),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-        while let Some(first) = sleepers.first_entry().filter(|first| first.key().0 <= now()) {
-            let waker = first.remove();
-            guarded(|| waker.wake());
-        }
+        sleepers.until = end.map_or(u64::MAX, |end| end.min(now + LOOK_US));
+        let wait = Duration::from_micros(sleepers.until - now);
+        drop(sleepers);
+        thread::park_timeout(wait);
     }
 }
 
@@ -110,20 +124,29 @@ fn guarded(run: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(run));
 }
 
-/// Ends at an instant of the clock since boot; up to [`LOOK`] later if the machine was suspended meanwhile.
+/// Ends at an instant of the clock since boot; up to a [look](LOOK_US) later if the machine was suspended
+/// meanwhile.
 pub(crate) struct Delay {
-    key: Key,
-    /// What the thread of this process wakes.
-    told: Option<(Process, Waker)>,
+    end: u64,
+    /// The timer that has the sleep, its key there, and what it wakes.
+    told: Option<(&'static Timer, Key, Waker)>,
 }
 
 impl Delay {
     pub(crate) fn new(wait: Duration) -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
         let wait_us = u64::try_from(wait.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX);
         // A microsecond more, since the present one has begun.
-        let end = since_boot_us().saturating_add(1).saturating_add(wait_us);
-        Self { key: (end, NUMBER.fetch_add(1, Ordering::Relaxed)), told: None }
+        Self { end: since_boot_us().saturating_add(1).saturating_add(wait_us), told: None }
+    }
+
+    /// Takes the sleep from the timer, unless a fork left that behind.
+    fn forget(&mut self) {
+        if let Some((of, key, _)) = self.told.take()
+            && ptr::eq(of, timer())
+        {
+            let waker = of.lock().wakers.remove(&key);
+            guarded(|| drop(waker));
+        }
     }
 }
 
@@ -131,15 +154,16 @@ impl Future for Delay {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if since_boot_us() >= self.key.0 {
+        let now = since_boot_us();
+        if now >= self.end {
             return Poll::Ready(());
         }
-        let waker = context.waker();
-        let is_told = |(process, told): &(Process, Waker)| told.will_wake(waker) && !process.is_past();
+        let (timer, waker) = (timer(), context.waker());
+        let is_told = |(of, _, told): &(&Timer, Key, Waker)| ptr::eq(*of, timer) && told.will_wake(waker);
         if !self.told.as_ref().is_some_and(is_told) {
-            if send(Message::Wake(self.key, waker.clone())) {
-                self.told = Some((Process::present(), waker.clone()));
-            } else {
+            self.forget();
+            self.told = insert(timer, self.end, waker.clone(), now).map(|key| (timer, key, waker.clone()));
+            if self.told.is_none() {
                 // No thread can be started: the task is polled again and again, until the time has come.
                 waker.wake_by_ref();
             }
@@ -150,19 +174,21 @@ impl Future for Delay {
 
 impl Drop for Delay {
     fn drop(&mut self) {
-        if self.told.is_some() && since_boot_us() < self.key.0 {
-            send(Message::Forget(self.key));
-        }
+        self.forget();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::mpsc::RecvError;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc::{self, Receiver, RecvError, RecvTimeoutError, Sender};
     use std::task::Wake;
 
     use super::*;
+
+    const HOUR_US: u64 = 3_600 * LOOK_US;
+    const LOOK: Duration = Duration::from_micros(LOOK_US);
 
     struct Tell(Sender<()>);
 
@@ -172,17 +198,60 @@ mod tests {
         }
     }
 
+    /// A timer with a thread that runs this, and looks by itself then.
+    fn timer_with(until: u64, run: impl FnOnce(&'static Timer) + Send + 'static) -> &'static Timer {
+        let timer = &*Box::leak(Box::<Timer>::default());
+        let mut sleepers = timer.lock();
+        sleepers.until = until;
+        sleepers.thread = Some(thread::spawn(move || run(timer)).thread().clone());
+        drop(sleepers);
+        timer
+    }
+
     #[test]
     fn a_sleep_ends_soon_after_a_suspension_during_which_its_time_has_come() {
-        const HOUR_US: u64 = 3_600_000_000;
-        let (clock, (sender, messages)) = (Arc::new(AtomicU64::new(0)), mpsc::channel());
+        let clock = Arc::new(AtomicU64::new(0));
         let of_thread = Arc::clone(&clock);
-        thread::spawn(move || wake_sleepers(&messages, || of_thread.load(Ordering::SeqCst)));
+        let timer = timer_with(0, move |timer| wake_sleepers(timer, || of_thread.load(Ordering::SeqCst)));
         let (tell, woken) = mpsc::channel();
-        sender.send(Message::Wake((HOUR_US, 0), Arc::new(Tell(tell)).into())).unwrap();
+        assert!(insert(timer, HOUR_US, Arc::new(Tell(tell)).into(), 0).is_some());
         assert_eq!(woken.recv_timeout(LOOK / 20), Err(RecvTimeoutError::Timeout), "an hour is left");
         clock.store(HOUR_US, Ordering::SeqCst);
         woken.recv_timeout(30 * LOOK).unwrap();
+    }
+
+    #[test]
+    fn only_a_sleep_that_ends_before_the_thread_looks_tells_it() {
+        let (tell, told) = mpsc::channel();
+        let timer = timer_with(10, move |_| {
+            loop {
+                thread::park();
+                tell.send(()).unwrap();
+            }
+        });
+        let sleep_until = |end, now| {
+            assert!(insert(timer, end, Waker::noop().clone(), now).is_some());
+            timer.lock().until
+        };
+        assert_eq!(sleep_until(11, 0), 10, "the thread finds it by itself");
+        assert_eq!(told.recv_timeout(LOOK / 20), Err(RecvTimeoutError::Timeout));
+        assert_eq!(sleep_until(9, 0), 9);
+        told.recv_timeout(30 * LOOK).unwrap();
+        assert_eq!(sleep_until(12, 10), 9, "the thread should have looked");
+        told.recv_timeout(30 * LOOK).unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_was_told_of_a_dropped_sleep_need_not_be_told_of_later_ones() {
+        let (tell, looked) = mpsc::channel();
+        let timer = timer_with(LOOK_US, move |timer| {
+            wake_sleepers(timer, || {
+                let _ = tell.send(());
+                0
+            });
+        });
+        looked.recv_timeout(30 * LOOK).unwrap();
+        assert_eq!(timer.lock().until, LOOK_US);
     }
 
     /// Polls a sleep for a task that says when it is woken.
