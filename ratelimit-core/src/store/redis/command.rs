@@ -1,12 +1,44 @@
 //! Commands of the store: a script to run, or keys to remove.
 
+use std::iter;
+
 use redis::Cmd;
 use smallvec::SmallVec;
 
 use super::script::Script;
 
-/// Keys of one command; most have one.
-pub(super) type Keys = SmallVec<[String; 2]>;
+/// Keys of one command, as they are sent: one behind the other.
+#[derive(Default)]
+pub(super) struct Keys {
+    bytes: Vec<u8>,
+    /// Where each of them ends.
+    ends: SmallVec<[usize; 4]>,
+}
+
+impl Keys {
+    /// Adds a key, which `write` appends.
+    pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
+    }
+
+    pub(super) fn first(&self) -> Option<&[u8]> {
+        self.iter().next()
+    }
+}
+
+impl<K: AsRef<[u8]>> FromIterator<K> for Keys {
+    fn from_iter<T: IntoIterator<Item = K>>(keys: T) -> Self {
+        let mut all = Self::default();
+        keys.into_iter().for_each(|key| all.push(|bytes| bytes.extend_from_slice(key.as_ref())));
+        all
+    }
+}
 
 /// A script with its keys and arguments.
 pub(super) struct ScriptCall {
@@ -18,14 +50,12 @@ pub(super) struct ScriptCall {
 impl ScriptCall {
     /// `EVALSHA` or `EVAL`, with the script's digest or its text.
     fn to_cmd(&self, name: &str, script: &str) -> Cmd {
-        let strings = self.keys.iter().map(String::len).chain(self.arguments.iter().map(Vec::len));
-        let (count, size) = strings.fold((0, 0), |(count, size), length| (count + 1, size + length));
+        let (keys, arguments) = (self.keys.ends.len(), &self.arguments);
+        let size = self.keys.bytes.len() + arguments.iter().map(Vec::len).sum::<usize>();
         // One allocation, instead of growing with each key.
-        let mut command = Cmd::with_capacity(3 + count, 64 + script.len() + size);
-        command.arg(name).arg(script).arg(self.keys.len()).arg(&self.keys[..]);
-        for argument in &self.arguments {
-            command.arg(argument);
-        }
+        let mut command = Cmd::with_capacity(3 + keys + arguments.len(), 64 + script.len() + size);
+        command.arg(name).arg(script).arg(keys);
+        self.keys.iter().chain(arguments.iter().map(Vec::as_slice)).for_each(|of| _ = command.arg(of));
         command
     }
 }
@@ -71,7 +101,11 @@ impl Command {
             Self::Run(call) => call.to_cmd("EVALSHA", &call.script.sha),
             // It loads the script, at whichever node the keys are.
             Self::RunText(call) => call.to_cmd("EVAL", &call.script.text),
-            Self::Delete(keys) => redis::cmd("UNLINK").arg(&keys[..]).to_owned(),
+            Self::Delete(keys) => {
+                let mut command = redis::cmd("UNLINK");
+                keys.iter().for_each(|key| _ = command.arg(key));
+                command
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 pub(super) use self::requests::Groups;
 use self::requests::{split_by_caller, unknown_outcome, wait_for_all};
 use self::split::up_to;
-use super::command::{Command, GuardedCommand};
+use super::command::{Command, GuardedCommand, Keys};
 use super::lanes::PendingReply;
 use crate::algorithm::Operation;
 use crate::check::Check;
@@ -164,7 +164,9 @@ impl Groups {
             .into_iter()
             .map(|caller| {
                 let checks = caller.checks.iter();
-                let keys = checks.map(|check| key_format.redis_key(&key_format.key(check))).collect();
+                let mut keys = Keys::default();
+                checks
+                    .for_each(|check| keys.push(|bytes| key_format.push_key(&key_format.key(check), bytes)));
                 let guard = (
                     self.riders.reset_on_drop(&caller.checks, key_format),
                     self.denials.invalidate_on_drop(&caller.checks),

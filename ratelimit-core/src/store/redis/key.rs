@@ -13,7 +13,7 @@ mod tests;
 
 use std::array;
 use std::borrow::Cow;
-use std::fmt::Write;
+use std::io::Write;
 
 use crate::check::Check;
 use crate::policy::{Mode, StateKind};
@@ -51,17 +51,16 @@ impl KeyFormat {
         StateKey { caller, policy: check.policy().shared_key(), kind: check.policy().state_kind() }
     }
 
-    /// The key as it is sent.
-    pub(super) fn redis_key(&self, key: &StateKey) -> String {
-        let mut name = String::with_capacity(self.prefix.len() + key.policy.len() + 48);
-        name.push_str(&self.prefix);
-        name.push_str(&key.policy);
-        name.push(':');
-        push_kind(key.kind, &mut name);
-        name.push_str(":{");
-        name.push_str(&String::from_utf8_lossy(&base64(&key.caller)));
-        name.push('}');
-        name
+    /// Appends the key as it is sent.
+    pub(super) fn push_key(&self, key: &StateKey, name: &mut Vec<u8>) {
+        name.reserve(self.prefix.len() + key.policy.len() + 48);
+        name.extend_from_slice(self.prefix.as_bytes());
+        name.extend_from_slice(key.policy.as_bytes());
+        name.push(b':');
+        push_kind(key.kind, name);
+        name.extend_from_slice(b":{");
+        name.extend_from_slice(&base64(&key.caller));
+        name.push(b'}');
     }
 }
 
@@ -95,8 +94,8 @@ impl StateKey {
 
 /// Appends the algorithm's tag, the window, further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`,
 /// `f1m.shadow`; for a calendar `fd`, `fw`, `fM` and `fy`, for slots `n`.
-fn push_kind(kind: StateKind, name: &mut String) {
-    name.push(char::from(kind.algorithm.spec().tag));
+fn push_kind(kind: StateKind, name: &mut Vec<u8>) {
+    name.push(kind.algorithm.spec().tag);
     let units = [
         (86_400_000_000, "d"),
         (3_600_000_000, "h"),
@@ -108,11 +107,11 @@ fn push_kind(kind: StateKind, name: &mut String) {
     // Slots have none.
     let window = if kind.algorithm.holds_slots() { 0 } else { kind.window_us };
     if let Some(letter) = kind.calendar {
-        name.push(char::from(letter));
+        name.push(letter);
     } else if let Some((unit, suffix)) =
         units.into_iter().find(|(unit, _)| window > 0 && window.is_multiple_of(*unit))
     {
-        // Writing to a string does not fail.
+        // Writing to memory does not fail.
         let _ = write!(name, "{}{suffix}", window / unit);
     }
     let sub_windows = Some(kind.sub_windows).filter(|number| *number > 1);
@@ -120,7 +119,7 @@ fn push_kind(kind: StateKind, name: &mut String) {
         let _ = write!(name, ".{number}");
     }
     if kind.mode == Mode::Shadow {
-        name.push_str(".shadow");
+        name.extend_from_slice(b".shadow");
     }
 }
 

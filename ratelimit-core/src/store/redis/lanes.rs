@@ -179,7 +179,7 @@ impl Lanes {
             Some(key) if self.shared.link.is_cluster() => hash_slot_of_tag(&key.hash_tag()),
             _ => 0,
         };
-        Queued::Request(QueuedRequest { request, hash_slot, since, rider, reply })
+        Queued::Request(Box::new(QueuedRequest { request, hash_slot, since, rider, reply }))
     }
 
     /// Sends a command. The result waits until the deadline; the command goes on without it, for the store's

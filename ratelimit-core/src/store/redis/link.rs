@@ -103,7 +103,7 @@ impl Link {
     }
 
     /// The hash slot of a command's first key; without a cluster all keys count as in one.
-    pub(super) fn hash_slot(&self, key: Option<&String>) -> u16 {
+    pub(super) fn hash_slot(&self, key: Option<&[u8]>) -> u16 {
         match key {
             Some(key) if self.is_cluster() => hash_slot_of_key(key),
             _ => 0,

@@ -365,7 +365,8 @@ impl Encoder {
             }
         }
         let script = script::check(policies.iter().map(|policy| policy.algorithm));
-        let keys: Keys = keys.iter().map(|key| self.key_format.redis_key(key)).collect();
+        let mut names = Keys::default();
+        keys.iter().for_each(|key| names.push(|bytes| self.key_format.push_key(key, bytes)));
         let mut arguments: SmallVec<_> = smallvec![head, body];
         let tells = entries.iter().any(|entry| entry.own.is_some());
         if tells || policies.iter().any(|policy| policy.block_us > 0) {
@@ -382,7 +383,10 @@ impl Encoder {
             arguments.push(edges_of(&policies, at));
         }
         let server_clock = has_calendar.then(|| Arc::clone(&self.server_clock));
-        (ScriptCall { script, keys, arguments }, Batch { requests, policies, keys: entries, server_clock })
+        (
+            ScriptCall { script, keys: names, arguments },
+            Batch { requests, policies, keys: entries, server_clock },
+        )
     }
 }
 

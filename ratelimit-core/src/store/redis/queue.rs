@@ -30,7 +30,7 @@ use tokio::task::yield_now;
 
 use self::call::Call;
 pub(super) use self::request::{Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
-use self::request::{by_call, by_caller};
+use self::request::{Requests, by_call, by_caller};
 use self::trip::{Redirect, carry, follow};
 use self::waiting::{Taken, Waiting};
 use super::connections::Connections;
@@ -187,12 +187,9 @@ impl Lane {
     }
 
     /// The requests of each node. Those that a worker cannot send go to the store's lane.
-    fn by_node(
-        self: &Arc<Self>,
-        requests: Vec<QueuedRequest>,
-    ) -> SmallVec<[(Option<NodeId>, Vec<QueuedRequest>); 1]> {
+    fn by_node(self: &Arc<Self>, requests: Requests) -> SmallVec<[(Option<NodeId>, Requests); 1]> {
         let link = &self.shared.link;
-        let mut parts: SmallVec<[(Option<NodeId>, Vec<QueuedRequest>); 1]> = SmallVec::new();
+        let mut parts: SmallVec<[(Option<NodeId>, Requests); 1]> = SmallVec::new();
         if link.is_cluster() {
             for request in requests {
                 let node = link.owner(request.hash_slot);

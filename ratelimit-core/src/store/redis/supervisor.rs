@@ -27,7 +27,7 @@ use smallvec::SmallVec;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::command::{Command, Keys, ScriptCall};
+use super::command::{Command, ScriptCall};
 use super::connections::Connections;
 use super::error::{ConnectionImpact, SEVERAL_SERVERS};
 use super::link::ConnectionState;
@@ -231,12 +231,9 @@ impl Shared {
         let mut probes = JoinSet::new();
         let mut failure = no_node("no master of the hash slots can be reached");
         for range in ranges {
-            let keys = if self.link.is_cluster() {
-                Keys::from_iter([self.link.probe_keys[range].clone()])
-            } else {
-                Keys::from(&self.link.probe_keys[..])
-            };
-            let hash_slot = self.link.hash_slot(keys.first());
+            let all = &self.link.probe_keys;
+            let keys = if self.link.is_cluster() { all[range..=range].to_vec() } else { all.clone() };
+            let hash_slot = self.link.hash_slot(keys.first().map(String::as_bytes));
             let server = match found.server_of(hash_slot, self.link.nodes.as_deref()) {
                 Some(Ok(server)) => server.clone(),
                 Some(Err(error)) => {
@@ -271,7 +268,7 @@ impl Shared {
 /// server, also if it has all hash slots, nor is a proxy that sends a script to the server of its first key.
 async fn probe(server: &ServerConnection, keys: &[String], limit: Duration) -> RedisResult<Value> {
     let run = |keys: &[String]| {
-        let (script, keys) = (script::probe(), keys.iter().cloned().collect());
+        let (script, keys) = (script::probe(), keys.iter().collect());
         Command::Run(ScriptCall { script, keys, arguments: SmallVec::new() })
     };
     // With one key at first: a server that asks for a password tells it to short commands only.
@@ -283,7 +280,7 @@ async fn probe(server: &ServerConnection, keys: &[String], limit: Duration) -> R
     let count = async |command| -> RedisResult<usize> {
         Ok(usize::from_redis_value(send_within(limit, server, command).await?)?)
     };
-    let delete = || Command::Delete(others.iter().cloned().collect());
+    let delete = || Command::Delete(others.iter().collect());
     count(run(keys)).await?;
     if count(delete()).await? == others.len() {
         return Ok(time);

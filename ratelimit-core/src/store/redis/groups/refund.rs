@@ -18,10 +18,10 @@ pub(super) fn refund_command(
     denials: &Arc<DenialCache>,
 ) -> GuardedCommand {
     let key_format = &encoder.key_format;
-    let mut keys = Keys::new();
+    let mut keys = Keys::default();
     let mut arguments = RefundArgs::new((encoder.now)());
     for charge in charges {
-        keys.push(key_format.redis_key(&key_format.key(&charge.check())));
+        keys.push(|bytes| key_format.push_key(&key_format.key(&charge.check()), bytes));
         arguments.push(charge);
     }
     let script = script::refund(charges.iter().map(|charge| charge.check().policy().algorithm()));

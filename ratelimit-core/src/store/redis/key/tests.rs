@@ -7,7 +7,9 @@ use crate::policy::{Algorithm, Policy};
 
 fn redis_key(policy: &Policy, partition: &str) -> String {
     let key_format = KeyFormat::new("rl", "").unwrap();
-    key_format.redis_key(&key_format.key(&Check::new(policy, partition)))
+    let mut name = Vec::new();
+    key_format.push_key(&key_format.key(&Check::new(policy, partition)), &mut name);
+    String::from_utf8(name).unwrap()
 }
 
 #[test]
@@ -26,9 +28,9 @@ fn kinds_tell_states_apart() {
         Policy::builder("k").max(10).algorithm(algorithm).window(Duration::from_micros(window)).build()
     };
     let kind = |policy: &Policy| {
-        let mut kind = String::new();
+        let mut kind = Vec::new();
         push_kind(policy.state_kind(), &mut kind);
-        kind
+        String::from_utf8(kind).unwrap()
     };
     assert_eq!(kind(&policy(Algorithm::FixedWindow, 86_400_000_000)), "f1d");
     assert_eq!(kind(&policy(Algorithm::SlidingWindowLog, 90_000_000)), "l90s");

@@ -103,11 +103,11 @@ impl GiveBacks {
     }
 
     fn encode(&self, batch: &[(CountId, GiveBack)], encoder: &Encoder) -> GuardedCommand {
-        let mut keys = Keys::new();
+        let mut keys = Keys::default();
         let mut arguments = RefundArgs::new((encoder.now)());
         let mut states = SmallVec::new();
         for (count_id, back) in batch {
-            keys.push(encoder.key_format.redis_key(&count_id.key));
+            keys.push(|bytes| encoder.key_format.push_key(&count_id.key, bytes));
             arguments.push_units(&count_id.policy, back.units, back.at, back.until);
             states.push((count_id.digest, count_id.bucket));
         }

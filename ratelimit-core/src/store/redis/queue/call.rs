@@ -5,8 +5,8 @@ use std::mem;
 use redis::Value;
 use smallvec::SmallVec;
 
-use super::request::{QueuedRequest, ReplySender, send_reply};
-use crate::store::redis::command::{Command, GuardedCommand};
+use super::request::{QueuedRequest, ReplySender, Requests, send_reply};
+use crate::store::redis::command::{Command, GuardedCommand, Keys};
 use crate::store::redis::error::CallError;
 use crate::store::redis::protocol::{self, Batch, Replies, Request};
 use crate::store::redis::riders::CallRiders;
@@ -46,14 +46,11 @@ pub(super) enum Decoded {
 impl Call {
     /// Encodes one call to `node` for all these requests, with their riders. `None` if there is nothing to
     /// decide.
-    pub(super) fn of_requests(
-        mut queued: Vec<QueuedRequest>,
-        node: Option<NodeId>,
-        shared: &Shared,
-    ) -> Option<Self> {
+    pub(super) fn of_requests(mut queued: Requests, node: Option<NodeId>, shared: &Shared) -> Option<Self> {
         let hash_slot = queued.first().map_or(0, |request| request.hash_slot);
         let (mut riders, mut size) = (CallRiders::new(), 0);
-        queued.retain_mut(|QueuedRequest { request, reply, rider, .. }| {
+        queued.retain_mut(|queued| {
+            let QueuedRequest { request, reply, rider, .. } = &mut **queued;
             let place = reply.is_some().then_some(size);
             let is_needed = riders.add(&shared.riders, node, request, mem::take(rider), place);
             let is_sent = place.is_some() || is_needed;
@@ -91,7 +88,7 @@ impl Call {
 
     /// Sends the text of the script, which the server does not know.
     pub(super) fn send_text(&mut self) {
-        let command = mem::replace(&mut self.command, Command::Delete(SmallVec::new()));
+        let command = mem::replace(&mut self.command, Command::Delete(Keys::default()));
         self.command = command.with_text();
     }
 

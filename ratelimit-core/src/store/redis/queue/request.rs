@@ -40,9 +40,13 @@ pub(in crate::store::redis) struct QueuedCommand {
     pub(in crate::store::redis) reply: Option<ReplySender>,
 }
 
+/// Requests that go together, each in the box in which it was queued.
+pub(super) type Requests = Vec<Box<QueuedRequest>>;
+
 /// What is queued.
 pub(in crate::store::redis) enum Queued {
-    Request(QueuedRequest),
+    /// In a box, so that it is copied no more.
+    Request(Box<QueuedRequest>),
     /// It goes before the requests that are queued.
     Command(QueuedCommand),
 }
@@ -56,7 +60,10 @@ impl Queued {
     }
 
     pub(in crate::store::redis) fn fail(self, error: CallError) {
-        let (Self::Request(QueuedRequest { reply, .. }) | Self::Command(QueuedCommand { reply, .. })) = self;
+        let reply = match self {
+            Self::Request(request) => request.reply,
+            Self::Command(command) => command.reply,
+        };
         send_reply(reply, Err(error));
     }
 }
@@ -81,8 +88,8 @@ pub(in crate::store::redis) fn first_key(request: &Request) -> Option<&StateKey>
 }
 
 /// The requests of each caller, in their order.
-pub(super) fn by_caller(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedRequest>> {
-    let mut callers: BTreeMap<[u8; 16], Vec<QueuedRequest>> = BTreeMap::new();
+pub(super) fn by_caller(requests: Requests) -> impl Iterator<Item = Requests> {
+    let mut callers: BTreeMap<[u8; 16], Requests> = BTreeMap::new();
     for request in requests {
         let caller = first_key(&request.request).map(|key| *key.caller()).unwrap_or_default();
         callers.entry(caller).or_default().push(request);
@@ -91,7 +98,7 @@ pub(super) fn by_caller(requests: Vec<QueuedRequest>) -> impl Iterator<Item = Ve
 }
 
 /// The requests in their order, in parts of one call each: a call decides about one window of a count.
-pub(super) fn by_call(mut requests: Vec<QueuedRequest>) -> impl Iterator<Item = Vec<QueuedRequest>> {
+pub(super) fn by_call(mut requests: Requests) -> impl Iterator<Item = Requests> {
     let mut starts = SmallVec::<[usize; 1]>::new();
     let mut known: BTreeMap<u64, &KnownCalendar> = BTreeMap::new();
     for (index, queued) in requests.iter().enumerate() {
@@ -102,7 +109,7 @@ pub(super) fn by_call(mut requests: Vec<QueuedRequest>) -> impl Iterator<Item = 
         }
         known.extend(calendars());
     }
-    let mut parts: SmallVec<[Vec<QueuedRequest>; 1]> = SmallVec::new();
+    let mut parts: SmallVec<[Requests; 1]> = SmallVec::new();
     parts.extend(starts.into_iter().rev().map(|start| requests.split_off(start)));
     parts.push(requests);
     parts.into_iter().rev()
@@ -125,7 +132,9 @@ pub(super) mod tests {
     type Receiver = oneshot::Receiver<Replied>;
 
     /// A check under a limit of this algorithm, and the channel for its reply.
-    pub(in crate::store::redis::queue) fn check_under(algorithm: Algorithm) -> (QueuedRequest, Receiver) {
+    pub(in crate::store::redis::queue) fn check_under(
+        algorithm: Algorithm,
+    ) -> (Box<QueuedRequest>, Receiver) {
         check_of("alice", algorithm)
     }
 
@@ -133,7 +142,7 @@ pub(super) mod tests {
     pub(in crate::store::redis::queue) fn check_of(
         caller: &str,
         algorithm: Algorithm,
-    ) -> (QueuedRequest, Receiver) {
+    ) -> (Box<QueuedRequest>, Receiver) {
         let policy =
             Policy::builder("user-api").max(10).window(Duration::from_secs(60)).algorithm(algorithm).build();
         let check = Check::new(&policy, caller);
@@ -141,14 +150,15 @@ pub(super) mod tests {
         let request = Request { operation: Operation::Check, limits: [limit].into_iter().collect() };
         let (reply, receiver) = oneshot::channel();
         let (since, rider) = (now(), Rider::None);
-        (QueuedRequest { request, hash_slot: 0, since, rider, reply: Some(reply) }, receiver)
+        let request = QueuedRequest { request, hash_slot: 0, since, rider, reply: Some(reply) };
+        (Box::new(request), receiver)
     }
 
-    pub(in crate::store::redis) fn check() -> (QueuedRequest, Receiver) {
+    pub(in crate::store::redis) fn check() -> (Box<QueuedRequest>, Receiver) {
         check_under(Algorithm::SlidingWindowCounter)
     }
 
-    pub(in crate::store::redis::queue) fn checks(count: usize) -> (Vec<QueuedRequest>, Vec<Receiver>) {
+    pub(in crate::store::redis::queue) fn checks(count: usize) -> (Requests, Vec<Receiver>) {
         (0..count).map(|_| check()).unzip()
     }
 }

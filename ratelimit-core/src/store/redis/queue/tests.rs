@@ -1,6 +1,7 @@
 //! Tests of the queues of a lane without a Redis server.
 
 use std::future::Future;
+use std::iter;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use super::request::tests::{check, check_of};
 use super::waiting::MAX_CALLS;
 use super::*;
 use crate::policy::Algorithm;
-use crate::store::redis::command::{Command, GuardedCommand, ScriptCall};
+use crate::store::redis::command::{Command, GuardedCommand, Keys, ScriptCall};
 use crate::store::redis::link::tests::{connection, mark_up};
 use crate::store::redis::script;
 use crate::store::redis::shared::tests::shared;
@@ -69,7 +70,9 @@ async fn ended<T>(reply: impl Future<Output = Result<T, oneshot::error::RecvErro
 }
 
 fn key(lane: &Lane, request: &QueuedRequest) -> String {
-    lane.shared.encoder.key_format.redis_key(&request.request.limits[0].key)
+    let mut key = Vec::new();
+    lane.shared.encoder.key_format.push_key(&request.request.limits[0].key, &mut key);
+    String::from_utf8(key).unwrap()
 }
 
 #[tokio::test]
@@ -102,7 +105,7 @@ async fn what_waits_for_a_connection_ends_when_it_fails() {
     let lane = connecting(&Handle::current());
     let mut replies = vec![ask(&lane), ask(&lane)];
     let (reply, end) = oneshot::channel();
-    let command = GuardedCommand { command: Command::Delete(SmallVec::new()), guard: Box::new(()) };
+    let command = GuardedCommand { command: Command::Delete(Keys::default()), guard: Box::new(()) };
     lane.push(Queued::Command(QueuedCommand { command, hash_slot: 0, reply: Some(reply) }));
     replies.push(end);
     turn().await;
@@ -120,8 +123,8 @@ async fn commands_are_written_in_the_order_in_which_they_were_queued() {
     let (mut keys, mut ends) = (Vec::new(), Vec::new());
     for number in 0..500 {
         let key = format!("rl1:{number}");
-        let script = script::refund(std::iter::once(Algorithm::FixedWindow));
-        let call = ScriptCall { script, keys: smallvec![key.clone()], arguments: smallvec![Vec::new()] };
+        let script = script::refund(iter::once(Algorithm::FixedWindow));
+        let call = ScriptCall { script, keys: iter::once(&key).collect(), arguments: smallvec![Vec::new()] };
         let command = GuardedCommand { command: Command::Run(call), guard: Box::new(()) };
         let (ended, end) = oneshot::channel();
         lane.push(Queued::Command(QueuedCommand { command, hash_slot: 0, reply: Some(ended) }));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::request::{Queued, QueuedCommand, QueuedRequest};
+use super::request::{Queued, QueuedCommand, Requests};
 use crate::store::deadline::now;
 
 /// Maximum number of calls in flight of one queue. It bounds the rate of calls without a timer: a full server
@@ -31,7 +31,7 @@ const KEPT_ROOM: usize = MAX_BATCH_WEIGHT;
 /// A queue.
 #[derive(Default)]
 pub(super) struct Waiting {
-    requests: Vec<QueuedRequest>,
+    requests: Requests,
     commands: SmallVec<[QueuedCommand; 1]>,
     /// Calls of requests in flight.
     calls: usize,
@@ -45,7 +45,7 @@ pub(super) struct Waiting {
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) commands: SmallVec<[QueuedCommand; 1]>,
-    pub(super) requests: Vec<QueuedRequest>,
+    pub(super) requests: Requests,
 }
 
 impl Waiting {
@@ -106,7 +106,7 @@ impl Waiting {
     }
 
     /// Takes the requests of the next call, in their order: as many as fit into one call, at least one.
-    fn next_batch(&mut self) -> Vec<QueuedRequest> {
+    fn next_batch(&mut self) -> Requests {
         let mut weight = 0;
         let fitting = self.requests.iter().take_while(|request| {
             weight += request.request.weight();
@@ -125,11 +125,12 @@ impl Waiting {
 mod tests {
     use super::*;
     use crate::policy::Algorithm;
+    use crate::store::redis::queue::QueuedRequest;
     use crate::store::redis::queue::request::tests::{check_under, checks};
 
     const DEADLINE: Duration = Duration::from_millis(100);
 
-    fn sizes(requests: impl IntoIterator<Item = QueuedRequest>) -> Vec<usize> {
+    fn sizes(requests: impl IntoIterator<Item = Box<QueuedRequest>>) -> Vec<usize> {
         let mut waiting = Waiting { requests: requests.into_iter().collect(), ..Waiting::default() };
         std::iter::from_fn(|| {
             let size = waiting.take(false, DEADLINE).0.requests.len();

@@ -24,8 +24,10 @@ const MOST_MEMBERS: usize = 32;
 const UNKNOWN: u16 = u16::MAX;
 
 /// The hash tag of a key, which decides its hash slot.
-fn hash_tag(key: &str) -> &str {
-    key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag)
+fn hash_tag(key: &[u8]) -> &[u8] {
+    let mut parts = key.splitn(2, |byte| *byte == b'{').skip(1);
+    let tag = parts.next().and_then(|rest| Some(&rest[..rest.iter().position(|byte| *byte == b'}')?]));
+    tag.unwrap_or(key)
 }
 
 /// The hash slot of a hash tag.
@@ -39,8 +41,8 @@ pub(in crate::store::redis) fn range_of_slot(hash_slot: u16) -> usize {
 }
 
 /// The hash slot of a key.
-pub(in crate::store::redis) fn hash_slot_of_key(key: &str) -> u16 {
-    hash_slot_of_tag(hash_tag(key).as_bytes())
+pub(in crate::store::redis) fn hash_slot_of_key(key: &[u8]) -> u16 {
+    hash_slot_of_tag(hash_tag(key))
 }
 
 /// One key in each slot range, found among `key(0)`, `key(1)` and so on.
@@ -48,7 +50,7 @@ pub(in crate::store::redis) fn key_in_each_range(key: impl Fn(u32) -> String) ->
     let mut found = vec![String::new(); SLOT_RANGES];
     let mut missing = SLOT_RANGES;
     for key in (0..).map(key) {
-        let place = &mut found[range_of_slot(hash_slot_of_key(&key))];
+        let place = &mut found[range_of_slot(hash_slot_of_key(key.as_bytes()))];
         if place.is_empty() {
             *place = key;
             missing -= 1;
@@ -198,7 +200,7 @@ mod tests {
         let keys = key_in_each_range(|i| format!("rl1:probe:{i}"));
         assert_eq!(keys.len(), SLOT_RANGES);
         for (range, key) in keys.iter().enumerate() {
-            assert_eq!(range_of_slot(hash_slot_of_key(key)), range, "{key}");
+            assert_eq!(range_of_slot(hash_slot_of_key(key.as_bytes())), range, "{key}");
         }
     }
 
