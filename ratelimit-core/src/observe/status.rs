@@ -38,7 +38,7 @@ pub struct ConnectionStatus {
     pub is_connected: bool,
     /// Number of connections made so far, those of workers as well.
     pub connections: u64,
-    /// Runtimes with a connection of their own, that of the store counted; 0 while there is none.
+    /// Workers with a connection of their own, and the store's own thread; 0 while there is none.
     pub lanes: usize,
     /// Longest time that a call waits. Serialized as `deadline_us`, in microseconds.
     #[cfg_attr(feature = "stats", serde(rename = "deadline_us", serialize_with = "in_micros"))]

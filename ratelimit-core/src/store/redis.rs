@@ -49,8 +49,8 @@ use crate::reservation::Reservation;
 
 /// Counts shared by every process that uses the same Redis server.
 ///
-/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. What a runtime
-///   asks in one turn goes as one call; up to eight calls are in flight.
+/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. What is asked
+///   at the same time goes as one call; up to eight calls are in flight.
 /// * In a cluster, a group with several callers takes one call per caller: they are charged in order, and if
 ///   a later one is denied, the earlier ones are refunded. More units than the limit never pass, but until
 ///   the refund another request may be denied. What a token bucket was charged stays if a request
@@ -61,10 +61,11 @@ use crate::reservation::Reservation;
 /// * Leases, if a policy [sets one](crate::PolicyBuilder::lease): a hot caller below its limit is decided in
 ///   this process, and never more pass than without.
 /// * Deadline: no call waits longer than 100 ms unless set, whether for a slow server, a lost connection or
-///   several nodes of a cluster. After repeated failures a circuit breaker opens, and calls fail at once.
-/// * Each runtime that asks has a connection of its own, so that a request crosses no thread. A thread of the
-///   store's own keeps one more, and makes it again whenever it is lost, so the store works from any runtime
-///   and outlives each.
+///   several nodes of a cluster, and whatever becomes of its runtime. After repeated failures a circuit
+///   breaker opens, and calls fail at once.
+/// * A thread of the store's own has a connection, and makes it again whenever it is lost. So the store works
+///   from any runtime, executor or thread, and outlives each. Each worker of an Actix server has one more, so
+///   that its requests cross no thread.
 /// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3
 ///   digest. A key and its state take about 128 bytes of the server's memory; a log takes 6 to 9 bytes more
 ///   for each entry of one unit.

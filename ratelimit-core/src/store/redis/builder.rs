@@ -240,9 +240,11 @@ impl RedisStoreBuilder {
     /// Most connections to the server, or to each master of a cluster; by default one for each processor, and
     /// one more. At least 1.
     ///
-    /// Each runtime that asks has one of its own, so that a request crosses no thread: an Actix server has
-    /// one for each worker. One more is that of the store's own thread. It serves while the others are being
-    /// made, tasks without a runtime, and runtimes beyond this number.
+    /// Each worker of an Actix server has one of its own, so that a request crosses no thread. One more is
+    /// that of the store's own thread. It serves all other callers, such as [`check`] in a job, workers
+    /// beyond this number, leases and concurrency limits, and everything while a worker's is being made.
+    ///
+    /// [`check`]: crate::RateLimiter::check
     pub fn connections(mut self, most: usize) -> Self {
         self.connections = most;
         self
