@@ -38,7 +38,7 @@ use crate::store::deadline::now;
 /// Stores whose lanes a thread knows, besides the one that it asks.
 const MOST_KNOWN: usize = 7;
 
-/// The lanes of a store. The length of their queues is bounded by time: a turn comes within a deadline, and
+/// The lanes of a store. The length of their queues is bounded by time: a flush comes within a deadline, and
 /// drops requests whose wait has ended.
 pub(super) struct Lanes {
     shared: Arc<Shared>,

@@ -148,7 +148,7 @@ impl Link {
 
     /// Waits until there is a connection, but only while the first attempt after a loss is being made.
     pub(super) async fn connected(&self) -> Result<(), CallError> {
-        // A wait begins with a subscription, which nearly no turn needs.
+        // A wait begins with a subscription, which nearly no flush needs.
         if let ConnectionState::Up { .. } = *self.state.borrow() {
             return Ok(());
         }

@@ -1,16 +1,16 @@
-//! The queues of a lane: what was asked waits here for a turn, which sends it.
+//! The queues of a lane: what was asked waits here for a flush, which sends it.
 //!
-//! A turn runs behind all tasks that are ready, and sends what was queued meanwhile as one call: a batch is a
-//! turn of the runtime. At most eight calls are in flight; what comes then goes into the next. One call
-//! decides many requests, in the order in which they were made and with one reading of the clock. Single
-//! calls would decide the same: the script decides each request after charging those before it. Other
-//! commands, such as refunds, go before the requests of their turn.
+//! A flush runs behind all tasks that are ready, and sends what was queued meanwhile as one call. At most eight
+//! calls are in flight; what comes then goes into the next. One call decides many requests, in the order in
+//! which they were made and with one reading of the clock. Single calls would decide the same: the script
+//! decides each request after charging those before it. Other commands, such as refunds, go before the
+//! requests that were queued with them.
 //!
 //! In a cluster there is a queue for each node. It sends one call per caller, all in one write, because a
 //! call for several callers might find some of their keys here and some there while a hash slot moves.
 //!
 //! ```text
-//! request   what is queued; waiting: what waits, and whether a turn has to take it
+//! request   what is queued; waiting: what waits, and whether a flush has to take it
 //! call      a call, and what waits for its reply
 //! trip      calls on their way, from their write to their replies
 //! ```
@@ -25,16 +25,17 @@ mod waiting;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use tokio::task::yield_now;
 
 use self::call::Call;
 pub(super) use self::request::{Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
-use self::request::{Requests, by_call, by_caller};
+use self::request::{by_call, grouped};
 use self::trip::{Redirect, carry, follow};
 use self::waiting::{Taken, Waiting};
 use super::connections::Connections;
 use super::error::CallError;
+use super::link::Link;
 use super::shared::Shared;
 use super::topology::{Connection, NodeId, SLOT_RANGES, range_of_slot};
 
@@ -81,8 +82,8 @@ impl Lane {
     }
 
     fn schedule(self: &Arc<Self>, place: usize) {
-        let turn = Turn { lane: Arc::clone(self), place, has_taken: false };
-        self.connections.runtime().spawn(turn.run());
+        let flush = Flush { lane: Arc::clone(self), place, has_taken: false };
+        self.connections.runtime().spawn(flush.run());
     }
 
     /// Waits until the store has a connection; the lane of a worker leaves to it what it cannot send itself.
@@ -122,11 +123,10 @@ impl Lane {
         }
     }
 
-    /// Makes calls of what was taken, and sends them. The last of them is carried by the task of this turn.
+    /// Makes calls of what was taken, and sends them. The last of them is carried by the task of this flush.
     async fn send(self: Arc<Self>, taken: Taken, place: Option<Arc<InFlight>>) {
-        let runtime = self.connections.runtime().clone();
-        let mut trips = self.calls_of(taken).into_iter().peekable();
-        while let Some((connection, calls)) = trips.next() {
+        let mut parts = self.parts_of(taken).into_iter().filter(|part| !part.calls.is_empty()).peekable();
+        while let Some(Part { connection, calls, .. }) = parts.next() {
             let Some(connection) = connection else {
                 calls.into_iter().for_each(|call| self.find(call, None));
                 continue;
@@ -136,7 +136,11 @@ impl Lane {
                 carry(lane, connection, calls).await;
                 drop(place);
             };
-            if trips.peek().is_some() { drop(runtime.spawn(trip)) } else { trip.await }
+            if parts.peek().is_some() {
+                self.connections.runtime().spawn(trip);
+            } else {
+                trip.await;
+            }
         }
     }
 
@@ -148,79 +152,80 @@ impl Lane {
         drop(runtime.spawn(follow(Arc::clone(lane), call, redirect)));
     }
 
-    /// The calls of what was taken, by the connections over which they go. In a cluster there may be none to
-    /// a node, and the node of a hash slot may not be known.
-    fn calls_of(self: &Arc<Self>, taken: Taken) -> SmallVec<[(Option<Connection>, Calls); 1]> {
+    /// The calls of what was taken. What a worker cannot send goes to the store's lane.
+    fn parts_of(self: &Arc<Self>, taken: Taken) -> SmallVec<[Part; 1]> {
         let Shared { link, encoder, riders, .. } = &*self.shared;
-        let mut parts: SmallVec<[(Option<NodeId>, Calls); 1]> = SmallVec::new();
-        let mut add = |node, call: Call| match link.fast_fail(call.range()) {
-            Some(error) => call.finish(Err(error)),
-            None => match parts.iter_mut().find(|part| part.0 == node) {
-                Some((_, calls)) => calls.push(call),
-                None => parts.push((node, smallvec![call])),
-            },
-        };
-        let mut commands = taken.commands;
-        if self.of_store.is_none() && !taken.requests.is_empty() {
+        let Taken { mut commands, requests } = taken;
+        if self.of_store.is_none() && !requests.is_empty() {
             // Before the requests, so that these find the units again.
             for command in riders.held.take_give_backs(encoder, link.is_cluster()) {
                 let hash_slot = link.hash_slot(command.command.keys().first());
                 commands.push(QueuedCommand { command, hash_slot, reply: None });
             }
         }
+        let mut parts = SmallVec::new();
         for QueuedCommand { command, hash_slot, reply } in commands {
-            add(link.owner(hash_slot), Call::of_command(command, hash_slot, reply));
+            let call = Call::of_command(command, hash_slot, reply);
+            self.part_to(&mut parts, link.owner(hash_slot)).add(call, link);
         }
-        for (node, requests) in self.by_node(taken.requests) {
-            let mut add_all = |requests| {
+        for (node, requests) in grouped(requests, |request| link.owner(request.hash_slot)) {
+            let part = self.part_to(&mut parts, node);
+            if let (None, Some(of_store)) = (&part.connection, &self.of_store) {
+                requests.into_iter().for_each(|request| of_store.push(Queued::Request(request)));
+                continue;
+            }
+            for (_, requests) in grouped(requests, |request| link.is_cluster().then(|| request.caller())) {
                 for requests in by_call(requests) {
                     if let Some(call) = Call::of_requests(requests, node, &self.shared) {
-                        add(node, call);
+                        part.add(call, link);
                     }
                 }
-            };
-            if link.is_cluster() { by_caller(requests).for_each(add_all) } else { add_all(requests) }
+            }
         }
-        let connected =
-            |(node, calls): (Option<NodeId>, Calls)| (node.and_then(|node| self.connections.to(node)), calls);
-        parts.into_iter().map(connected).collect()
+        parts
     }
 
-    /// The requests of each node. Those that a worker cannot send go to the store's lane.
-    fn by_node(self: &Arc<Self>, requests: Requests) -> SmallVec<[(Option<NodeId>, Requests); 1]> {
-        let link = &self.shared.link;
-        let mut parts: SmallVec<[(Option<NodeId>, Requests); 1]> = SmallVec::new();
-        if link.is_cluster() {
-            for request in requests {
-                let node = link.owner(request.hash_slot);
-                match parts.iter_mut().find(|part| part.0 == node) {
-                    Some((_, requests)) => requests.push(request),
-                    None => parts.push((node, vec![request])),
-                }
-            }
-        } else if !requests.is_empty() {
-            parts.push((Some(NodeId::SINGLE), requests));
-        }
-        let Some(of_store) = &self.of_store else { return parts };
-        let reached = parts.into_iter().filter_map(|(node, requests)| {
-            if node.is_some_and(|node| self.connections.to(node).is_some()) {
-                return Some((node, requests));
-            }
-            requests.into_iter().for_each(|request| of_store.push(Queued::Request(request)));
-            None
+    fn part_to<'p>(
+        self: &Arc<Self>,
+        parts: &'p mut SmallVec<[Part; 1]>,
+        node: Option<NodeId>,
+    ) -> &'p mut Part {
+        let known = parts.iter().position(|part| part.node == node);
+        let place = known.unwrap_or_else(|| {
+            let connection = node.and_then(|node| self.connections.to(node));
+            parts.push(Part { node, connection, calls: Calls::new() });
+            parts.len() - 1
         });
-        reached.collect()
+        &mut parts[place]
     }
 }
 
-/// A turn that has been scheduled. If its runtime ends before it has taken what waits, its queue closes.
-struct Turn {
+/// What goes to one server. In a cluster the node of a hash slot may not be known, and there may be no
+/// connection to one.
+struct Part {
+    node: Option<NodeId>,
+    connection: Option<Connection>,
+    calls: Calls,
+}
+
+impl Part {
+    /// Adds a call, unless it would fail anyway.
+    fn add(&mut self, call: Call, link: &Link) {
+        match link.fast_fail(call.range()) {
+            Some(error) => call.finish(Err(error)),
+            None => self.calls.push(call),
+        }
+    }
+}
+
+/// A flush that has been scheduled. If its runtime ends before it has taken what waits, its queue closes.
+struct Flush {
     lane: Arc<Lane>,
     place: usize,
     has_taken: bool,
 }
 
-impl Turn {
+impl Flush {
     async fn run(mut self) {
         yield_now().await;
         let lane = Arc::clone(&self.lane);
@@ -234,7 +239,7 @@ impl Turn {
         }
     }
 
-    /// Takes what waits, all of it or what may be sent now, and schedules the next turn if something is left.
+    /// Takes what waits, all of it or what may be sent now, and schedules the next flush if something is left.
     /// Returns whether it is a call of requests.
     fn take(&mut self, all: bool) -> (Taken, bool) {
         let deadline = self.lane.shared.link.deadline();
@@ -248,7 +253,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Flush {
     fn drop(&mut self) {
         if !self.has_taken {
             self.lane.close(self.place);

@@ -69,6 +69,11 @@ impl Queued {
 }
 
 impl QueuedRequest {
+    /// Whose it is: all of one caller are on one node of a cluster.
+    pub(super) fn caller(&self) -> [u8; 16] {
+        first_key(&self.request).map(|key| *key.caller()).unwrap_or_default()
+    }
+
     /// Whether the request's future was dropped.
     pub(super) fn is_abandoned(&self) -> bool {
         self.reply.as_ref().is_some_and(ReplySender::is_closed)
@@ -87,14 +92,27 @@ pub(in crate::store::redis) fn first_key(request: &Request) -> Option<&StateKey>
     request.limits.first().map(|limit| &limit.key)
 }
 
-/// The requests of each caller, in their order.
-pub(super) fn by_caller(requests: Requests) -> impl Iterator<Item = Requests> {
-    let mut callers: BTreeMap<[u8; 16], Requests> = BTreeMap::new();
-    for request in requests {
-        let caller = first_key(&request.request).map(|key| *key.caller()).unwrap_or_default();
-        callers.entry(caller).or_default().push(request);
+/// The requests with the same key, each in their order.
+pub(super) fn grouped<K: PartialEq>(
+    requests: Requests,
+    key: impl Fn(&QueuedRequest) -> K,
+) -> SmallVec<[(K, Requests); 1]> {
+    let mut groups: SmallVec<[(K, Requests); 1]> = SmallVec::new();
+    if let Some(first) = requests.first().map(|request| key(request))
+        && requests.iter().all(|request| key(request) == first)
+    {
+        groups.push((first, requests));
+        return groups;
     }
-    callers.into_values()
+    // A batch has so few requests that a search is as fast as a table.
+    for request in requests {
+        let key = key(&request);
+        match groups.iter_mut().find(|group| group.0 == key) {
+            Some((_, requests)) => requests.push(request),
+            None => groups.push((key, vec![request])),
+        }
+    }
+    groups
 }
 
 /// The requests in their order, in parts of one call each: a call decides about one window of a count.

@@ -59,7 +59,7 @@ fn ask(lane: &Arc<Lane>) -> Receiver<Replied> {
 }
 
 /// Lets all tasks run that are ready.
-async fn turn() {
+async fn run_ready() {
     for _ in 0..20 {
         yield_now().await;
     }
@@ -85,7 +85,7 @@ async fn requests_wait_for_a_connection_and_go_over_it_in_their_order() {
         keys.push(key(&lane, &request));
         lane.push(Queued::Request(request));
         replies.push(reply);
-        turn().await;
+        run_ready().await;
     }
     let calls = connect(&lane, "-ERR not here\r\n").await;
     for reply in replies {
@@ -108,7 +108,7 @@ async fn what_waits_for_a_connection_ends_when_it_fails() {
     let command = GuardedCommand { command: Command::Delete(Keys::default()), guard: Box::new(()) };
     lane.push(Queued::Command(QueuedCommand { command, hash_slot: 0, reply: Some(reply) }));
     replies.push(end);
-    turn().await;
+    run_ready().await;
     lane.shared.link.mark_down(Arc::new(RedisError::from((ErrorKind::Io, "refused"))));
     for reply in replies {
         let error = ended(reply).await.unwrap_err();
@@ -124,7 +124,11 @@ async fn commands_are_written_in_the_order_in_which_they_were_queued() {
     for number in 0..500 {
         let key = format!("rl1:{number}");
         let script = script::refund(iter::once(Algorithm::FixedWindow));
-        let call = ScriptCall { script, keys: iter::once(&key).collect(), arguments: smallvec![Vec::new()] };
+        let call = ScriptCall {
+            script,
+            keys: iter::once(&key).collect(),
+            arguments: iter::once(Vec::new()).collect(),
+        };
         let command = GuardedCommand { command: Command::Run(call), guard: Box::new(()) };
         let (ended, end) = oneshot::channel();
         lane.push(Queued::Command(QueuedCommand { command, hash_slot: 0, reply: Some(ended) }));
@@ -147,19 +151,19 @@ async fn what_comes_while_eight_calls_are_in_flight_goes_into_the_next() {
     let mut replies = Vec::new();
     for _ in 0..MAX_CALLS {
         replies.push(ask(&lane));
-        turn().await;
+        run_ready().await;
     }
     let wait = || calls.recv_timeout(LONG).unwrap().len();
     let sizes: Vec<usize> = (0..MAX_CALLS).map(|_| wait()).collect();
-    assert_eq!(sizes, [1; MAX_CALLS], "each turn sends a call");
+    assert_eq!(sizes, [1; MAX_CALLS], "each flush sends a call");
     // Two wait for those in flight, and the future of one is dropped.
     let (mut waiting, dropped) = (vec![ask(&lane), ask(&lane)], ask(&lane));
-    turn().await;
+    run_ready().await;
     assert!(calls.try_recv().is_err());
     drop(dropped);
     advance(lane.shared.link.deadline() / 10).await;
     waiting.push(ask(&lane));
-    turn().await;
+    run_ready().await;
     assert_eq!(wait(), 1, "all of one caller, in one call for those that waited for long");
     assert_eq!(lane.queues[0].lock().take(true, LONG).0.requests.len(), 0);
     assert!(waiting.iter_mut().all(|reply| reply.try_recv().is_err()));
@@ -221,7 +225,7 @@ fn a_queue_whose_runtime_has_ended_keeps_nothing() {
     }
 }
 
-/// A worker whose runtime ends before the turn.
+/// A worker whose runtime ends before the flush.
 #[tokio::test]
 async fn what_a_worker_leaves_behind_goes_to_the_store() {
     let (of_store, _calls) = connected("-ERR over the store's\r\n").await;

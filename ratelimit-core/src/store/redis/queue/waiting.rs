@@ -1,4 +1,4 @@
-//! What waits in a queue, and whether a turn has to take it. Each method is one step under the queue's lock.
+//! What waits in a queue, and whether a flush has to take it. Each method is one step under the queue's lock.
 
 use std::mem;
 use std::time::Duration;
@@ -35,13 +35,13 @@ pub(super) struct Waiting {
     commands: SmallVec<[QueuedCommand; 1]>,
     /// Calls of requests in flight.
     calls: usize,
-    /// Whether a turn will take what waits.
+    /// Whether a flush will take what waits.
     is_scheduled: bool,
     /// The runtime has ended, so that nothing would send what is queued.
     is_closed: bool,
 }
 
-/// What a turn takes.
+/// What a flush takes.
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) commands: SmallVec<[QueuedCommand; 1]>,
@@ -49,7 +49,7 @@ pub(super) struct Taken {
 }
 
 impl Waiting {
-    /// Adds what is to be sent. Returns whether a turn has to be scheduled, or gives it back if the queue is
+    /// Adds what is to be sent. Returns whether a flush has to be scheduled, or gives it back if the queue is
     /// closed. `deadline` is the store's.
     pub(super) fn push(&mut self, queued: Queued, deadline: Duration) -> Result<bool, Queued> {
         if self.is_closed {
@@ -63,7 +63,7 @@ impl Waiting {
     }
 
     /// Takes all that waits, or all commands and the requests of a call, if there may be one more in flight.
-    /// Requests whose future was dropped are left out. Returns whether another turn has to be scheduled.
+    /// Requests whose future was dropped are left out. Returns whether another flush has to be scheduled.
     pub(super) fn take(&mut self, all: bool, deadline: Duration) -> (Taken, bool) {
         self.is_scheduled = false;
         let commands = mem::take(&mut self.commands);
@@ -79,7 +79,7 @@ impl Waiting {
         (Taken { commands, requests }, self.schedule(deadline))
     }
 
-    /// Ends a call that was in flight. Returns whether a turn has to be scheduled.
+    /// Ends a call that was in flight. Returns whether a flush has to be scheduled.
     pub(super) fn end_call(&mut self, deadline: Duration) -> bool {
         self.calls -= 1;
         self.schedule(deadline)
