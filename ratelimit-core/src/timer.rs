@@ -128,15 +128,25 @@ fn guarded(run: impl FnOnce()) {
 /// meanwhile.
 pub(crate) struct Delay {
     end: u64,
+    /// When it was made, up to its first poll, which reads no clock.
+    made: Option<u64>,
     /// The timer that has the sleep, its key there, and what it wakes.
-    told: Option<(&'static Timer, Key, Waker)>,
+    told: Option<(&'static Timer, Key, WakerId)>,
+}
+
+/// What a waker wakes, without a share in it.
+type WakerId = (usize, usize);
+
+fn id_of(waker: &Waker) -> WakerId {
+    (waker.data().addr(), ptr::from_ref(waker.vtable()).addr())
 }
 
 impl Delay {
     pub(crate) fn new(wait: Duration) -> Self {
         let wait_us = u64::try_from(wait.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX);
+        let made = since_boot_us();
         // A microsecond more, since the present one has begun.
-        Self { end: since_boot_us().saturating_add(1).saturating_add(wait_us), told: None }
+        Self { end: made.saturating_add(1).saturating_add(wait_us), made: Some(made), told: None }
     }
 
     /// Takes the sleep from the timer, unless a fork left that behind.
@@ -154,15 +164,15 @@ impl Future for Delay {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let now = since_boot_us();
+        let now = self.made.take().unwrap_or_else(since_boot_us);
         if now >= self.end {
             return Poll::Ready(());
         }
         let (timer, waker) = (timer(), context.waker());
-        let is_told = |(of, _, told): &(&Timer, Key, Waker)| ptr::eq(*of, timer) && told.will_wake(waker);
+        let is_told = |(of, _, told): &(&Timer, Key, WakerId)| ptr::eq(*of, timer) && *told == id_of(waker);
         if !self.told.as_ref().is_some_and(is_told) {
             self.forget();
-            self.told = insert(timer, self.end, waker.clone(), now).map(|key| (timer, key, waker.clone()));
+            self.told = insert(timer, self.end, waker.clone(), now).map(|key| (timer, key, id_of(waker)));
             if self.told.is_none() {
                 // No thread can be started: the task is polled again and again, until the time has come.
                 waker.wake_by_ref();

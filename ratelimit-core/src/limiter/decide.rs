@@ -25,8 +25,9 @@ impl Inner {
         let Self { store, observer, .. } = &**self;
         match store {
             Backend::Memory(store) => {
-                let outcome = decide_group_in_memory(store, group, operation(), observer);
-                Ok(Some(outcome.count_slots(group, observer)))
+                let mut outcome = decide_group_in_memory(store, group, operation(), observer);
+                outcome.count_slots(group, observer);
+                Ok(Some(outcome))
             }
             Backend::Dyn(store) => {
                 let outcome = store.try_decide(group, operation());
@@ -66,7 +67,7 @@ impl Inner {
         limit: Duration,
         answer: Result<GroupOutcome, StoreError>,
     ) -> Result<GroupOutcome, StoreError> {
-        let outcome = match answer {
+        let mut outcome = match answer {
             Ok(outcome) => outcome,
             Err(error) => return self.decide_without_store(group, operation, error),
         };
@@ -74,15 +75,15 @@ impl Inner {
             return Ok(outcome);
         }
         self.observer.decided(group, outcome.outcomes());
-        let outcome = outcome.hold_slots(group, &self.observer, |charges| {
+        outcome.hold_slots(group, &self.observer, |charges| {
             let limiter = Arc::clone(self);
             move || limiter.begin_refund(&charges, limit)
         });
-        if outcome.slots().is_empty() {
-            return Ok(outcome);
+        if !outcome.slots().is_empty() {
+            // The store tells the server of their end, and a job may keep them for longer than a limiter.
+            outcome.add_slots(Slots::keeping(Arc::clone(self) as _));
         }
-        // The store tells the server of their end, and a job may keep them for longer than a limiter.
-        Ok(outcome.with_slots(Slots::keeping(Arc::clone(self) as _)))
+        Ok(outcome)
     }
 
     /// Not inlined, because its locals would enlarge the futures of decisions by the store.
@@ -105,7 +106,10 @@ impl Inner {
             (StoreError::NoTimeLeft, _) => false,
             _ => true,
         };
-        let outcome = fallback.decide(group, operation, error, is_outage, observer)?;
-        Ok(if operation.charges() { outcome.count_slots(group, observer) } else { outcome })
+        let mut outcome = fallback.decide(group, operation, error, is_outage, observer)?;
+        if operation.charges() {
+            outcome.count_slots(group, observer);
+        }
+        Ok(outcome)
     }
 }

@@ -74,9 +74,8 @@ impl GroupOutcome {
     }
 
     /// Adds slots that the group holds.
-    pub(crate) fn with_slots(mut self, slots: Slots) -> Self {
+    pub(crate) fn add_slots(&mut self, slots: Slots) {
         self.slots = std::mem::take(&mut self.slots).and(slots);
-        self
     }
 
     /// The slots that the group holds.

@@ -52,34 +52,33 @@ impl GroupOutcome {
     /// makes what gives charges back.
     #[inline]
     pub(crate) fn hold_slots<F: Fn() + Send + Sync + 'static>(
-        mut self,
+        &mut self,
         group: &[Check<'_>],
         observer: &Observer,
         free: impl FnOnce(Reservation<'static>) -> F,
-    ) -> Self {
+    ) {
         // Most groups have none, and are not looked through for what they took.
         if !group.iter().any(|check| check.policy().is_concurrency()) {
-            return self;
+            return;
         }
         if let Some(charges) = self.charges_to_free(group) {
-            self = self.with_slots(Slots::freed_by(free(charges.into_owned())));
+            self.add_slots(Slots::freed_by(free(charges.into_owned())));
         }
-        self.count_slots(group, observer)
+        self.count_slots(group, observer);
     }
 
     /// Counts the slots of the group while they are held.
     #[inline]
-    pub(crate) fn count_slots(self, group: &[Check<'_>], observer: &Observer) -> Self {
-        if !cfg!(any(feature = "metrics", feature = "stats")) || self.slots().is_empty() {
-            return self;
+    pub(crate) fn count_slots(&mut self, group: &[Check<'_>], observer: &Observer) {
+        if cfg!(any(feature = "metrics", feature = "stats")) && !self.slots().is_empty() {
+            self.count_each(group, observer);
         }
-        self.count_each(group, observer)
     }
 
     #[cold]
-    fn count_each(self, group: &[Check<'_>], observer: &Observer) -> Self {
-        self.slots_taken(group).into_iter().fold(self, |outcome, (index, slots)| {
-            outcome.with_slots(Slots::freed_by(observer.hold(group[index].policy(), slots)))
-        })
+    fn count_each(&mut self, group: &[Check<'_>], observer: &Observer) {
+        for (index, slots) in self.slots_taken(group) {
+            self.add_slots(Slots::freed_by(observer.hold(group[index].policy(), slots)));
+        }
     }
 }

@@ -160,12 +160,13 @@ impl MemoryStore {
         let outcome = decide_at(group, places.iter().copied(), now, operation, &mut locked);
         let shard_of = |index: usize| locked.order[places[index].0];
         let outcome = outcome.overflowed(|index| shard_of(index) == self.overflow());
-        let outcome = outcome.with_clock_mark(self.clock_mark);
+        let mut outcome = outcome.with_clock_mark(self.clock_mark);
         if !operation.charges() || !outcome.is_allowed() {
             return outcome;
         }
         let held = self.hold(group, &outcome, |index| (shard_of(index), places[index].1));
-        outcome.with_slots(held)
+        outcome.add_slots(held);
+        outcome
     }
 
     /// The slots that an admitted group took. `place` tells the shard and the digest of a check.

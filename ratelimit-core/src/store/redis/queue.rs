@@ -227,7 +227,6 @@ struct Flush {
 
 impl Flush {
     async fn run(mut self) {
-        yield_now().await;
         let lane = Arc::clone(&self.lane);
         let connected = lane.connected().await;
         let (taken, is_call) = self.take(connected.is_err());

@@ -329,16 +329,17 @@ impl Reply {
         }
         let (at, told) = (self.states.at, &self.details);
         let outcome = encoded::decide_as_told(group, &places, &mut states, at, self.operation, told);
-        let outcome = outcome.ok_or(PROTOCOL)?;
+        let mut outcome = outcome.ok_or(PROTOCOL)?;
         let fits = match outcome.outcomes() {
             [only] if is_alone => only.fits(),
             _ => outcome.is_allowed(),
         };
         match self.verdict {
-            ReplyVerdict::Allowed if fits => Ok(outcome.with_slots(self.slots.clone())),
-            ReplyVerdict::Denied if !fits => Ok(outcome),
-            _ => Err(PROTOCOL),
+            ReplyVerdict::Allowed if fits => outcome.add_slots(self.slots.clone()),
+            ReplyVerdict::Denied if !fits => {}
+            _ => return Err(PROTOCOL),
         }
+        Ok(outcome)
     }
 
     /// The state as it was when this request was decided.
