@@ -13,8 +13,9 @@ use ratelimit_core::{
 };
 use tests::clock::clocked_server;
 use tests::cluster::cluster;
+use tests::lane::Lane;
 use tests::log::Log;
-use tests::outage::{PROBE, until_settled};
+use tests::outage::PROBE;
 use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
@@ -324,23 +325,24 @@ fn the_circuit_breaker_opens_after_the_configured_number_of_timeouts() {
 #[tokio::test]
 async fn timeouts_with_replies_between_them_are_not_an_outage() {
     let Some(server) = server() else { return };
-    let proxy = Proxy::before(server.port());
-    let builder = RedisStore::builder(&proxy.url()).ping_interval(3600 * SECOND);
-    let limiter = RateLimiter::new(builder.deadline(SECOND / 2).build().unwrap());
-    // Every connection that may carry them is there.
-    until_settled(&limiter).await;
-    let connections = proxy.accepted();
-    for round in 0..5 {
-        proxy.set(Mode::Hold);
-        let error = limiter.check(&PROBE, "a").await.unwrap_err();
-        assert!(matches!(error, StoreError::Timeout { .. }), "{round}: {error:?}");
-        proxy.set(Mode::Pass);
-        for _ in 0..10 {
-            assert!(limiter.check(&PROBE, "a").await.is_ok(), "{round}");
+    for lane in Lane::BOTH {
+        let proxy = Proxy::before(server.port());
+        let builder = RedisStore::builder(&proxy.url()).ping_interval(3600 * SECOND);
+        let limiter = RateLimiter::new(builder.deadline(SECOND / 2).build().unwrap());
+        lane.until_connected(&limiter).await;
+        let connections = proxy.accepted();
+        for round in 0..5 {
+            proxy.set(Mode::Hold);
+            let error = lane.check(&limiter, &PROBE, "a").await.unwrap_err();
+            assert!(matches!(error, StoreError::Timeout { .. }), "{lane:?}, {round}: {error:?}");
+            proxy.set(Mode::Pass);
+            for _ in 0..10 {
+                assert!(lane.check(&limiter, &PROBE, "a").await.is_ok(), "{lane:?}, {round}");
+            }
         }
+        let status = limiter.store_status().connection.unwrap();
+        assert_eq!((proxy.accepted(), status.lanes), (connections, connections), "all connections served on");
     }
-    let status = limiter.store_status().connection.unwrap();
-    assert_eq!((proxy.accepted(), status.lanes), (connections, connections), "all connections served on");
 }
 
 #[test]
@@ -350,13 +352,13 @@ fn a_silent_connection_of_the_store_is_replaced_whatever_other_connections_do() 
     let builder = RedisStore::builder(&proxy.url()).ping_interval(SECOND / 20);
     let limiter = RateLimiter::new(builder.build().unwrap());
     let worker = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    worker.block_on(until_settled(&limiter));
+    worker.block_on(Lane::Worker.until_connected(&limiter));
     let connections = || limiter.store_status().connection.unwrap().connections;
     let before = connections();
-    // The runtime's connection is the newest. Its replies say nothing about that of the store.
+    // The worker's connection is the newest. Its replies say nothing about that of the store.
     proxy.swallow_all_but_newest();
-    let is_replaced = within(5 * SECOND, || {
-        let _ = worker.block_on(limiter.check(&PROBE, "a"));
+    let is_replaced = within(20 * SECOND, || {
+        let _ = worker.block_on(Lane::Worker.check(&limiter, &PROBE, "a"));
         connections() > before
     });
     assert!(is_replaced, "the silent connection is kept");

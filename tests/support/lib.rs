@@ -53,6 +53,7 @@ pub mod demo;
 pub mod flapping;
 pub mod flood;
 pub mod holders;
+pub mod lane;
 pub mod lessees;
 pub mod load;
 pub mod log;
