@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter, RedisStore, StoreError};
 use tests::cluster::cluster_behind_proxies;
-use tests::outage::until_settled;
+use tests::lane::Lane;
 use tests::proxy::{Mode, Proxy};
-use tests::redis::server;
+use tests::redis::{Server, server};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Each algorithm shows a second charge; the log is the one of which every entry can be looked at.
 static LOG: Policy = Policy::builder("once")
@@ -30,28 +32,51 @@ async fn used(limiter: &RateLimiter, caller: &str) -> u64 {
     }
 }
 
+/// A limiter whose connections are made again soon.
+fn limiter(url: &str) -> RateLimiter {
+    // Pings would be disturbed in place of checks.
+    let store = RedisStore::builder(url).connect_timeout(SECOND / 10).ping_interval(3600 * SECOND);
+    RateLimiter::new(store.deadline(2 * SECOND).build().unwrap())
+}
+
+/// Checks as a worker until it has a connection to each server: then they have two clients.
+async fn until_reached(limiter: &RateLimiter, servers: &[Server]) {
+    let end = Instant::now() + 30 * SECOND;
+    for server in servers {
+        while server.info("clients", "connected_clients").await < 3 {
+            assert!(Instant::now() < end, "a worker without a connection");
+            for caller in 0..30u8 {
+                let _ = Lane::Worker.check(limiter, &LOG, [caller]).await;
+            }
+        }
+    }
+}
+
 /// Loses the answer to one question after another, and counts what was charged for each.
-async fn lose_answers(limiter: &RateLimiter, proxies: &[Proxy]) {
-    const ROUNDS: u32 = 25;
+async fn lose_answers(lane: Lane, limiter: &RateLimiter, servers: &[Server], proxies: &[Proxy]) {
+    const ROUNDS: u32 = 15;
     let (mut unanswered, mut charged) = (0, 0);
     for round in 0..ROUNDS {
-        let caller = format!("caller-{round}");
+        let caller = format!("{lane:?}-{round}");
         // Connected to the node of this caller, which then knows the script.
         assert_eq!(used(limiter, &caller).await, 0);
+        if lane == Lane::Worker {
+            until_reached(limiter, servers).await;
+        }
         let set = |mode| {
             for proxy in proxies {
                 proxy.set(mode);
             }
         };
         set(Mode::ResetNext);
-        let answer = limiter.check(&LOG, &caller).await;
+        let answer = lane.check(limiter, &LOG, &caller).await;
         set(Mode::Pass);
         let used = used(limiter, &caller).await;
         assert!(used <= 1, "{caller} was charged {used} times for one request, which got {answer:?}");
         unanswered += u32::from(answer.is_err());
         charged += used;
     }
-    println!("{ROUNDS} checks, {unanswered} unanswered, {charged} charged");
+    println!("{lane:?}: {ROUNDS} checks, {unanswered} unanswered, {charged} charged");
     assert!(unanswered > ROUNDS / 2, "hardly any answer was lost");
     assert!(charged > u64::from(ROUNDS / 2), "hardly any of those whose answer was lost had been charged");
 }
@@ -59,62 +84,74 @@ async fn lose_answers(limiter: &RateLimiter, proxies: &[Proxy]) {
 #[tokio::test]
 async fn a_check_whose_reply_is_lost_is_not_repeated() {
     let Some(server) = server() else { return };
-    let proxy = Proxy::before(server.port());
-    lose_answers(&RateLimiter::redis(&proxy.url()).unwrap(), &[proxy]).await;
+    let (proxies, servers) = ([Proxy::before(server.port())], [server]);
+    for lane in Lane::BOTH {
+        lose_answers(lane, &limiter(&proxies[0].url()), &servers, &proxies).await;
+    }
 }
 
 #[tokio::test]
 async fn a_cluster_check_whose_reply_is_lost_is_not_repeated() {
     let Some(cluster) = cluster_behind_proxies().await else { return };
-    lose_answers(&RateLimiter::redis(&cluster.url()).unwrap(), &cluster.proxies).await;
+    for lane in Lane::BOTH {
+        lose_answers(lane, &limiter(&cluster.url()), &cluster.nodes, &cluster.proxies).await;
+    }
 }
 
 #[tokio::test]
 async fn a_check_whose_reply_is_late_is_charged_once() {
     let Some(server) = server() else { return };
-    let limiter = RateLimiter::redis(&server.url()).unwrap();
-    assert_eq!(used(&limiter, "late").await, 0);
-    server.signal("STOP");
-    let mut timeouts = 0;
-    // One fewer than open the circuit breaker.
-    for _ in 0..2 {
-        let answer = limiter.check(&LOG, "late").await;
-        timeouts += u64::from(matches!(answer, Err(StoreError::Timeout { .. })));
+    for lane in Lane::BOTH {
+        let limiter = RateLimiter::redis(&server.url()).unwrap();
+        lane.until_connected(&limiter).await;
+        let caller = format!("{lane:?}");
+        // The server knows the script then.
+        assert_eq!(used(&limiter, &caller).await, 0);
+        server.signal("STOP");
+        let mut timeouts = 0;
+        // One fewer than open the circuit breaker.
+        for _ in 0..2 {
+            let answer = lane.check(&limiter, &LOG, &caller).await;
+            timeouts += u64::from(matches!(answer, Err(StoreError::Timeout { .. })));
+        }
+        server.signal("CONT");
+        assert_eq!(timeouts, 2, "{lane:?}");
+        // The server works off what it has received.
+        assert!(tests::within(5 * SECOND, || server.query("PING") == "+PONG"));
+        assert_eq!(used(&limiter, &caller).await, 2, "{lane:?}");
     }
-    server.signal("CONT");
-    assert_eq!(timeouts, 2);
-    // The server works off what it has received.
-    assert!(tests::within(Duration::from_secs(5), || server.query("PING") == "+PONG"));
-    assert_eq!(used(&limiter, "late").await, 2);
 }
 
 #[tokio::test]
 async fn a_check_for_which_nothing_waits_any_more_is_not_sent_again() {
-    const HOUR: Duration = Duration::from_secs(3600);
     let Some(server) = server() else { return };
-    let proxy = Proxy::before(server.port());
-    let store = RedisStore::builder(&proxy.url()).deadline(Duration::from_secs(30)).ping_interval(HOUR);
-    let limiter = RateLimiter::new(store.build().unwrap());
-    until_settled(&limiter).await;
-    assert_eq!(used(&limiter, "dropped").await, 0);
-    // The server does not run the next call, and says so.
-    server.must("SCRIPT FLUSH");
-    proxy.set(Mode::Hold);
-    let check = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.check(&LOG, "dropped").await }
-    });
-    let end = Instant::now() + Duration::from_secs(20);
-    while proxy.held() == 0 {
-        assert!(Instant::now() < end, "no reply");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    check.abort();
-    assert!(check.await.unwrap_err().is_cancelled());
-    proxy.set(Mode::Pass);
-    // When the first of these has its reply, the one before has come, and the second sees what was sent for
-    // it.
-    for _ in 0..2 {
-        assert_eq!(used(&limiter, "dropped").await, 0);
+    for lane in Lane::BOTH {
+        let proxy = Proxy::before(server.port());
+        let store = RedisStore::builder(&proxy.url()).deadline(30 * SECOND).ping_interval(3600 * SECOND);
+        let limiter = RateLimiter::new(store.build().unwrap());
+        lane.until_connected(&limiter).await;
+        let caller = format!("{lane:?}");
+        assert_eq!(used(&limiter, &caller).await, 0);
+        // The server does not run the next call, and says so.
+        server.must("SCRIPT FLUSH");
+        proxy.set(Mode::Hold);
+        let check = tokio::spawn({
+            let (limiter, caller) = (limiter.clone(), caller.clone());
+            async move { lane.check(&limiter, &LOG, &caller).await }
+        });
+        let end = Instant::now() + 20 * SECOND;
+        while proxy.held() == 0 {
+            assert!(Instant::now() < end, "no reply");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        check.abort();
+        assert!(check.await.unwrap_err().is_cancelled());
+        proxy.set(Mode::Pass);
+        // When the first of these has its reply, the one before has come, and the second sees what was sent
+        // for it.
+        for _ in 0..2 {
+            let _ = lane.check(&limiter, &LOG, "behind it").await.unwrap();
+            assert_eq!(used(&limiter, &caller).await, 0, "{lane:?}");
+        }
     }
 }

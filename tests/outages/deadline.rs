@@ -15,6 +15,7 @@ use ratelimit_core::store::{Deadline, Store};
 use ratelimit_core::{
     Algorithm, Breaker, Check, OnError, Policy, RateLimiter, RedisStore, RedisStoreBuilder, StoreError,
 };
+use tests::lane::Lane;
 use tests::log::Log;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
@@ -40,19 +41,29 @@ async fn connected(store: RedisStoreBuilder) -> RateLimiter {
     limiter
 }
 
-/// More limits wait than the calls in flight can hold at first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_groups_is_decided_in_its_order() {
+    decides_a_flood_in_order(Lane::Store).await;
+}
+
+#[tokio::test]
+async fn a_flood_of_groups_of_a_worker_is_decided_in_its_order() {
+    decides_a_flood_in_order(Lane::Worker).await;
+}
+
+/// More limits wait than the calls in flight can hold at first.
+async fn decides_a_flood_in_order(lane: Lane) {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
     proxy.set(Mode::Distance(Duration::from_millis(10)));
     let limiter = connected(RedisStore::builder(&proxy.url()).deadline(30 * SECOND)).await;
-    tests::outage::until_settled(&limiter).await;
+    lane.until_connected(&limiter).await;
     let policies: Vec<Policy> = (0..64).map(|i| policy(format!("p{i}"))).collect();
     // Of every size, so that calls are cut at every place; more than one call can hold at the end.
     let group: Vec<Check<'_>> = policies.iter().map(|policy| Check::new(policy, "caller")).collect();
     let _ = limiter.check_all(&group).await.unwrap();
-    let requests = (0..2_000).map(|i| limiter.check_all(&group[..=i % 64]));
+    let (limiter, group) = (&limiter, &group);
+    let requests = (0..2_000).map(|i| async move { lane.check_all(limiter, &group[..=i % 64]).await });
     let left: Vec<u64> = join_all(requests)
         .await
         .into_iter()
@@ -62,36 +73,42 @@ async fn a_flood_of_groups_is_decided_in_its_order() {
     assert_eq!(overtaken, 0, "of 2000 requests {overtaken} were decided before an earlier one");
 }
 
-/// One after the other, and a reply to none of them comes before half of the deadline is over.
+/// One after the other, and a reply to none of them comes before half of the deadline is over. More than the
+/// calls in flight can take: the last one sends those that have waited for long.
 #[tokio::test]
 async fn a_round_trip_above_half_of_the_deadline_fails_no_request() {
     let Some(server) = server() else { return };
-    let proxy = Proxy::before(server.port());
-    let deadline = 4 * SECOND;
-    let store = RedisStore::builder(&proxy.url()).deadline(deadline).ping_interval(3600 * SECOND);
-    let limiter = connected(store).await;
-    tests::outage::until_settled(&limiter).await;
-    let policy = policy("p".to_owned());
-    let requests = (0..20).map(|turn| {
-        let (limiter, policy) = (&limiter, &policy);
-        async move {
-            for _ in 0..2 * turn {
-                tokio::task::yield_now().await;
+    for lane in Lane::BOTH {
+        let proxy = Proxy::before(server.port());
+        let deadline = 4 * SECOND;
+        let store = RedisStore::builder(&proxy.url()).deadline(deadline).ping_interval(3600 * SECOND);
+        let limiter = connected(store).await;
+        lane.until_connected(&limiter).await;
+        let policy = policy(format!("{lane:?}"));
+        let requests = (0..20).map(|turn| {
+            let (limiter, policy) = (&limiter, &policy);
+            async move {
+                for _ in 0..2 * turn {
+                    tokio::task::yield_now().await;
+                }
+                if turn == 19 {
+                    tokio::time::sleep(deadline / 8).await;
+                }
+                lane.check(limiter, policy, "caller").await
             }
-            limiter.check(policy, "caller").await
-        }
-    });
-    let other = server.limiter();
-    proxy.set(Mode::Hold);
-    let answers = async {
-        let end = Instant::now() + deadline / 2;
-        while other.peek(&policy, "caller").await.unwrap().remaining() > policy.max() - 20 {
-            assert!(Instant::now() < end, "requests wait until others have their reply");
-        }
-        proxy.set(Mode::Pass);
-    };
-    let (outcomes, ()) = tokio::join!(join_all(requests), answers);
-    assert!(outcomes.into_iter().all(|outcome| outcome.unwrap().is_allowed()));
+        });
+        let other = server.limiter();
+        proxy.set(Mode::Hold);
+        let answers = async {
+            let end = Instant::now() + deadline / 2;
+            while other.peek(&policy, "caller").await.unwrap().remaining() > policy.max() - 20 {
+                assert!(Instant::now() < end, "{lane:?}: requests wait until others have their reply");
+            }
+            proxy.set(Mode::Pass);
+        };
+        let (outcomes, ()) = tokio::join!(join_all(requests), answers);
+        assert!(outcomes.into_iter().all(|outcome| outcome.unwrap().is_allowed()), "{lane:?}");
+    }
 }
 
 fn timed_out<T>(result: &Result<T, StoreError>) -> bool {
@@ -327,34 +344,37 @@ async fn an_expired_request_is_not_an_outage_and_delays_no_other() {
 #[tokio::test]
 async fn what_waits_while_the_breaker_opens_is_not_sent() {
     let Some(server) = server() else { return };
-    let proxy = Proxy::before(server.port());
-    let store = RedisStore::builder(&proxy.url()).deadline(2 * SECOND).ping_interval(3600 * SECOND);
-    let limiter = connected(store.breaker(Breaker::new().timeouts(1).errors(1))).await;
-    let policy = policy("p".to_owned());
-    // The server knows the script then.
-    let _ = limiter.check(&policy, "caller").await.unwrap();
-    proxy.set(Mode::Hold);
-    let requests = (0..1_000).map(|i| {
-        let (limiter, policy) = (limiter.clone(), policy.clone());
-        async move {
-            // Apart, so that they do not share calls.
-            tokio::time::sleep(i * 2 * SECOND / 1_000).await;
-            limiter.check(&policy, "caller").await
+    for lane in Lane::BOTH {
+        let proxy = Proxy::before(server.port());
+        let store = RedisStore::builder(&proxy.url()).deadline(2 * SECOND).ping_interval(3600 * SECOND);
+        let limiter = connected(store.breaker(Breaker::new().timeouts(1).errors(1))).await;
+        lane.until_connected(&limiter).await;
+        let policy = policy(format!("{lane:?}"));
+        // The server knows the script then.
+        let _ = limiter.check(&policy, "caller").await.unwrap();
+        proxy.set(Mode::Hold);
+        let requests = (0..1_000).map(|i| {
+            let (limiter, policy) = (limiter.clone(), policy.clone());
+            async move {
+                // Apart, so that they do not share calls.
+                tokio::time::sleep(i * 2 * SECOND / 1_000).await;
+                lane.check(&limiter, &policy, "caller").await
+            }
+        });
+        let (mut late, mut unavailable) = (0, 0);
+        for result in join_all(requests).await {
+            match result {
+                Err(StoreError::Timeout { .. }) => late += 1,
+                // In flight when the silent connection was given up, or waiting.
+                Err(StoreError::Unavailable { .. }) => unavailable += 1,
+                other => panic!("{other:?}"),
+            }
         }
-    });
-    let (mut late, mut unavailable) = (0, 0);
-    for result in join_all(requests).await {
-        match result {
-            Err(StoreError::Timeout { .. }) => late += 1,
-            // In flight when the silent connection was given up, or waiting.
-            Err(StoreError::Unavailable { .. }) => unavailable += 1,
-            other => panic!("{other:?}"),
-        }
+        assert!(late > 0 && unavailable > 0, "{lane:?}: {late} and {unavailable}");
+        let charged = policy.max() - server.limiter().peek(&policy, "caller").await.unwrap().remaining();
+        assert!(
+            (late..1_000).contains(&charged),
+            "{lane:?}: {charged} of 1,001 were charged: what waited in vain was sent"
+        );
     }
-    assert!(late > 0 && unavailable > 0, "{late} and {unavailable}");
-    let charged = policy.max() - server.limiter().peek(&policy, "caller").await.unwrap().remaining();
-    assert!(
-        (late..1_000).contains(&charged),
-        "{charged} of 1,001 were charged: what waited in vain was sent"
-    );
 }

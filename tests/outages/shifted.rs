@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter, RedisStore};
+use tests::lane::Lane;
 use tests::outage::SLACK;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
@@ -22,20 +23,20 @@ static TEN: Policy = Policy::builder("ten")
 const PING: Duration = Duration::from_secs(1);
 
 /// A limiter behind a proxy, of which a caller is spent, with tasks that keep a call in flight.
-async fn busy_limiter(proxy: &Proxy, tasks: usize) -> (RateLimiter, JoinSet<()>) {
+async fn busy_limiter(lane: Lane, proxy: &Proxy, tasks: usize) -> (RateLimiter, JoinSet<()>) {
     let store = RedisStore::builder(&proxy.url()).denial_cache_ttl(Duration::ZERO).deadline(20 * PING);
     let limiter = RateLimiter::new(store.build().unwrap());
     for _ in 0..10 {
         assert!(limiter.check(&TEN, "spent").await.unwrap().is_allowed());
     }
     assert!(!limiter.check(&TEN, "spent").await.unwrap().is_allowed());
-    tests::outage::until_settled(&limiter).await;
+    lane.until_connected(&limiter).await;
     let mut busy = JoinSet::new();
     for task in 0..tasks {
         let limiter = limiter.clone();
         busy.spawn(async move {
             for number in 0u64.. {
-                let _ = limiter.check(&TEN, format!("busy{task}/{number}")).await;
+                let _ = lane.check(&limiter, &TEN, format!("busy{task}/{number}")).await;
             }
         });
     }
@@ -57,10 +58,11 @@ async fn is_replaced(limiter: &RateLimiter, proxy: &Proxy, connections: usize, a
 }
 
 /// Each caller gets its own answers.
-async fn decides(limiter: &RateLimiter) {
+async fn decides(lane: Lane, limiter: &RateLimiter) {
     for number in 0..200 {
-        assert!(!limiter.check(&TEN, "spent").await.unwrap().is_allowed(), "{number}: spent");
-        assert!(limiter.check(&TEN, format!("new{number}")).await.unwrap().is_allowed(), "{number}: new");
+        let spent = lane.check(limiter, &TEN, "spent").await.unwrap();
+        let new = lane.check(limiter, &TEN, format!("new{number}")).await.unwrap();
+        assert_eq!((spent.is_allowed(), new.is_allowed()), (false, true), "{lane:?}, {number}");
     }
 }
 
@@ -68,10 +70,11 @@ async fn decides(limiter: &RateLimiter) {
 async fn a_connection_that_has_lost_or_repeated_a_reply_is_replaced_under_load() {
     let Some(server) = server() else { return };
     // A reply too many is dropped if no call is in flight behind it. Otherwise the next ping tells.
-    for (mode, is_lost) in [(Mode::LoseNext, true), (Mode::RepeatNext, false)] {
+    let modes = [(Mode::LoseNext, true), (Mode::RepeatNext, false)];
+    for (lane, (mode, is_lost)) in Lane::BOTH.into_iter().flat_map(|lane| modes.map(|mode| (lane, mode))) {
         let proxy = Proxy::before(server.port());
         server.must("FLUSHALL");
-        let (limiter, busy) = busy_limiter(&proxy, 16).await;
+        let (limiter, busy) = busy_limiter(lane, &proxy, 16).await;
         let connections = proxy.accepted();
         proxy.set(mode);
         if is_lost {
@@ -79,7 +82,7 @@ async fn a_connection_that_has_lost_or_repeated_a_reply_is_replaced_under_load()
         } else {
             tokio::time::sleep(PING + SLACK / 5).await;
         }
-        decides(&limiter).await;
+        decides(lane, &limiter).await;
         drop(busy);
     }
 }

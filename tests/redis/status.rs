@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ratelimit_core::RateLimiter;
+use tests::lane::Lane;
 use tests::redis::server;
 use tests::{clock_at_start, within};
 
@@ -29,13 +30,17 @@ async fn calls_and_cached_denials_are_counted() {
     assert!(!status.is_out && status.callers.is_none(), "{status:?}");
     let connection = status.connection.unwrap();
     assert!(connection.is_connected && connection.open_slot_ranges.is_empty(), "{connection:?}");
-    assert_eq!((connection.connections, connection.slot_ranges), (connection.lanes as u64, 1));
+    assert_eq!((connection.connections, connection.lanes, connection.slot_ranges), (1, 1, 1));
     assert_eq!((connection.cached_denials, connection.denial_cache_hits), (1, 2), "{connection:?}");
     let (round_trip, batch) = (connection.round_trip_us, connection.batch);
     assert!(0 < round_trip.p50 && round_trip.p50 <= round_trip.p99 && round_trip.p99 <= round_trip.max);
     assert!(batch.count == round_trip.count && batch.max > 1 && batch.max <= 64, "{connection:?}");
     // Four checks and a peek or more one by one, and the 64 callers.
     assert!(batch.sum >= 69, "{connection:?}");
+    // One more is that of a worker.
+    Lane::Worker.until_connected(&limiter).await;
+    let connection = limiter.store_status().connection.unwrap();
+    assert_eq!((connection.connections, connection.lanes), (2, 2));
 }
 
 #[tokio::test]

@@ -7,11 +7,13 @@ use actix_web::{App, HttpRequest, HttpServer, web};
 use ratelimit_actix::rate_limit;
 use ratelimit_core::{RateLimiter, RedisStore};
 use tests::client;
-use tests::outage::{Outage, PROBE, until_settled};
+use tests::lane::Lane;
+use tests::outage::{Outage, PROBE};
 use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
 use tests::strategies::cases;
+use tokio::runtime::Builder;
 
 use super::{SECOND, patient};
 
@@ -28,49 +30,57 @@ fn a_flood_of_callers_stays_within_memory_and_frees_no_denied_caller() {
 #[tokio::test]
 async fn cancelled_requests_leave_nothing_behind() {
     let Some(server) = server() else { return };
-    let proxy = Proxy::before(server.port());
-    let outage = Outage::with("given up", RedisStore::builder(&proxy.url()).deadline(20 * SECOND));
-    outage.until_up().await;
-    until_settled(&outage.limiter).await;
-    let connections = proxy.accepted();
-    proxy.set(Mode::Delay(Duration::from_millis(2)));
-    let limiter = &outage.limiter;
-    let requests = (0..500u64).map(|i| async move {
-        tokio::time::sleep(Duration::from_millis(i / 5)).await;
-        let check = limiter.check(&PROBE, "given up");
-        tokio::time::timeout(Duration::from_millis(i % 12), check).await.is_ok()
-    });
-    let answered =
-        futures_util::future::join_all(requests).await.into_iter().filter(|answered| *answered).count();
-    proxy.set(Mode::Pass);
-    let patient = patient(&server.url());
-    let left = patient.peek(&PROBE, "given up").await.unwrap().remaining();
-    let charged = PROBE.max() - left;
-    println!("500 requests: {answered} answered, {charged} charged");
-    assert!(charged <= 500);
-    assert_eq!(proxy.accepted(), connections, "the connection served on");
-    assert!(charged >= u64::try_from(answered).unwrap());
+    for lane in Lane::BOTH {
+        let proxy = Proxy::before(server.port());
+        let name = format!("given up, {lane:?}");
+        let outage = Outage::with(&name, RedisStore::builder(&proxy.url()).deadline(20 * SECOND));
+        lane.until_connected(&outage.limiter).await;
+        let connections = proxy.accepted();
+        proxy.set(Mode::Delay(Duration::from_millis(2)));
+        let (limiter, name) = (&outage.limiter, &name);
+        let requests = (0..500u64).map(|i| async move {
+            tokio::time::sleep(Duration::from_millis(i / 5)).await;
+            let check = lane.check(limiter, &PROBE, name);
+            tokio::time::timeout(Duration::from_millis(i % 12), check).await.is_ok()
+        });
+        let answered =
+            futures_util::future::join_all(requests).await.into_iter().filter(|answered| *answered).count();
+        proxy.set(Mode::Pass);
+        let patient = patient(&server.url());
+        let left = patient.peek(&PROBE, name).await.unwrap().remaining();
+        let charged = PROBE.max() - left;
+        println!("{lane:?}: 500 requests: {answered} answered, {charged} charged");
+        assert!(charged <= 500);
+        assert_eq!(proxy.accepted(), connections, "the connection served on");
+        assert!(charged >= u64::try_from(answered).unwrap());
+    }
 }
 
 #[test]
 fn a_limiter_survives_a_runtime_that_ends_amid_requests() {
     let Some(server) = server() else { return };
-    let runtime =
-        || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let limiter = RateLimiter::redis(&server.url()).unwrap();
-    let first = runtime();
-    let decided = |runtime: &tokio::runtime::Runtime| {
-        tests::within(Duration::from_secs(10), || runtime.block_on(limiter.check(&PROBE, "a")).is_ok())
-    };
-    assert!(decided(&first));
-    server.signal("STOP");
-    for _ in 0..50 {
-        let limiter = limiter.clone();
-        first.spawn(async move { limiter.check(&PROBE, "a").await.is_ok() });
+    for (lane, threads) in [(Lane::Store, 2), (Lane::Worker, 0)] {
+        let runtime = || match threads {
+            0 => Builder::new_current_thread().enable_all().build().unwrap(),
+            _ => Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap(),
+        };
+        let limiter = RateLimiter::redis(&server.url()).unwrap();
+        let first = runtime();
+        first.block_on(lane.until_connected(&limiter));
+        server.signal("STOP");
+        first.block_on(async {
+            for _ in 0..50 {
+                let limiter = limiter.clone();
+                tokio::spawn(async move { lane.check(&limiter, &PROBE, "a").await.is_ok() });
+            }
+            tokio::task::yield_now().await;
+        });
+        drop(first);
+        server.signal("CONT");
+        let second = runtime();
+        let decides = || second.block_on(lane.check(&limiter, &PROBE, "a")).is_ok();
+        assert!(tests::within(10 * SECOND, decides), "{lane:?}");
     }
-    drop(first);
-    server.signal("CONT");
-    assert!(decided(&runtime()));
 }
 
 #[rate_limit(max = 5, algorithm = "sliding_window_log", by = caller)]
