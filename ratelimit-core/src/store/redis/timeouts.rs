@@ -102,7 +102,7 @@ pub(super) mod tests {
     async fn a_reply_counts_before_a_deadline_that_was_missed() {
         // Milliseconds for which the process stands still, and after which the reply comes then.
         for (stall, reply, is_in_time) in
-            [(0, 99, true), (0, 101, false), (500, 0, true), (500, 249, true), (500, 251, false)]
+            [(0, 104, true), (0, 106, false), (500, 0, true), (500, 249, true), (500, 251, false)]
         {
             let (answer, answered) = oneshot::channel();
             let waits = tokio::spawn(reply_by(Deadline::after(ms(100)), answered));
