@@ -23,6 +23,7 @@ mod trip;
 mod waiting;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -66,24 +67,13 @@ impl Lane {
     /// Queues what is to be sent. Drops it if the runtime has ended, which ends the wait for the reply.
     pub(super) fn push(self: &Arc<Self>, queued: Queued) {
         let place = self.place_of(queued.hash_slot());
-        let pushed = self.queues[place].lock().push(queued, self.shared.link.deadline());
-        match (pushed, &self.of_store) {
-            (Ok(true), _) => self.schedule(place),
-            (Ok(false), _) => {}
-            (Err(queued), Some(of_store)) => of_store.push(queued),
-            (Err(queued), None) => drop(queued),
-        }
+        self.push_to(place, queued);
     }
 
     /// The queue of a hash slot: in a cluster that of the hash slot's node, or of its range while the node is
     /// not known.
     fn place_of(&self, hash_slot: u16) -> usize {
         if self.queues.len() == 1 { 0 } else { place_of(hash_slot, self.shared.link.owner(hash_slot)) }
-    }
-
-    fn schedule(self: &Arc<Self>, place: usize) {
-        let flush = Flush { lane: Arc::clone(self), place, has_taken: false };
-        self.connections.runtime().spawn(flush.run());
     }
 
     /// Waits until the store has a connection; the lane of a worker leaves to it what it cannot send itself.
@@ -102,16 +92,6 @@ impl Lane {
         }
     }
 
-    /// Takes nothing from now on, and hands over what waits.
-    fn close(&self, place: usize) {
-        let Taken { commands, requests } = self.queues[place].lock().close();
-        // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
-        if let Some(of_store) = &self.of_store {
-            commands.into_iter().for_each(|command| of_store.push(Queued::Command(command)));
-            requests.into_iter().for_each(|request| of_store.push(Queued::Request(request)));
-        }
-    }
-
     /// Ends what waits for a connection that is not made in time.
     fn fail(&self, taken: Taken, error: &CallError) {
         for command in taken.commands {
@@ -124,7 +104,7 @@ impl Lane {
     }
 
     /// Makes calls of what was taken, and sends them. The last of them is carried by the task of this flush.
-    async fn send(self: Arc<Self>, taken: Taken, place: Option<Arc<InFlight>>) {
+    async fn send(self: Arc<Self>, taken: Taken, place: Option<Arc<InFlight<Self>>>) {
         let mut parts = self.parts_of(taken).into_iter().filter(|part| !part.calls.is_empty()).peekable();
         while let Some(Part { connection, calls, .. }) = parts.next() {
             let Some(connection) = connection else {
@@ -218,41 +198,95 @@ impl Part {
     }
 }
 
+/// A lane, as its flushes and calls use it. It is a trait so that a test can explore this code with the locks
+/// and threads of a model checker.
+trait Queues: Sized {
+    /// One step of a queue, under its lock. It is given the store's deadline.
+    fn step<T>(&self, place: usize, step: impl FnOnce(&mut Waiting, Duration) -> T) -> T;
+
+    /// Starts a flush, or drops it if the runtime has ended.
+    fn spawn(&self, flush: Flush<Self>);
+
+    /// Leaves to the store's lane what this one cannot send, or drops it if this is the store's.
+    fn hand_over(&self, queued: Queued);
+
+    fn push_to(self: &Arc<Self>, place: usize, queued: Queued) {
+        match self.step(place, |waiting, deadline| waiting.push(queued, deadline)) {
+            Ok(true) => self.schedule(place),
+            Ok(false) => {}
+            Err(queued) => self.hand_over(queued),
+        }
+    }
+
+    fn schedule(self: &Arc<Self>, place: usize) {
+        self.spawn(Flush { lane: Arc::clone(self), place, has_taken: false });
+    }
+
+    /// Takes nothing from now on, and hands over what waits.
+    fn close(&self, place: usize) {
+        let Taken { commands, requests } = self.step(place, |waiting, _| waiting.close());
+        // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
+        for queued in commands.into_iter().map(Queued::Command) {
+            self.hand_over(queued);
+        }
+        for queued in requests.into_iter().map(Queued::Request) {
+            self.hand_over(queued);
+        }
+    }
+}
+
+impl Queues for Lane {
+    fn step<T>(&self, place: usize, step: impl FnOnce(&mut Waiting, Duration) -> T) -> T {
+        step(&mut self.queues[place].lock(), self.shared.link.deadline())
+    }
+
+    fn spawn(&self, flush: Flush<Self>) {
+        self.connections.runtime().spawn(flush.run());
+    }
+
+    fn hand_over(&self, queued: Queued) {
+        if let Some(of_store) = &self.of_store {
+            of_store.push(queued);
+        }
+    }
+}
+
 /// A flush that has been scheduled. If its runtime ends before it has taken what waits, its queue closes.
-struct Flush {
-    lane: Arc<Lane>,
+struct Flush<L: Queues> {
+    lane: Arc<L>,
     place: usize,
     has_taken: bool,
 }
 
-impl Flush {
+impl Flush<Lane> {
     async fn run(mut self) {
         let lane = Arc::clone(&self.lane);
         let connected = lane.connected().await;
-        let (taken, is_call) = self.take(connected.is_err());
-        let place = is_call.then(|| Arc::new(InFlight { lane: Arc::clone(&lane), place: self.place }));
+        let (taken, call) = self.take(connected.is_err());
         drop(self);
         match connected {
-            Ok(()) => lane.send(taken, place).await,
+            Ok(()) => lane.send(taken, call.map(Arc::new)).await,
             Err(error) => lane.fail(taken, &error),
         }
     }
+}
 
-    /// Takes what waits, all of it or what may be sent now, and schedules the next flush if something is left.
-    /// Returns whether it is a call of requests.
-    fn take(&mut self, all: bool) -> (Taken, bool) {
-        let deadline = self.lane.shared.link.deadline();
-        let (taken, is_left) = self.lane.queues[self.place].lock().take(all, deadline);
+impl<L: Queues> Flush<L> {
+    /// Takes what waits, all of it or what may be sent now, and schedules the next flush if something is
+    /// left. Returns also the call's place among those in flight, if it has requests.
+    fn take(&mut self, all: bool) -> (Taken, Option<InFlight<L>>) {
+        let (taken, is_left) = self.lane.step(self.place, |waiting, deadline| waiting.take(all, deadline));
         self.has_taken = true;
+        let is_call = !all && !taken.requests.is_empty();
+        let call = is_call.then(|| InFlight { lane: Arc::clone(&self.lane), place: self.place });
         if is_left {
             self.lane.schedule(self.place);
         }
-        let is_call = !all && !taken.requests.is_empty();
-        (taken, is_call)
+        (taken, call)
     }
 }
 
-impl Drop for Flush {
+impl<L: Queues> Drop for Flush<L> {
     fn drop(&mut self) {
         if !self.has_taken {
             self.lane.close(self.place);
@@ -261,15 +295,14 @@ impl Drop for Flush {
 }
 
 /// One of the calls in flight of a queue.
-struct InFlight {
-    lane: Arc<Lane>,
+struct InFlight<L: Queues> {
+    lane: Arc<L>,
     place: usize,
 }
 
-impl Drop for InFlight {
+impl<L: Queues> Drop for InFlight<L> {
     fn drop(&mut self) {
-        let is_left = self.lane.queues[self.place].lock().end_call(self.lane.shared.link.deadline());
-        if is_left {
+        if self.lane.step(self.place, Waiting::end_call) {
             self.lane.schedule(self.place);
         }
     }
