@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ratelimit_actix::core::policy::Calendar;
-use ratelimit_actix::{Algorithm, Policy, PolicyBuilder, RateLimiter, RedisStore, RedisStoreBuilder};
+use ratelimit_actix::{Algorithm, Check, Policy, PolicyBuilder, RateLimiter, RedisStore, RedisStoreBuilder};
 
 use crate::caller::Caller;
 use crate::drive::Decider;
@@ -41,6 +41,7 @@ pub fn algorithms() -> Vec<(&'static str, Policy)> {
 pub struct Ours {
     limiter: RateLimiter,
     policy: Arc<Policy>,
+    is_worker: bool,
 }
 
 /// Long, so that a busy machine never makes a limiter count by itself: that would be fast, and no decision of
@@ -74,12 +75,23 @@ pub fn ready(limiter: RateLimiter) -> RateLimiter {
 impl Ours {
     /// Checks `policy` with `limiter`.
     pub fn new(limiter: &RateLimiter, policy: Policy) -> Self {
-        Self { limiter: limiter.clone(), policy: Arc::new(policy) }
+        Self { limiter: limiter.clone(), policy: Arc::new(policy), is_worker: false }
+    }
+
+    /// The same, asked by the worker of an Actix server: a runtime with one thread.
+    pub fn on_worker(self) -> Self {
+        Self { is_worker: true, ..self }
     }
 }
 
 impl Decider for Ours {
     async fn decide(&self, caller: Caller) -> bool {
+        if self.is_worker {
+            let check = [Check::new(&self.policy, caller.as_ref())];
+            let outcome = self.limiter.check_all_on_worker(&check).await.unwrap();
+            assert!(!outcome.is_degraded(), "decided without Redis");
+            return outcome.is_allowed();
+        }
         let outcome = self.limiter.check(&self.policy, caller).await.unwrap();
         assert!(!outcome.is_degraded(), "decided without Redis");
         outcome.is_allowed()

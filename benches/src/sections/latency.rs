@@ -37,18 +37,22 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     report.section("One check with nothing else in flight");
     let single = Builder::new_current_thread().enable_all().build().unwrap();
     let places = [
-        ("a runtime with two threads", &bench.runtime),
-        ("a runtime with one thread, as Actix's workers have", &single),
+        ("a runtime with two threads", &bench.runtime, two_windows(&servers[0].url())),
+        (
+            "a runtime with one thread, as Actix's workers have",
+            &single,
+            two_windows(&servers[0].url()).on_worker(),
+        ),
     ];
     let mut all = Vec::new();
-    for (place, runtime) in places {
+    for (place, runtime, ours) in places {
         report.text(&format!("Blocks of checks one after the other, on {place}:"));
         let mut variants = Vec::new();
         for way in [Way::Incr, Way::Empty, Way::Lean, Way::TwoKeys] {
             let rival = Rival::new(way, Wire::Single(runtime.block_on(servers[0].connect())), servers);
             variants.push(block(bench, servers, runtime, way.name(), rival));
         }
-        variants.push(block(bench, servers, runtime, OURS, two_windows(&servers[0].url())));
+        variants.push(block(bench, servers, runtime, OURS, ours));
         let measured = take_turns(bench.settings.goal_rounds.max(3) * 3, variants);
         report.table(&times(&measured));
         let ratio = medians(find(&measured, OURS), find(&measured, Way::Lean.name()));

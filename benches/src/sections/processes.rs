@@ -115,7 +115,7 @@ fn several_runtimes(bench: &Bench<'_>, servers: &[Server], url: &str, report: &m
         (0..RUNTIMES).map(|_| Builder::new_current_thread().enable_all().build().unwrap()).collect();
     let store = || {
         let store = ours::store(url).connections(RUNTIMES + 1).build().unwrap();
-        Ours::new(&ours::ready(RateLimiter::new(store)), ours::builder().build())
+        Ours::new(&ours::ready(RateLimiter::new(store)), ours::builder().build()).on_worker()
     };
     let ours = Several::new((0..SERVERS).map(|_| store()));
     let lean = runtimes.iter().map(|runtime| {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratelimit_actix::{Algorithm, Outcome, Policy, RateLimiter, RedisStore};
+use ratelimit_actix::{Algorithm, Check, Outcome, Policy, RateLimiter, RedisStore};
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Builder;
 
@@ -94,7 +94,8 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
     for (case, size) in Case::ALL.into_iter().flat_map(|case| SIZES.map(|size| (case, size))) {
         let policy = case.policy();
         let calls = calls(servers, size, &async |limiter: &RateLimiter, caller| {
-            limiter.check(&policy, caller).await.unwrap()
+            let check = [Check::new(&policy, caller.as_ref())];
+            limiter.check_all_on_worker(&check).await.unwrap().outcomes()[0].clone()
         });
         let wire = bench.runtime.block_on(servers[0].connect());
         let commands = move || {
@@ -185,7 +186,7 @@ fn send(bench: &Bench<'_>, wire: &MultiplexedConnection, commands: Vec<redis::Cm
     let () = bench.runtime.block_on(pipe.query_async(&mut wire.clone())).unwrap();
 }
 
-/// Calls about `size` callers each, [`CHECKS`] in all, no caller in two of them. What a runtime asks in one
+/// Calls about `size` callers each, [`CHECKS`] in all, no caller in two of them. What a worker asks in one
 /// turn goes as one call.
 fn calls(servers: &[Server], size: u64, decide: &impl AsyncFn(&RateLimiter, Caller) -> Outcome) -> Vec<Call> {
     let store = RedisStore::builder(&servers[0].url()).deadline(DEADLINE).denial_cache_ttl(Duration::ZERO);
@@ -204,7 +205,7 @@ fn calls(servers: &[Server], size: u64, decide: &impl AsyncFn(&RateLimiter, Call
             turn().await;
         }
     };
-    // Until the runtime has a connection of its own, the store's thread makes calls of what has arrived
+    // Until the worker has a connection of its own, the store's thread makes calls of what has arrived
     // there.
     for _ in 0..ATTEMPTS {
         runtime.block_on(async {
@@ -216,5 +217,5 @@ fn calls(servers: &[Server], size: u64, decide: &impl AsyncFn(&RateLimiter, Call
             return made;
         }
     }
-    panic!("what a runtime asked in one turn went as several calls, {ATTEMPTS} times");
+    panic!("what a worker asked in one turn went as several calls, {ATTEMPTS} times");
 }
