@@ -122,6 +122,9 @@ impl Waiting {
 }
 
 #[cfg(test)]
+mod model;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::policy::Algorithm;
