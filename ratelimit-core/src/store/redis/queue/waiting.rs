@@ -122,10 +122,9 @@ impl Waiting {
 }
 
 #[cfg(test)]
-mod model;
-
-#[cfg(test)]
 mod tests {
+    mod model;
+
     use super::*;
     use crate::policy::Algorithm;
     use crate::store::redis::queue::QueuedRequest;

@@ -12,7 +12,7 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use tokio::sync::oneshot::Receiver;
 
-use super::*;
+use super::super::*;
 use crate::store::redis::command::{Command, GuardedCommand, Keys};
 use crate::store::redis::queue::request::tests::check;
 use crate::store::redis::queue::{Flush, InFlight, QueuedRequest, Queues, Replied};
