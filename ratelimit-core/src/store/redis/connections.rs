@@ -63,6 +63,12 @@ struct Place {
     failed: u32,
 }
 
+impl Place {
+    fn open(&self) -> Option<&ServerConnection> {
+        self.connection.as_ref().filter(|connection| !connection.is_closed())
+    }
+}
+
 impl Connections {
     /// Those of the store's lane. To a single server its supervisor connects.
     pub(super) fn of_store(shared: Arc<Shared>) -> Arc<Self> {
@@ -99,7 +105,7 @@ impl Connections {
 
     /// How many connections there are.
     pub(super) fn open(&self) -> usize {
-        self.places.lock().iter().filter_map(|place| place.connection.as_ref()).filter(is_open).count()
+        self.places.lock().iter().filter(|place| place.open().is_some()).count()
     }
 
     /// The connection to a server. Without one it returns `None`, and connects in the background.
@@ -277,7 +283,7 @@ impl Connections {
     /// The servers to which there is a connection.
     fn servers(&self) -> Vec<(NodeId, ServerConnection)> {
         let places = self.places.lock();
-        let connections = places.iter().map(|place| place.connection.clone().filter(|of| is_open(&of)));
+        let connections = places.iter().map(|place| place.open().cloned());
         (0..).map(NodeId::of).zip(connections).filter_map(|(node, server)| Some((node, server?))).collect()
     }
 
@@ -326,10 +332,6 @@ fn place_of(places: &mut Vec<Place>, node: NodeId) -> &mut Place {
         places.resize_with(node.index() + 1, Place::default);
     }
     &mut places[node.index()]
-}
-
-fn is_open(connection: &&ServerConnection) -> bool {
-    !connection.is_closed()
 }
 
 /// Whether a place still has the connection of this attempt.

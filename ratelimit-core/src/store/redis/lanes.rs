@@ -187,7 +187,8 @@ impl Lanes {
     pub(super) fn send(self: &Arc<Self>, command: GuardedCommand, deadline: Deadline) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
         let hash_slot = self.shared.link.hash_slot(command.command.keys().first());
-        self.push(Queued::Command(QueuedCommand { command, hash_slot, reply: Some(reply) }), None);
+        let queued = QueuedCommand { command, hash_slot, reply: Some(reply) };
+        self.push(Queued::Command(Box::new(queued)), None);
         PendingReply { receiver, deadline }
     }
 

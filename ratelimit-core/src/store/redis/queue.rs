@@ -1,10 +1,10 @@
 //! The queues of a lane: what was asked waits here for a flush, which sends it.
 //!
-//! A flush runs behind all tasks that are ready, and sends what was queued meanwhile as one call. At most eight
-//! calls are in flight; what comes then goes into the next. One call decides many requests, in the order in
-//! which they were made and with one reading of the clock. Single calls would decide the same: the script
-//! decides each request after charging those before it. Other commands, such as refunds, go before the
-//! requests that were queued with them.
+//! A flush runs behind all tasks that are ready, and sends what was queued meanwhile as one call. At most
+//! eight calls are in flight; what comes then goes into the next. One call decides many requests, in the
+//! order in which they were made and with one reading of the clock. Single calls would decide the same: the
+//! script decides each request after charging those before it. Other commands, such as refunds, go before
+//! the requests that were queued with them.
 //!
 //! In a cluster there is a queue for each node. It sends one call per caller, all in one write, because a
 //! call for several callers might find some of their keys here and some there while a hash slot moves.
@@ -31,7 +31,7 @@ use tokio::task::yield_now;
 
 use self::call::Call;
 pub(super) use self::request::{Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
-use self::request::{by_call, grouped};
+use self::request::{by_call, grouped, send_reply};
 use self::trip::{Redirect, carry, follow};
 use self::waiting::{Taken, Waiting};
 use super::connections::Connections;
@@ -95,11 +95,11 @@ impl Lane {
     /// Ends what waits for a connection that is not made in time.
     fn fail(&self, taken: Taken, error: &CallError) {
         for command in taken.commands {
-            Queued::Command(command).fail(error.clone());
+            send_reply(command.reply, Err(error.clone()));
         }
         for request in taken.requests {
             self.shared.riders.note_not_sent(&request.rider, &request.request);
-            Queued::Request(request).fail(error.clone());
+            send_reply(request.reply, Err(error.clone()));
         }
     }
 
@@ -151,7 +151,9 @@ impl Lane {
         for (node, requests) in grouped(requests, |request| link.owner(request.hash_slot)) {
             let part = self.part_to(&mut parts, node);
             if let (None, Some(of_store)) = (&part.connection, &self.of_store) {
-                requests.into_iter().for_each(|request| of_store.push(Queued::Request(request)));
+                for request in requests {
+                    of_store.push(Queued::Request(request));
+                }
                 continue;
             }
             for (_, requests) in grouped(requests, |request| link.is_cluster().then(|| request.caller())) {
@@ -226,7 +228,7 @@ trait Queues: Sized {
     fn close(&self, place: usize) {
         let Taken { commands, requests } = self.step(place, |waiting, _| waiting.close());
         // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
-        for queued in commands.into_iter().map(Queued::Command) {
+        for queued in commands.into_iter().map(|command| Queued::Command(Box::new(command))) {
             self.hand_over(queued);
         }
         for queued in requests.into_iter().map(Queued::Request) {

@@ -43,12 +43,11 @@ pub(in crate::store::redis) struct QueuedCommand {
 /// Requests that go together, each in the box in which it was queued.
 pub(super) type Requests = Vec<Box<QueuedRequest>>;
 
-/// What is queued.
+/// What is queued: in a box, so that it is copied no more.
 pub(in crate::store::redis) enum Queued {
-    /// In a box, so that it is copied no more.
     Request(Box<QueuedRequest>),
     /// It goes before the requests that are queued.
-    Command(QueuedCommand),
+    Command(Box<QueuedCommand>),
 }
 
 impl Queued {

@@ -3,8 +3,6 @@
 use std::mem;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use super::request::{Queued, QueuedCommand, Requests};
 use crate::store::deadline::now;
 
@@ -32,7 +30,7 @@ const KEPT_ROOM: usize = MAX_BATCH_WEIGHT;
 #[derive(Default)]
 pub(super) struct Waiting {
     requests: Requests,
-    commands: SmallVec<[QueuedCommand; 1]>,
+    commands: Vec<QueuedCommand>,
     /// Calls of requests in flight.
     calls: usize,
     /// Whether a flush will take what waits.
@@ -44,7 +42,7 @@ pub(super) struct Waiting {
 /// What a flush takes.
 #[derive(Default)]
 pub(super) struct Taken {
-    pub(super) commands: SmallVec<[QueuedCommand; 1]>,
+    pub(super) commands: Vec<QueuedCommand>,
     pub(super) requests: Requests,
 }
 
@@ -57,7 +55,7 @@ impl Waiting {
         }
         match queued {
             Queued::Request(request) => self.requests.push(request),
-            Queued::Command(command) => self.commands.push(command),
+            Queued::Command(command) => self.commands.push(*command),
         }
         Ok(self.schedule(deadline))
     }

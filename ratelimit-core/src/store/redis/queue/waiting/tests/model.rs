@@ -135,7 +135,7 @@ impl Model {
 
     fn push_command(self: &Arc<Self>, number: u16) {
         let command = GuardedCommand { command: Command::Delete(Keys::default()), guard: Box::new(()) };
-        self.push_to(0, Queued::Command(QueuedCommand { command, hash_slot: number, reply: None }));
+        self.push_to(0, Queued::Command(Box::new(QueuedCommand { command, hash_slot: number, reply: None })));
     }
 
     /// Ends one of the calls with which the lane was made.
