@@ -79,6 +79,7 @@ impl Ours {
     }
 
     /// The same, asked by the worker of an Actix server: a runtime with one thread.
+    #[must_use]
     pub fn on_worker(self) -> Self {
         Self { is_worker: true, ..self }
     }
