@@ -99,9 +99,21 @@ const GRACE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mi
 
 #[cfg(feature = "redis")]
 impl Deadline {
-    /// Start of the call.
-    pub(super) const fn since(self) -> Instant {
-        self.since
+    /// The deadline of a call that is sent now for requests, of which the first was made at this instant. It
+    /// passes when that of the request does, and not before half of the limit.
+    pub(super) fn of_call(sent: Instant, made: Option<Instant>, limit: Duration) -> Self {
+        let earliest = sent.checked_sub(limit / 2).unwrap_or(sent);
+        Self {
+            since: made.map_or(sent, |made| made.clamp(earliest, sent)),
+            limit,
+            grace: Duration::ZERO,
+            worker: None,
+        }
+    }
+
+    /// The same for a call that may go to several servers: it goes over the store's lane.
+    pub(super) const fn on_no_worker(self) -> Self {
+        Self { worker: None, ..self }
     }
 
     /// The instant of the deadline, which a store must have [bounded](Self::at_most).
@@ -154,7 +166,7 @@ mod tests {
         for (late, grace) in [(0, 5), (5, 5), (6, 6), (150, 150), (250, 250), (60_000, 250)] {
             let [late, grace] = [late, grace].map(Duration::from_millis);
             let mut deadline = Deadline::after(LIMIT);
-            assert!(!deadline.has_passed(deadline.instant() - Duration::from_micros(1)));
+            assert!(!deadline.has_passed(deadline.instant().checked_sub(Duration::from_micros(1)).unwrap()));
             let noticed = deadline.instant() + late;
             assert!(!deadline.has_passed(noticed), "{late:?}");
             assert_eq!(deadline.instant(), noticed + grace);

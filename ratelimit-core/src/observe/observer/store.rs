@@ -1,5 +1,7 @@
 //! What a store with a server tells: calls, connections, the denial cache and leases.
 
+#[cfg(feature = "metrics")]
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,6 +15,12 @@ use crate::observe::metrics;
 #[cfg(feature = "stats")]
 use crate::observe::stats::Histogram;
 use crate::observe::status::{ConnectionStatus, LeaseStatus};
+
+/// Calls the application's metrics recorder. Its panic ends no call, and no watch over a connection.
+#[cfg(feature = "metrics")]
+fn recorded(record: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(record));
+}
 
 /// What the connection of one store tells, and the calls over it.
 #[derive(Debug, Default)]
@@ -32,13 +40,13 @@ impl StoreObserver {
     pub(crate) fn connected(&self) {
         self.made.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "metrics")]
-        counter!(metrics::CONNECTIONS).increment(1);
+        recorded(|| counter!(metrics::CONNECTIONS).increment(1));
     }
 
     /// So many connections serve; 0 if none can.
     pub(crate) fn serve(&self, connections: usize) {
         #[cfg(feature = "metrics")]
-        gauge!(metrics::CONNECTED).set(connections as f64);
+        recorded(|| gauge!(metrics::CONNECTED).set(connections as f64));
         #[cfg(not(feature = "metrics"))]
         let _ = connections;
     }
@@ -46,13 +54,13 @@ impl StoreObserver {
     /// The circuit breakers of these slot ranges are open.
     pub(crate) fn open_ranges(&self, ranges: impl Iterator) {
         #[cfg(feature = "metrics")]
-        gauge!(metrics::OPEN_SLOT_RANGES).set(ranges.count() as f64);
+        recorded(|| gauge!(metrics::OPEN_SLOT_RANGES).set(ranges.count() as f64));
     }
 
     /// A call with this number of requests is sent.
     pub(crate) fn sent(&self, requests: usize) {
         #[cfg(feature = "metrics")]
-        histogram!(metrics::BATCH_REQUESTS).record(requests as f64);
+        recorded(|| histogram!(metrics::BATCH_REQUESTS).record(requests as f64));
         #[cfg(feature = "stats")]
         self.batches.record(requests as u64);
     }
@@ -60,7 +68,7 @@ impl StoreObserver {
     /// A call got its reply.
     pub(crate) fn replied(&self, round_trip: Duration) {
         #[cfg(feature = "metrics")]
-        histogram!(metrics::ROUND_TRIP_SECONDS).record(round_trip);
+        recorded(|| histogram!(metrics::ROUND_TRIP_SECONDS).record(round_trip));
         #[cfg(feature = "stats")]
         self.round_trips.record(crate::clock::micros(round_trip));
     }
@@ -68,7 +76,7 @@ impl StoreObserver {
     /// The denial cache denied a request.
     pub(crate) fn denied_by_cache(&self) {
         #[cfg(feature = "metrics")]
-        counter!(metrics::DENIAL_CACHE_HITS).increment(1);
+        recorded(|| counter!(metrics::DENIAL_CACHE_HITS).increment(1));
         #[cfg(feature = "stats")]
         self.denial_cache_hits.fetch_add(1, Ordering::Relaxed);
     }
@@ -100,7 +108,7 @@ impl LeaseObserver {
     /// A lease was granted.
     pub(crate) fn granted(&self, units: u64) {
         #[cfg(feature = "metrics")]
-        counter!(metrics::LEASED_UNITS).increment(units);
+        recorded(|| counter!(metrics::LEASED_UNITS).increment(units));
         #[cfg(feature = "stats")]
         self.leased.fetch_add(units, Ordering::Relaxed);
     }
@@ -113,7 +121,7 @@ impl LeaseObserver {
             #[cfg(feature = "metrics")]
             for (end, units) in ["used", "returned", "expired"].into_iter().zip(units) {
                 if units > 0 {
-                    counter!(metrics::LEASE_UNITS, "end" => end).increment(units);
+                    recorded(|| counter!(metrics::LEASE_UNITS, "end" => end).increment(units));
                 }
             }
             #[cfg(feature = "stats")]

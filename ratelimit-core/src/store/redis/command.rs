@@ -45,11 +45,20 @@ pub(super) struct ScriptCall {
     pub(super) script: &'static Script,
     pub(super) keys: Keys,
     pub(super) arguments: SmallVec<[Vec<u8>; 2]>,
+    /// Whether the server does not know the script.
+    sends_text: bool,
 }
 
 impl ScriptCall {
-    /// `EVALSHA` or `EVAL`, with the script's digest or its text.
-    fn to_cmd(&self, name: &str, script: &str) -> Cmd {
+    pub(super) const fn new(script: &'static Script, keys: Keys, arguments: SmallVec<[Vec<u8>; 2]>) -> Self {
+        Self { script, keys, arguments, sends_text: false }
+    }
+
+    /// `EVALSHA` or `EVAL`, with the script's digest or its text, which the node that has the keys then
+    /// knows.
+    fn to_cmd(&self) -> Cmd {
+        let Script { text, sha } = self.script;
+        let (name, script) = if self.sends_text { ("EVAL", text) } else { ("EVALSHA", sha) };
         let (keys, arguments) = (self.keys.ends.len(), &self.arguments);
         let size = self.keys.bytes.len() + arguments.iter().map(Vec::len).sum::<usize>();
         // One allocation, instead of growing with each key.
@@ -69,38 +78,31 @@ pub(super) struct GuardedCommand {
 /// A command for the server.
 pub(super) enum Command {
     Run(ScriptCall),
-    /// With a script that the server does not know.
-    RunText(ScriptCall),
     Delete(Keys),
 }
 
 impl Command {
     pub(super) fn keys(&self) -> &Keys {
         match self {
-            Self::Run(call) | Self::RunText(call) => &call.keys,
+            Self::Run(call) => &call.keys,
             Self::Delete(keys) => keys,
         }
     }
 
-    /// Whether the server may not know the script.
-    pub(super) const fn is_by_digest(&self) -> bool {
-        matches!(self, Self::Run(_))
-    }
-
-    /// The same command after the server did not know its script.
-    pub(super) fn with_text(self) -> Self {
+    /// The server does not know the script: sends its text from now on. Returns whether that is news.
+    pub(super) const fn send_text(&mut self) -> bool {
         match self {
-            Self::Run(call) => Self::RunText(call),
-            command => command,
+            Self::Run(call) if !call.sends_text => {
+                call.sends_text = true;
+                true
+            }
+            _ => false,
         }
     }
 
-    /// The command as it is sent at first.
     pub(super) fn to_cmd(&self) -> Cmd {
         match self {
-            Self::Run(call) => call.to_cmd("EVALSHA", &call.script.sha),
-            // It loads the script, at whichever node the keys are.
-            Self::RunText(call) => call.to_cmd("EVAL", &call.script.text),
+            Self::Run(call) => call.to_cmd(),
             Self::Delete(keys) => {
                 let mut command = redis::cmd("UNLINK");
                 keys.iter().for_each(|key| _ = command.arg(key));

@@ -111,10 +111,11 @@ impl Connections {
     /// The connection to a server. Without one it returns `None`, and connects in the background.
     pub(super) fn to(self: &Arc<Self>, node: NodeId) -> Option<Connection> {
         let link = &self.shared.link;
-        let generation = link.present_generation();
         let mut places = self.places.lock();
+        // Under the lock, so that it is never that from before `install`.
+        let generation = link.present_generation();
         let place = place_of(&mut places, node);
-        if place.generation != generation {
+        if place.generation < generation {
             // The store has other connections: this one may lead to a server that is no longer the right one.
             *place = Place { generation, number: place.number, ..Place::default() };
         }
@@ -184,7 +185,6 @@ impl Connections {
                     self.shared.riders.renew(id.node);
                 }
                 self.tried.notify_waiters();
-                // Last, since the application's metrics recorder may panic.
                 self.shared.link.observer.connected();
             }
             Err(error) => {
@@ -320,8 +320,8 @@ impl Connections {
 /// said while connecting, so a refusal would be noticed by the first request.
 async fn connect_and_ping(server: Server, limit: Duration) -> RedisResult<ServerConnection> {
     let connection = server.connect().await?;
-    let late = |_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
-    match reply_by(Deadline::after(limit), connection.ping()).await.map_err(late).flatten() {
+    let late = || RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
+    match reply_by(&mut Deadline::after(limit), connection.ping()).await.ok_or_else(late).flatten() {
         Err(error) if !lacks_command(&error) => Err(error),
         _ => Ok(connection),
     }

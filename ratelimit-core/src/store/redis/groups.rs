@@ -56,7 +56,7 @@ impl Groups {
         &self,
         group: &[Check<'_>],
         operation: Operation,
-        deadline: Deadline,
+        mut deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         let operation = match operation {
             Operation::Wait { .. } if !matches!(group, [check] if check.has_turns()) => Operation::Check,
@@ -82,7 +82,8 @@ impl Groups {
             // Boxed, because it is rare and its future is large.
             Box::pin(self.decide_each_caller(group, operation, deadline)).await?
         } else {
-            self.submit(group, operation, deadline).reply().await?.into_outcome(group)?
+            let pending = self.submit(group, operation, &mut deadline);
+            pending.reply(&mut deadline).await?.into_outcome(group)?
         };
         if !is_charge && operation != Operation::Peek {
             return Ok(outcome);
@@ -98,7 +99,7 @@ impl Groups {
     fn make_way(&self, group: &[Check<'_>], operation: Operation) {
         let is_cluster = self.client.link.is_cluster();
         for command in self.riders.held.make_way(group, operation, &self.encoder, is_cluster) {
-            drop(self.client.lanes.send(command, self.client.lanes.deadline()));
+            drop(self.client.lanes.send(command));
         }
     }
 
@@ -107,7 +108,7 @@ impl Groups {
     pub(super) async fn overdraw(
         &self,
         group: &[Check<'_>],
-        deadline: Deadline,
+        mut deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         for check in group.chunks(1) {
             if self.take_held(check).is_some() {
@@ -116,7 +117,8 @@ impl Groups {
             // The answer ends the units that were on their way, which would be used beside the debt.
             self.make_way(check, Operation::Overdraw);
             let guard = self.denials.invalidate_on_drop(check);
-            let reply = self.submit(check, Operation::Overdraw, deadline).reply().await;
+            let pending = self.submit(check, Operation::Overdraw, &mut deadline);
+            let reply = pending.reply(&mut deadline).await;
             drop(guard);
             reply?.into_overdrawn(&check[0])?;
         }
@@ -142,22 +144,17 @@ impl Groups {
     pub(super) async fn refund_each_caller(
         &self,
         reservation: &Reservation<'_>,
-        deadline: Deadline,
+        mut deadline: Deadline,
     ) -> Result<(), StoreError> {
         // Units that were held may be held again.
         let left = reservation.charges().filter(|charge| !self.riders.held.put_back(charge)).cloned();
-        wait_for_all(self.send_refunds(left, deadline)).await
-    }
-
-    /// Sends a command whose guard is dropped when it has ended.
-    fn send(&self, command: Command, guard: impl Send + 'static, deadline: Deadline) -> PendingReply {
-        self.client.lanes.send(GuardedCommand { command, guard: Box::new(guard) }, deadline)
+        wait_for_all(self.send_refunds(left), &mut deadline).await
     }
 
     pub(super) async fn reset_each_caller(
         &self,
         group: &[Check<'_>],
-        deadline: Deadline,
+        mut deadline: Deadline,
     ) -> Result<(), StoreError> {
         let key_format = &self.encoder.key_format;
         let sent: SmallVec<[PendingReply; 2]> = split_by_caller(group)
@@ -171,9 +168,10 @@ impl Groups {
                     self.riders.reset_on_drop(&caller.checks, key_format),
                     self.denials.invalidate_on_drop(&caller.checks),
                 );
-                self.send(Command::Delete(keys), guard, deadline)
+                let command = Command::Delete(keys);
+                self.client.lanes.send(GuardedCommand { command, guard: Box::new(guard) })
             })
             .collect();
-        wait_for_all(sent).await
+        wait_for_all(sent, &mut deadline).await
     }
 }

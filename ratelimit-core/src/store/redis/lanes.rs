@@ -9,7 +9,6 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::pending;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -55,12 +54,12 @@ pub(super) struct Lanes {
 struct Worker {
     lane: Arc<Lane>,
     /// Keeps the lane's place as long as the runtime lives.
-    keeper: AbortHandle,
+    keeper: Option<AbortHandle>,
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.keeper.abort();
+        self.keeper.iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -86,8 +85,7 @@ impl Lanes {
             let is_whole = link.is_up() && link.open_ranges().next().is_none();
             let of_workers: usize = workers.iter().map(|lane| lane.connections.open()).sum();
             let serve = if is_whole { 1 + of_workers } else { 0 };
-            // The application's metrics recorder may panic.
-            let _ = catch_unwind(AssertUnwindSafe(|| link.observer.serve(serve)));
+            link.observer.serve(serve);
             workers.iter().chain([&self.of_store]).for_each(|lane| lane.connections.ping());
         }
     }
@@ -120,6 +118,9 @@ impl Lanes {
 
     #[cold]
     fn find(self: &Arc<Self>, worker: Id) -> Option<Arc<Lane>> {
+        if self.most <= 1 {
+            return None;
+        }
         let runtime = Handle::try_current().ok().filter(|runtime| runtime.id() == worker)?;
         let mut workers = self.workers.lock();
         let lane = if let Some(known) = workers.get(&worker) {
@@ -131,9 +132,13 @@ impl Lanes {
             }
             let connections = Connections::of_worker(&self.of_store.connections, runtime.clone());
             let lane = Lane::new(&self.shared, connections, Some(Arc::clone(&self.of_store)));
+            workers.insert(worker, Worker { lane: Arc::clone(&lane), keeper: None });
+            drop(workers);
             let entry = WorkerEntry { lanes: Arc::downgrade(self), id: worker };
+            // Not under the lock: a runtime that is ending drops it at once.
             let keeper = runtime.spawn(entry.keep()).abort_handle();
-            workers.insert(worker, Worker { lane: Arc::clone(&lane), keeper });
+            workers = self.workers.lock();
+            workers.get_mut(&worker)?.keeper = Some(keeper);
             lane
         };
         drop(workers);
@@ -145,23 +150,23 @@ impl Lanes {
         Some(lane)
     }
 
-    /// Queues a request whose keys are on one node; the result waits for the reply.
+    /// Queues a request whose keys are on one node; the result waits for the reply. Without time left it is
+    /// charged nothing.
     pub(super) fn submit(
         self: &Arc<Self>,
         request: Request,
         rider: Rider,
-        mut deadline: Deadline,
+        deadline: &mut Deadline,
     ) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
         let now = now();
         if deadline.has_passed(now) {
-            // It would be charged for nothing.
             let _ = reply.send(Err(deadline.timeout_error()));
-            return PendingReply { receiver, deadline };
+            return PendingReply(receiver);
         }
         let worker = if matches!(rider, Rider::None) { deadline.worker() } else { None };
         self.push(self.queued(request, rider, now, Some(reply)), worker);
-        PendingReply { receiver, deadline }
+        PendingReply(receiver)
     }
 
     /// Queues a request of which only the rider learns the reply.
@@ -182,14 +187,14 @@ impl Lanes {
         Queued::Request(Box::new(QueuedRequest { request, hash_slot, since, rider, reply }))
     }
 
-    /// Sends a command. The result waits until the deadline; the command goes on without it, for the store's
-    /// deadline, so that a refund does not depend on the time that is left to a request.
-    pub(super) fn send(self: &Arc<Self>, command: GuardedCommand, deadline: Deadline) -> PendingReply {
+    /// Sends a command. It goes on if nothing waits for the result, so that a refund does not depend on the
+    /// time that is left to a request.
+    pub(super) fn send(self: &Arc<Self>, command: GuardedCommand) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
         let hash_slot = self.shared.link.hash_slot(command.command.keys().first());
         let queued = QueuedCommand { command, hash_slot, reply: Some(reply) };
         self.push(Queued::Command(Box::new(queued)), None);
-        PendingReply { receiver, deadline }
+        PendingReply(receiver)
     }
 
     /// Queues in the lane of this worker, or in that of the store. Returns false if it would fail anyway:
@@ -216,26 +221,21 @@ impl Lanes {
     pub(super) fn send_rider_commands(self: &Arc<Self>) -> Vec<PendingReply> {
         let Shared { link, riders, encoder, .. } = &*self.shared;
         let commands = riders.held.take_give_backs(encoder, link.is_cluster());
-        commands.into_iter().map(|command| self.send(command, self.deadline())).collect()
-    }
-
-    /// The store's deadline, from now on.
-    pub(super) fn deadline(&self) -> Deadline {
-        Deadline::after(self.shared.link.deadline())
+        commands.into_iter().map(|command| self.send(command)).collect()
     }
 
     /// Tells the server what the process no longer holds, when the store is dropped. Waits no longer than one
     /// deadline.
     pub(super) async fn close(self: &Arc<Self>) {
         let Shared { link, riders, .. } = &*self.shared;
-        let deadline = Deadline::after(link.deadline());
+        let mut deadline = Deadline::after(link.deadline());
         let messages = riders.close();
         let messages =
-            messages.into_iter().map(|limit| self.submit(message(limit), Rider::Message, deadline));
+            messages.into_iter().map(|limit| self.submit(message(limit), Rider::Message, &mut deadline));
         let mut replies: Vec<PendingReply> = messages.collect();
         replies.extend(self.send_rider_commands());
         for reply in replies {
-            let _ = reply.done().await;
+            let _ = reply.done(&mut deadline).await;
         }
     }
 }
@@ -268,25 +268,24 @@ fn message(limit: LimitArg) -> Request {
 }
 
 /// A reply that has not arrived yet.
-pub(super) struct PendingReply {
-    receiver: oneshot::Receiver<Replied>,
-    deadline: Deadline,
-}
+pub(super) struct PendingReply(oneshot::Receiver<Replied>);
 
 impl PendingReply {
     /// Waits for the reply to a request.
-    pub(super) async fn reply(self) -> Result<Reply, StoreError> {
-        let reply = self.replied().await?;
+    pub(super) async fn reply(self, deadline: &mut Deadline) -> Result<Reply, StoreError> {
+        let reply = self.replied(deadline).await?;
         reply.ok_or_else(|| CallError::Protocol(protocol::EXPECTED).into())
     }
 
     /// Waits for the end of a command, or of a request.
-    pub(super) async fn done(self) -> Result<(), StoreError> {
-        self.replied().await.map(drop)
+    pub(super) async fn done(self, deadline: &mut Deadline) -> Result<(), StoreError> {
+        self.replied(deadline).await.map(drop)
     }
 
-    async fn replied(self) -> Result<Option<Reply>, StoreError> {
-        let reply = reply_by(self.deadline, self.receiver).await;
-        reply.and_then(|reply| reply.unwrap_or(Err(CallError::Unavailable))).map_err(StoreError::from)
+    async fn replied(self, deadline: &mut Deadline) -> Result<Option<Reply>, StoreError> {
+        Ok(match reply_by(deadline, self.0).await {
+            Some(reply) => reply.unwrap_or(Err(CallError::Unavailable))?,
+            None => Err(deadline.timeout_error())?,
+        })
     }
 }

@@ -219,7 +219,6 @@ impl Link {
             }
             _ => false,
         });
-        // Behind the change, since the application's metrics recorder may panic.
         self.observer.open_ranges(self.open_ranges());
     }
 

@@ -383,10 +383,7 @@ impl Encoder {
             arguments.push(edges_of(&policies, at));
         }
         let server_clock = has_calendar.then(|| Arc::clone(&self.server_clock));
-        (
-            ScriptCall { script, keys: names, arguments },
-            Batch { requests, policies, keys: entries, server_clock },
-        )
+        (ScriptCall::new(script, names, arguments), Batch { requests, policies, keys: entries, server_clock })
     }
 }
 

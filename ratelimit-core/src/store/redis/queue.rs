@@ -23,16 +23,15 @@ mod trip;
 mod waiting;
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use tokio::task::yield_now;
 
 use self::call::Call;
 pub(super) use self::request::{Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
 use self::request::{by_call, grouped, send_reply};
-use self::trip::{Redirect, carry, follow};
+use self::trip::carry;
 use self::waiting::{Taken, Waiting};
 use super::connections::Connections;
 use super::error::CallError;
@@ -60,7 +59,7 @@ impl Lane {
         of_store: Option<Arc<Self>>,
     ) -> Arc<Self> {
         let size = if shared.link.is_cluster() { SLOT_RANGES } else { 1 };
-        let queues = (0..size).map(|_| Mutex::default()).collect();
+        let queues = (0..size).map(|_| Mutex::new(Waiting::new(shared.link.deadline()))).collect();
         Arc::new(Self { shared: Arc::clone(shared), connections, of_store, queues })
     }
 
@@ -87,8 +86,8 @@ impl Lane {
             if link.is_cluster() || self.connections.to(NodeId::SINGLE).is_some() {
                 return Ok(());
             }
-            // It was lost meanwhile.
-            yield_now().await;
+            // It was lost while it was being taken into service.
+            link.mark_lost(link.present_generation());
         }
     }
 
@@ -103,33 +102,17 @@ impl Lane {
         }
     }
 
-    /// Makes calls of what was taken, and sends them. The last of them is carried by the task of this flush.
-    async fn send(self: Arc<Self>, taken: Taken, place: Option<Arc<InFlight<Self>>>) {
-        let mut parts = self.parts_of(taken).into_iter().filter(|part| !part.calls.is_empty()).peekable();
-        while let Some(Part { connection, calls, .. }) = parts.next() {
-            let Some(connection) = connection else {
-                calls.into_iter().for_each(|call| self.find(call, None));
-                continue;
-            };
-            let (lane, place) = (Arc::clone(&self), place.clone());
-            let trip = async move {
-                carry(lane, connection, calls).await;
-                drop(place);
-            };
-            if parts.peek().is_some() {
-                self.connections.runtime().spawn(trip);
-            } else {
-                trip.await;
+    /// Sends what was taken, and ends it. All calls are written in the first poll, in their order.
+    async fn send(self: &Arc<Self>, taken: Taken) {
+        let mut parts = self.parts_of(taken);
+        match (parts.pop(), parts.is_empty()) {
+            (Some(only), true) => carry(self, only.connection, only.calls).await,
+            (last, _) => {
+                let parts = parts.into_iter().chain(last);
+                // Boxed, because it is rare.
+                Box::pin(join_all(parts.map(|part| carry(self, part.connection, part.calls)))).await;
             }
         }
-    }
-
-    /// Sends a call of a cluster to the node that has its keys, over the store's connections: one to which a
-    /// reply redirects, or to which there is no connection at the moment.
-    fn find(self: &Arc<Self>, call: Call, redirect: Option<Redirect>) {
-        let lane = self.of_store.as_ref().unwrap_or(self);
-        let runtime = lane.connections.runtime();
-        drop(runtime.spawn(follow(Arc::clone(lane), call, redirect)));
     }
 
     /// The calls of what was taken. What a worker cannot send goes to the store's lane.
@@ -203,8 +186,8 @@ impl Part {
 /// A lane, as its flushes and calls use it. It is a trait so that a test can explore this code with the locks
 /// and threads of a model checker.
 trait Queues: Sized {
-    /// One step of a queue, under its lock. It is given the store's deadline.
-    fn step<T>(&self, place: usize, step: impl FnOnce(&mut Waiting, Duration) -> T) -> T;
+    /// One step of a queue, under its lock.
+    fn step<T>(&self, place: usize, step: impl FnOnce(&mut Waiting) -> T) -> T;
 
     /// Starts a flush, or drops it if the runtime has ended.
     fn spawn(&self, flush: Flush<Self>);
@@ -213,7 +196,7 @@ trait Queues: Sized {
     fn hand_over(&self, queued: Queued);
 
     fn push_to(self: &Arc<Self>, place: usize, queued: Queued) {
-        match self.step(place, |waiting, deadline| waiting.push(queued, deadline)) {
+        match self.step(place, |waiting| waiting.push(queued)) {
             Ok(true) => self.schedule(place),
             Ok(false) => {}
             Err(queued) => self.hand_over(queued),
@@ -226,7 +209,7 @@ trait Queues: Sized {
 
     /// Takes nothing from now on, and hands over what waits.
     fn close(&self, place: usize) {
-        let Taken { commands, requests } = self.step(place, |waiting, _| waiting.close());
+        let Taken { commands, requests } = self.step(place, Waiting::close);
         // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
         for queued in commands.into_iter().map(|command| Queued::Command(Box::new(command))) {
             self.hand_over(queued);
@@ -238,8 +221,8 @@ trait Queues: Sized {
 }
 
 impl Queues for Lane {
-    fn step<T>(&self, place: usize, step: impl FnOnce(&mut Waiting, Duration) -> T) -> T {
-        step(&mut self.queues[place].lock(), self.shared.link.deadline())
+    fn step<T>(&self, place: usize, step: impl FnOnce(&mut Waiting) -> T) -> T {
+        step(&mut self.queues[place].lock())
     }
 
     fn spawn(&self, flush: Flush<Self>) {
@@ -264,10 +247,10 @@ impl Flush<Lane> {
     async fn run(mut self) {
         let lane = Arc::clone(&self.lane);
         let connected = lane.connected().await;
-        let (taken, call) = self.take(connected.is_err());
+        let (taken, _call) = self.take(connected.is_err());
         drop(self);
         match connected {
-            Ok(()) => lane.send(taken, call.map(Arc::new)).await,
+            Ok(()) => lane.send(taken).await,
             Err(error) => lane.fail(taken, &error),
         }
     }
@@ -277,13 +260,15 @@ impl<L: Queues> Flush<L> {
     /// Takes what waits, all of it or what may be sent now, and schedules the next flush if something is
     /// left. Returns also the call's place among those in flight, if it has requests.
     fn take(&mut self, all: bool) -> (Taken, Option<InFlight<L>>) {
-        let (taken, is_left) = self.lane.step(self.place, |waiting, deadline| waiting.take(all, deadline));
+        let (mut taken, is_left) = self.lane.step(self.place, |waiting| waiting.take(all));
         self.has_taken = true;
         let is_call = !all && !taken.requests.is_empty();
         let call = is_call.then(|| InFlight { lane: Arc::clone(&self.lane), place: self.place });
         if is_left {
             self.lane.schedule(self.place);
         }
+        // Whose future was dropped is charged nothing.
+        taken.requests.retain(|request| !request.is_abandoned());
         (taken, call)
     }
 }

@@ -132,8 +132,8 @@ impl Shared {
 
     /// Pings the connection to a single server, so that a loss or a hang is noticed without requests.
     async fn ping(&self, server: &ServerConnection, generation: u64) {
-        match reply_by(Deadline::after(self.link.deadline()), server.ping()).await {
-            Ok(Err(error))
+        match reply_by(&mut Deadline::after(self.link.deadline()), server.ping()).await {
+            Some(Err(error))
                 if matches!(
                     ConnectionImpact::from_error(&error),
                     ConnectionImpact::Lost | ConnectionImpact::WrongServer
@@ -142,8 +142,8 @@ impl Shared {
                 self.link.record_error(error, generation, 0);
             }
             // A reply to PING does not prove that scripts run, so it takes back no failure of the breaker.
-            Ok(_) => server.note_reply(),
-            Err(_) => {
+            Some(_) => server.note_reply(),
+            None => {
                 self.link.record_timeout(0, generation);
                 if server.note_silence(self.link.breaker) {
                     self.link.mark_lost(generation);
@@ -269,7 +269,7 @@ impl Shared {
 async fn probe(server: &ServerConnection, keys: &[String], limit: Duration) -> RedisResult<Value> {
     let run = |keys: &[String]| {
         let (script, keys) = (script::probe(), keys.iter().collect());
-        Command::Run(ScriptCall { script, keys, arguments: SmallVec::new() })
+        Command::Run(ScriptCall::new(script, keys, SmallVec::new()))
     };
     // With one key at first: a server that asks for a password tells it to short commands only.
     let time = send_within(limit, server, run(&keys[..1])).await?;
@@ -294,15 +294,17 @@ async fn probe(server: &ServerConnection, keys: &[String], limit: Duration) -> R
 
 /// Sends a command of a probe, and a script that the server does not know a second time, as text. A server
 /// that takes longer than a decision may is of no use.
-async fn send_within(limit: Duration, server: &ServerConnection, command: Command) -> RedisResult<Value> {
-    let late = |_| RedisError::from((ErrorKind::Io, "the server answers too late"));
+async fn send_within(limit: Duration, server: &ServerConnection, mut command: Command) -> RedisResult<Value> {
     let sent = async {
         match server.send(&command.to_cmd()).await {
-            Err(error) if error.code() == Some("NOSCRIPT") => {
-                server.send(&command.with_text().to_cmd()).await
+            Err(error) if error.code() == Some("NOSCRIPT") && command.send_text() => {
+                server.send(&command.to_cmd()).await
             }
+            // The server ran, and has no hash slot any more.
+            Err(error) if error.code() == Some("ASK") => Ok(Value::Nil),
             reply => reply,
         }
     };
-    reply_by(Deadline::after(limit), sent).await.map_err(late).flatten()
+    let late = || RedisError::from((ErrorKind::Io, "the server answers too late"));
+    reply_by(&mut Deadline::after(limit), sent).await.ok_or_else(late).flatten()
 }

@@ -26,6 +26,6 @@ pub(super) fn refund_command(
     }
     let script = script::refund(charges.iter().map(|charge| charge.check().policy().algorithm()));
     let checks: SmallVec<[Check<'_>; 2]> = charges.iter().map(Charge::check).collect();
-    let call = ScriptCall { script, keys, arguments: smallvec![arguments.into_bytes()] };
+    let call = ScriptCall::new(script, keys, smallvec![arguments.into_bytes()]);
     GuardedCommand { command: Command::Run(call), guard: Box::new(denials.invalidate_on_drop(&checks)) }
 }

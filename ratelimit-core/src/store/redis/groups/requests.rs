@@ -76,7 +76,7 @@ impl Groups {
         &self,
         group: &[Check<'_>],
         operation: Operation,
-        deadline: Deadline,
+        deadline: &mut Deadline,
     ) -> PendingReply {
         for check in group {
             self.client.link.durability.warn_about(check.policy());
@@ -102,23 +102,25 @@ impl Groups {
     pub(super) fn send_refunds<'a>(
         &self,
         charges: impl Iterator<Item = Charge<'a>>,
-        deadline: Deadline,
     ) -> SmallVec<[PendingReply; 2]> {
         let charges: SmallVec<[Charge<'_>; 2]> =
             charges.filter(|charge| charge.check().policy().rate_window().is_some()).collect();
         charges
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
             .map(|caller| refund_command(caller, &self.encoder, &self.denials))
-            .map(|command| self.client.lanes.send(command, deadline))
+            .map(|command| self.client.lanes.send(command))
             .collect()
     }
 }
 
 /// Waits for all commands. Returns the first error, if any.
-pub(super) async fn wait_for_all(commands: SmallVec<[PendingReply; 2]>) -> Result<(), StoreError> {
+pub(super) async fn wait_for_all(
+    commands: SmallVec<[PendingReply; 2]>,
+    deadline: &mut Deadline,
+) -> Result<(), StoreError> {
     let mut result = Ok(());
     for command in commands {
-        result = result.and(command.done().await);
+        result = result.and(command.done(deadline).await);
     }
     result
 }

@@ -12,6 +12,7 @@ use crate::error::StoreError;
 use crate::observe::log::help;
 use crate::outcome::GroupOutcome;
 use crate::store::Deadline;
+use crate::store::deadline::now;
 use crate::store::redis::lanes::PendingReply;
 
 /// Most attempts to charge as many units as fit. Each is a peek and a check of as many units as are left, the
@@ -34,13 +35,14 @@ impl Groups {
         operation: Operation,
         deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
+        let mut deadline = deadline.on_no_worker();
         let callers = split_by_caller(group);
         let outcomes = match operation {
-            Operation::Check => match self.charge_in_order(&callers, deadline).await? {
+            Operation::Check => match self.charge_in_order(&callers, &mut deadline).await? {
                 Ok(outcomes) => outcomes,
-                Err(denied) => self.peek_others(&callers, Some(denied), deadline).await?,
+                Err(denied) => self.peek_others(&callers, Some(denied), &mut deadline).await?,
             },
-            _ => self.peek_others(&callers, None, deadline).await?,
+            _ => self.peek_others(&callers, None, &mut deadline).await?,
         };
         let allowed = outcomes.iter().all(GroupOutcome::is_allowed);
         let indices = callers.iter().map(|caller| &caller.indices[..]);
@@ -52,11 +54,12 @@ impl Groups {
     async fn charge_in_order(
         &self,
         callers: &[CallerChecks<'_>],
-        deadline: Deadline,
+        deadline: &mut Deadline,
     ) -> Result<Result<Outcomes, Box<Denied>>, StoreError> {
         let mut outcomes = Outcomes::new();
         for (index, caller) in callers.iter().enumerate() {
-            let reply = self.submit(&caller.checks, Operation::Check, deadline).reply().await;
+            let pending = self.submit(&caller.checks, Operation::Check, deadline);
+            let reply = pending.reply(deadline).await;
             match reply.and_then(|reply| reply.into_outcome(&caller.checks)) {
                 Ok(outcome) if outcome.is_allowed() => outcomes.push(outcome),
                 ended => {
@@ -75,22 +78,23 @@ impl Groups {
         &self,
         callers: &[CallerChecks<'_>],
         mut denied: Option<Box<Denied>>,
-        deadline: Deadline,
+        deadline: &mut Deadline,
     ) -> Result<Outcomes, StoreError> {
         let denied_index = denied.as_ref().map_or(callers.len(), |denied| denied.index);
         let denied_at = denied.as_ref().map(|denied| denied.outcome.at());
-        let submit = |(index, caller): (usize, &CallerChecks<'_>)| {
+        let mut submit = |(index, caller): (usize, &CallerChecks<'_>)| {
             let operation = if index > denied_index { Operation::Judge } else { Operation::Peek };
             (index != denied_index).then(|| self.submit(&caller.checks, operation, deadline))
         };
-        let pending: SmallVec<[Option<PendingReply>; 2]> = callers.iter().enumerate().map(submit).collect();
+        let pending: SmallVec<[Option<PendingReply>; 2]> =
+            callers.iter().enumerate().map(&mut submit).collect();
         let mut outcomes = Outcomes::new();
         for (pending, caller) in pending.into_iter().zip(callers) {
             let Some(pending) = pending else {
                 outcomes.extend(denied.take().map(|denied| denied.outcome));
                 continue;
             };
-            let peeked = pending.reply().await.and_then(|reply| reply.into_outcome(&caller.checks));
+            let peeked = pending.reply(deadline).await.and_then(|reply| reply.into_outcome(&caller.checks));
             outcomes.push(match (peeked, denied_at) {
                 // The group is denied all the same; a failure policy might admit it.
                 (Err(_), Some(at)) => unknown_outcome(&caller.checks, at),
@@ -106,14 +110,14 @@ impl Groups {
         &self,
         callers: &[CallerChecks<'_>],
         outcomes: &[GroupOutcome],
-        deadline: Deadline,
+        deadline: &mut Deadline,
     ) {
         let sent = callers.iter().zip(outcomes).filter_map(|(caller, outcome)| {
             let reservation = outcome.reservation(&caller.checks)?;
-            Some(self.send_refunds(reservation.charges().cloned(), deadline))
+            Some(self.send_refunds(reservation.charges().cloned()))
         });
         let sent: SmallVec<[PendingReply; 2]> = sent.flatten().collect();
-        if let Err(error) = wait_for_all(sent).await
+        if let Err(error) = wait_for_all(sent, deadline).await
             && !matches!(error, StoreError::TurnsNotDue)
             && self.refund_log.may_log()
         {
@@ -131,13 +135,17 @@ impl Groups {
 /// fewer if other requests are charged at the same time. All of that has one deadline.
 pub(super) async fn up_to<'a, F: Future<Output = Result<GroupOutcome, StoreError>>>(
     group: &[Check<'a>],
-    deadline: Deadline,
+    mut deadline: Deadline,
     decide: impl Fn(SmallVec<[Check<'a>; 2]>, Operation, Deadline) -> F,
 ) -> Result<GroupOutcome, StoreError> {
     let with_cost = |units| group.iter().map(|check| check.with_cost(units)).collect();
     let mut most = group.first().map_or(0, Check::cost);
     let mut attempt = 1;
     loop {
+        // A grace of this operation is that of its round trips.
+        if deadline.has_passed(now()) {
+            return Err(deadline.timeout_error().into());
+        }
         let peeked = decide(with_cost(0), Operation::Peek, deadline).await?;
         // A count that several limits share is charged for each of them.
         let sharing = |check: &Check<'_>| group.iter().filter(|other| other.shares_count_with(check)).count();
@@ -183,8 +191,13 @@ mod tests {
             let outcome = Outcome::new(10, decision).with_cost(checks[0].cost()).with_remaining(7);
             ready(Ok(GroupOutcome::new(Timestamp::default(), [outcome])))
         };
-        let outcome =
-            up_to(&[Check::new(&policy, "caller").with_cost(9)], Deadline::none(), decide).await.unwrap();
+        let outcome = up_to(
+            &[Check::new(&policy, "caller").with_cost(9)],
+            Deadline::after(Duration::from_secs(3600)),
+            decide,
+        )
+        .await
+        .unwrap();
         assert!(!outcome.is_allowed());
         assert_eq!(*tried.lock(), [7, 6, 5, 1]);
     }
@@ -203,7 +216,7 @@ mod tests {
                 let group = ["a", "b", "a"].map(|caller| Check::new(&policy, caller).with_cost(units));
                 let expected = expected.decide_group(&group, Operation::UpTo);
                 assert_eq!(
-                    up_to(&group, Deadline::none(), decide).await.unwrap(),
+                    up_to(&group, Deadline::after(Duration::from_secs(3600)), decide).await.unwrap(),
                     expected,
                     "{algorithm}: {units}"
                 );

@@ -40,7 +40,7 @@ impl Unclaimed for UnclaimedTurn {
             let charge = Charge::turn(check, &outcome);
             let command = refund_command(&[charge], &self.encoder, &self.denials);
             // It goes on by itself.
-            drop(lanes.send(command, lanes.deadline()));
+            drop(lanes.send(command));
         }
     }
 }

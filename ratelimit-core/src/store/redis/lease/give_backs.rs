@@ -112,7 +112,7 @@ impl GiveBacks {
             states.push((count_id.digest, count_id.bucket));
         }
         let script = script::refund(batch.iter().map(|(count_id, _)| count_id.policy.algorithm()));
-        let call = ScriptCall { script, keys, arguments: smallvec![arguments.into_bytes()] };
+        let call = ScriptCall::new(script, keys, smallvec![arguments.into_bytes()]);
         GuardedCommand {
             command: Command::Run(call),
             guard: Box::new(self.denials.invalidate_states_on_drop(states)),

@@ -1,12 +1,13 @@
 //! A call: its command, and what waits for its reply.
 
 use std::mem;
+use std::time::Instant;
 
 use redis::Value;
 use smallvec::SmallVec;
 
 use super::request::{QueuedRequest, ReplySender, Requests, send_reply};
-use crate::store::redis::command::{Command, GuardedCommand, Keys};
+use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::error::CallError;
 use crate::store::redis::protocol::{self, Batch, Replies, Request};
 use crate::store::redis::riders::CallRiders;
@@ -18,6 +19,8 @@ pub(super) struct Call {
     pub(super) command: Command,
     /// That of the keys in a cluster.
     pub(super) hash_slot: u16,
+    /// When the first of its requests was made.
+    pub(super) made: Option<Instant>,
     /// Those that wait for the reply; `None` for a message that only tells. A command has none if nothing
     /// waits for its end.
     requests: SmallVec<[Option<ReplySender>; 1]>,
@@ -47,7 +50,8 @@ impl Call {
     /// Encodes one call to `node` for all these requests, with their riders. `None` if there is nothing to
     /// decide.
     pub(super) fn of_requests(mut queued: Requests, node: Option<NodeId>, shared: &Shared) -> Option<Self> {
-        let hash_slot = queued.first().map_or(0, |request| request.hash_slot);
+        let (hash_slot, made) =
+            queued.first().map_or((0, None), |request| (request.hash_slot, Some(request.since)));
         let (mut riders, mut size) = (CallRiders::new(), 0);
         queued.retain_mut(|queued| {
             let QueuedRequest { request, reply, rider, .. } = &mut **queued;
@@ -71,7 +75,8 @@ impl Call {
         shared.link.observer.sent(judged);
         let requests = queued.into_iter().map(|queued| queued.reply).collect();
         let expected = Expected::Replies(Box::new((batch, riders)));
-        Some(Self { command: Command::Run(call), hash_slot, requests, expected, is_corrected: false })
+        let command = Command::Run(call);
+        Some(Self { command, hash_slot, made, requests, expected, is_corrected: false })
     }
 
     /// A command for keys of this hash slot, and what waits for its end.
@@ -83,13 +88,7 @@ impl Call {
         let requests = reply.map(Some).into_iter().collect();
         let is_refund = matches!(command, Command::Run(_));
         let expected = Expected::End { guard, is_refund };
-        Self { command, hash_slot, requests, expected, is_corrected: false }
-    }
-
-    /// Sends the text of the script, which the server does not know.
-    pub(super) fn send_text(&mut self) {
-        let command = mem::replace(&mut self.command, Command::Delete(Keys::default()));
-        self.command = command.with_text();
+        Self { command, hash_slot, made: None, requests, expected, is_corrected: false }
     }
 
     /// Slot range of the keys.
@@ -117,7 +116,7 @@ impl Call {
     /// others: nothing was decided. At most once: a second such reply cannot be that of the call. Returns
     /// whether the command is to be sent again.
     pub(super) fn correct_windows(&mut self, reply: &Value) -> bool {
-        let (false, Expected::Replies(expected), Command::Run(call) | Command::RunText(call)) =
+        let (false, Expected::Replies(expected), Command::Run(call)) =
             (self.is_corrected, &self.expected, &mut self.command)
         else {
             return false;

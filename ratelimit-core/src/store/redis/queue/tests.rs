@@ -10,6 +10,7 @@ use redis::{ErrorKind, RedisError};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::oneshot::{self, Receiver};
+use tokio::task::yield_now;
 use tokio::time::{advance, pause, timeout};
 
 use super::request::tests::{check, check_of};
@@ -124,11 +125,8 @@ async fn commands_are_written_in_the_order_in_which_they_were_queued() {
     for number in 0..500 {
         let key = format!("rl1:{number}");
         let script = script::refund(iter::once(Algorithm::FixedWindow));
-        let call = ScriptCall {
-            script,
-            keys: iter::once(&key).collect(),
-            arguments: iter::once(Vec::new()).collect(),
-        };
+        let (keys_of_call, arguments) = (iter::once(&key).collect(), iter::once(Vec::new()).collect());
+        let call = ScriptCall::new(script, keys_of_call, arguments);
         let command = GuardedCommand { command: Command::Run(call), guard: Box::new(()) };
         let (ended, end) = oneshot::channel();
         lane.push(Queued::Command(Box::new(QueuedCommand { command, hash_slot: 0, reply: Some(ended) })));
@@ -165,25 +163,22 @@ async fn what_comes_while_eight_calls_are_in_flight_goes_into_the_next() {
     waiting.push(ask(&lane));
     run_ready().await;
     assert_eq!(wait(), 1, "all of one caller, in one call for those that waited for long");
-    assert_eq!(lane.queues[0].lock().take(true, LONG).0.requests.len(), 0);
+    assert_eq!(lane.queues[0].lock().take(true).0.requests.len(), 0);
     assert!(waiting.iter_mut().all(|reply| reply.try_recv().is_err()));
 }
 
 #[tokio::test]
 async fn what_tasks_ask_that_are_ready_goes_as_one_call() {
     let (lane, calls) = connected("-ERR not here\r\n").await;
-    let ask_for = |caller| {
+    let ask_for = |lane: &Arc<Lane>, caller| {
         let (request, reply) = check_of(caller, Algorithm::SlidingWindowCounter);
         lane.push(Queued::Request(request));
         reply
     };
-    let first = ask_for("first");
-    // Behind the flush that this has scheduled.
-    yield_now().await;
-    let second = ask_for("second");
-    for reply in [first, second] {
-        ended(reply).await.unwrap_err();
-    }
+    let of_task = Arc::clone(&lane);
+    let ready = tokio::spawn(async move { ended(ask_for(&of_task, "second")).await });
+    ended(ask_for(&lane, "first")).await.unwrap_err();
+    ready.await.unwrap().unwrap_err();
     assert_eq!(calls.recv_timeout(LONG).unwrap().len(), 2);
 }
 

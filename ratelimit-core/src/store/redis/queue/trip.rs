@@ -5,6 +5,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::time::sleep;
@@ -37,73 +38,92 @@ pub(super) struct Redirect {
 }
 
 /// Sends calls in one write over one connection, and gives each request its reply. Those that are sent again
-/// go over the same connection, so that the requests behind them do not overtake them.
-pub(super) async fn carry(lane: Arc<Lane>, connection: Connection, mut calls: Calls) {
+/// go over the same connection, so that what is not written yet does not overtake them.
+pub(super) async fn carry(lane: &Arc<Lane>, connection: Option<Connection>, mut calls: Calls) {
+    let Some(connection) = connection else {
+        return Box::pin(find(lane, calls.into_iter().map(|call| (call, None)).collect())).await;
+    };
     let link = &lane.shared.link;
+    let mut moved = Vec::new();
     while !calls.is_empty() {
         let commands = calls.iter().map(|call| call.command.to_cmd()).collect();
-        let sent = Deadline::after(link.deadline());
-        let replies = match reply_by(sent, connection.server.send_calls(commands)).await {
-            Ok(replies) => replies,
-            Err(error) => return lane.end_silent(&connection, calls, &error),
+        let (sent, made) = (now(), calls.iter().filter_map(|call| call.made).min());
+        let mut deadline = Deadline::of_call(sent, made, link.deadline());
+        let Some(replies) = reply_by(&mut deadline, connection.server.send_calls(commands)).await else {
+            lane.end_silent(&connection, calls);
+            break;
         };
         if let Some(Err(error)) = replies.first()
             && is_lost(error)
         {
-            return lane.end_lost(&connection, calls, error);
+            lane.end_lost(&connection, calls, error);
+            break;
         }
         if replies.iter().any(Result::is_ok) {
-            link.observer.replied(now().saturating_duration_since(sent.since()));
+            link.observer.replied(now().saturating_duration_since(sent));
         }
         for (call, reply) in mem::take(&mut calls).into_iter().zip(replies) {
             match lane.take_reply(&connection, call, reply) {
                 Next::Ended => {}
                 Next::Again(call) => calls.push(call),
-                Next::Moved(call, redirect) => lane.find(call, Some(redirect)),
+                Next::Moved(call, redirect) => moved.push((call, Some(redirect))),
             }
         }
     }
+    if !moved.is_empty() {
+        Box::pin(find(lane, moved)).await;
+    }
 }
 
-/// Sends a call of a cluster to the node that has its keys, and follows redirects for half of the deadline.
-pub(super) async fn follow(lane: Arc<Lane>, mut call: Call, redirect: Option<Redirect>) {
+/// Sends each call of a cluster to the node that has its keys, over the store's connections: one to which a
+/// reply redirects, or to which there is no connection at the moment.
+async fn find(lane: &Arc<Lane>, calls: Vec<(Call, Option<Redirect>)>) {
+    let lane = lane.of_store.as_ref().unwrap_or(lane);
+    join_all(calls.into_iter().map(|(call, redirect)| follow(lane, call, redirect))).await;
+}
+
+/// Follows redirects for half of the deadline.
+async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) {
     let link = &lane.shared.link;
     let (mut asked, mut pause) = (redirect.and_then(|redirect| lane.learn(&call, &redirect)), PAUSES.0);
-    let start = Deadline::after(link.deadline());
-    let end = start.since() + link.deadline() / 2;
+    let sent = now();
+    let mut deadline = Deadline::of_call(sent, None, link.deadline());
     call.reroute();
     loop {
         let to_ask = asked.take();
-        let sent = async {
+        let reached = async {
             let node = to_ask.or_else(|| link.owner(call.hash_slot));
             let node = node.ok_or_else(|| no_node("no node is known to have the hash slot of the key"))?;
-            let connection = lane.connections.reach(node).await?;
-            let command = call.command.to_cmd();
-            let reply = match to_ask {
-                Some(_) => connection.server.ask(command).await,
-                None => connection.server.send(&command).await,
-            };
-            RedisResult::Ok((connection, reply))
+            lane.connections.reach(node).await
         };
-        let (connection, reply) = match reply_by(start, sent).await {
-            Ok(Ok(replied)) => replied,
-            Ok(Err(error)) => {
+        let connection = match reply_by(&mut deadline, reached).await {
+            Some(Ok(connection)) => connection,
+            Some(Err(error)) => {
                 let error = link.record_error(error, link.present_generation(), call.range());
                 return call.finish(Err(error));
             }
-            Err(error) => {
-                link.record_timeout(call.range(), link.present_generation());
-                return call.finish(Err(error));
+            // Nothing was written, so this says nothing of the server.
+            None => return call.finish(Err(deadline.timeout_error())),
+        };
+        let command = call.command.to_cmd();
+        let replied = async {
+            match to_ask {
+                Some(_) => connection.server.ask(command).await,
+                None => connection.server.send(&command).await,
             }
+        };
+        let Some(reply) = reply_by(&mut deadline, replied).await else {
+            return lane.end_silent(&connection, Calls::from_iter([call]));
         };
         match lane.take_reply(&connection, call, reply) {
             Next::Ended => return,
             Next::Again(again) => call = again,
-            Next::Moved(moved, Redirect { error, .. }) if now() >= end => {
-                let error = link.record_error(error, connection.id.generation, moved.range());
-                return moved.finish(Err(error));
-            }
             Next::Moved(moved, redirect) => {
+                if now().saturating_duration_since(sent) >= link.deadline() / 2 {
+                    let Redirect { from: _, error } = redirect;
+                    let error = link.record_error(error, connection.id.generation, moved.range());
+                    return moved.finish(Err(error));
+                }
                 call = moved;
                 asked = lane.learn(&call, &redirect);
                 sleep(pause).await;
@@ -147,8 +167,7 @@ impl Lane {
                 }
                 decoded
             }
-            Err(error) if error.code() == Some("NOSCRIPT") && call.command.is_by_digest() => {
-                call.send_text();
+            Err(error) if error.code() == Some("NOSCRIPT") && call.command.send_text() => {
                 return Next::Again(call);
             }
             Err(error) if link.is_cluster() && is_redirect(&error) => {
@@ -165,7 +184,7 @@ impl Lane {
     }
 
     /// Ends calls that got no reply in time.
-    fn end_silent(self: &Arc<Self>, connection: &Connection, calls: Calls, error: &CallError) {
+    fn end_silent(self: &Arc<Self>, connection: &Connection, calls: Calls) {
         let link = &self.shared.link;
         // First, so that the next requests, and what waits, meet a circuit breaker that knows.
         for range in ranges_of(&calls) {
@@ -175,15 +194,14 @@ impl Lane {
             // Another may serve.
             self.connections.lose(connection.id);
         }
-        calls.into_iter().for_each(|call| call.finish(Err(error.clone())));
+        calls.into_iter().for_each(|call| call.finish(Err(CallError::Timeout(link.deadline()))));
     }
 
     /// Ends calls whose connection was lost before the reply, so that it is unknown whether they ran.
     fn end_lost(self: &Arc<Self>, connection: &Connection, calls: Calls, error: &RedisError) {
         let link = &self.shared.link;
         self.connections.lose(connection.id);
-        // The connection of a worker that is lost alone says nothing about the store's.
-        if link.is_cluster() || self.of_store.is_none() {
+        if link.is_cluster() {
             for range in ranges_of(&calls) {
                 let _ = link.record_error(error.clone(), connection.id.generation, range);
             }

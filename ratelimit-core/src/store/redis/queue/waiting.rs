@@ -27,7 +27,6 @@ const MAX_BATCH_WEIGHT: usize = 128;
 const KEPT_ROOM: usize = MAX_BATCH_WEIGHT;
 
 /// A queue.
-#[derive(Default)]
 pub(super) struct Waiting {
     requests: Requests,
     commands: Vec<QueuedCommand>,
@@ -37,6 +36,8 @@ pub(super) struct Waiting {
     is_scheduled: bool,
     /// The runtime has ended, so that nothing would send what is queued.
     is_closed: bool,
+    /// So long does a request wait for one of the first calls.
+    patience: Duration,
 }
 
 /// What a flush takes.
@@ -47,9 +48,16 @@ pub(super) struct Taken {
 }
 
 impl Waiting {
+    /// Of a store with this deadline.
+    pub(super) fn new(deadline: Duration) -> Self {
+        let (requests, commands) = (Vec::new(), Vec::new());
+        let patience = deadline / PATIENCE;
+        Self { requests, commands, calls: 0, is_scheduled: false, is_closed: false, patience }
+    }
+
     /// Adds what is to be sent. Returns whether a flush has to be scheduled, or gives it back if the queue is
-    /// closed. `deadline` is the store's.
-    pub(super) fn push(&mut self, queued: Queued, deadline: Duration) -> Result<bool, Queued> {
+    /// closed.
+    pub(super) fn push(&mut self, queued: Queued) -> Result<bool, Queued> {
         if self.is_closed {
             return Err(queued);
         }
@@ -57,30 +65,29 @@ impl Waiting {
             Queued::Request(request) => self.requests.push(request),
             Queued::Command(command) => self.commands.push(*command),
         }
-        Ok(self.schedule(deadline))
+        Ok(self.schedule())
     }
 
     /// Takes all that waits, or all commands and the requests of a call, if there may be one more in flight.
-    /// Requests whose future was dropped are left out. Returns whether another flush has to be scheduled.
-    pub(super) fn take(&mut self, all: bool, deadline: Duration) -> (Taken, bool) {
+    /// Returns whether another flush has to be scheduled.
+    pub(super) fn take(&mut self, all: bool) -> (Taken, bool) {
         self.is_scheduled = false;
         let commands = mem::take(&mut self.commands);
-        self.requests.retain(|request| !request.is_abandoned());
         let requests = if all {
             mem::take(&mut self.requests)
-        } else if self.may_call(deadline) {
+        } else if self.may_call() {
             self.calls += 1;
             self.next_batch()
         } else {
             Vec::new()
         };
-        (Taken { commands, requests }, self.schedule(deadline))
+        (Taken { commands, requests }, self.schedule())
     }
 
     /// Ends a call that was in flight. Returns whether a flush has to be scheduled.
-    pub(super) fn end_call(&mut self, deadline: Duration) -> bool {
+    pub(super) fn end_call(&mut self) -> bool {
         self.calls -= 1;
-        self.schedule(deadline)
+        self.schedule()
     }
 
     /// Takes all that waits, and nothing from now on.
@@ -89,17 +96,16 @@ impl Waiting {
         Taken { commands: mem::take(&mut self.commands), requests: mem::take(&mut self.requests) }
     }
 
-    fn schedule(&mut self, deadline: Duration) -> bool {
-        let is_new =
-            !self.is_scheduled && !self.is_closed && (!self.commands.is_empty() || self.may_call(deadline));
+    fn schedule(&mut self) -> bool {
+        let is_new = !self.is_scheduled && !self.is_closed && (!self.commands.is_empty() || self.may_call());
         self.is_scheduled |= is_new;
         is_new
     }
 
     /// Whether requests wait, and may be sent.
-    fn may_call(&self, deadline: Duration) -> bool {
+    fn may_call(&self) -> bool {
         let Some(oldest) = self.requests.first() else { return false };
-        let is_urgent = || now().saturating_duration_since(oldest.since) >= deadline / PATIENCE;
+        let is_urgent = || now().saturating_duration_since(oldest.since) >= self.patience;
         self.calls < MAX_CALLS || self.calls < MAX_ALL_CALLS && is_urgent()
     }
 
@@ -131,9 +137,9 @@ mod tests {
     const DEADLINE: Duration = Duration::from_millis(100);
 
     fn sizes(requests: impl IntoIterator<Item = Box<QueuedRequest>>) -> Vec<usize> {
-        let mut waiting = Waiting { requests: requests.into_iter().collect(), ..Waiting::default() };
+        let mut waiting = Waiting { requests: requests.into_iter().collect(), ..Waiting::new(DEADLINE) };
         std::iter::from_fn(|| {
-            let size = waiting.take(false, DEADLINE).0.requests.len();
+            let size = waiting.take(false).0.requests.len();
             (size > 0).then_some(size)
         })
         .collect()

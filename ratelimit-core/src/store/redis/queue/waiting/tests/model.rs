@@ -50,9 +50,9 @@ struct Notes {
 }
 
 impl Queues for Model {
-    fn step<T>(&self, _: usize, step: impl FnOnce(&mut Waiting, Duration) -> T) -> T {
+    fn step<T>(&self, _: usize, step: impl FnOnce(&mut Waiting) -> T) -> T {
         let mut queue = self.queue.lock().unwrap();
-        let result = step(&mut queue, DEADLINE);
+        let result = step(&mut queue);
         let (requests, commands) = (!queue.requests.is_empty(), !queue.commands.is_empty());
         self.expect(!queue.is_closed || !requests && !commands, "a closed queue keeps something");
         self.expect(queue.is_scheduled || !commands, "a command is left without a flush");
@@ -80,7 +80,7 @@ impl Model {
     /// A lane with so many calls in flight.
     fn new(calls: usize) -> Self {
         Self {
-            queue: Mutex::new(Waiting { calls, ..Waiting::default() }),
+            queue: Mutex::new(Waiting { calls, ..Waiting::new(DEADLINE) }),
             has_runtime_ended: AtomicBool::new(false),
             can_connect: true,
             do_calls_panic: false,
@@ -124,7 +124,7 @@ impl Model {
 
     /// Drops the future of a request: a step, so that the checker looks for other orders.
     fn drop_future(&self, number: u16, reply: Receiver<Replied>) {
-        self.step(0, |_, _| {
+        self.step(0, |_| {
             drop(reply);
             let mut notes = self.notes.lock();
             if !notes.taken.contains(&number) {
