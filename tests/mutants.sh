@@ -70,7 +70,7 @@ store() {
   local redis=ratelimit-core/src/store/redis
   local files="ratelimit-core/src/store/*.rs ratelimit-core/src/store/memory/*.rs $redis/denial_cache.rs $redis/key.rs
     $redis/protocol.rs $redis/protocol/*.rs $redis/error.rs $redis/command.rs
-    $redis/queue/in_flight.rs $redis/queue/inbox.rs"
+    $redis/queue/waiting.rs $redis/queue/request.rs"
   automatic store 1 ratelimit-core "$files" '' '--lib'
   automatic store 2 ratelimit-core "$files" \
     '--test-package tests -C=--test=core -C=--test=redis' \

@@ -41,8 +41,8 @@ pub enum StoreError {
         after: Duration,
     },
 
-    /// The [deadline](crate::RateLimiter::with_deadline) of the call is zero: earlier calls have used up the
-    /// time. A check has charged nothing; a refund is sent all the same.
+    /// The [deadline](crate::RateLimiter::with_deadline) of the call is zero, for example because earlier
+    /// calls used it up. A check has charged nothing; a refund is sent all the same.
     #[error("the call has no time left to wait for the store")]
     NoTimeLeft,
 

@@ -60,8 +60,8 @@ use crate::reservation::Reservation;
 ///   most 1 s, without another round trip.
 /// * Leases, if a policy [sets one](crate::PolicyBuilder::lease): a hot caller below its limit is decided in
 ///   this process, and never more pass than without.
-/// * Deadline: no call waits longer than 100 ms unless set, whether for a slow server, a lost connection or
-///   several nodes of a cluster, and whatever becomes of its runtime. After repeated failures a circuit
+/// * Deadline: no call waits much longer than 100 ms unless set, whether for a slow server, a lost connection
+///   or several nodes of a cluster, and whatever becomes of its runtime. After repeated failures a circuit
 ///   breaker opens, and calls fail at once.
 /// * A thread of the store's own has a connection, and makes it again whenever it is lost. So the store works
 ///   from any runtime, executor or thread, and outlives each. Each worker of an Actix server has one more, so

@@ -119,7 +119,8 @@ pub struct RedisStoreBuilder {
 
 impl RedisStoreBuilder {
     /// Longest time for a decision before it is an error, from 1 ms to 1 h; by default 100 ms. It covers
-    /// waiting for a connection, the round trip, and sending again where that is safe.
+    /// waiting for a connection, the round trip, and sending again where that is safe. When it has passed,
+    /// replies have a grace of 5 ms, or as long as the process stood still, at most 250 ms.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.timeouts.deadline = deadline;
         self

@@ -254,7 +254,7 @@ impl Connections {
     }
 
     /// Reads the owners of all hash slots of a cluster in the background, unless that is being done: from one
-    /// of the masters to which the store is connected. Closes connections to those without hash slots.
+    /// of the masters to which the store is connected.
     pub(super) fn learn_owners(self: &Arc<Self>) {
         let of_store = self.of_store.as_ref().unwrap_or(self);
         let Some(nodes) = self.shared.link.nodes.clone() else { return };

@@ -37,8 +37,8 @@ use crate::store::deadline::now;
 /// Stores whose lanes a thread knows, besides the one that it asks.
 const MOST_KNOWN: usize = 7;
 
-/// The lanes of a store. The length of their queues is bounded by time: a flush comes within a deadline, and
-/// drops requests whose wait has ended.
+/// The lanes of a store. The length of their queues is bounded by time: calls in flight end within a
+/// deadline, and then a flush drops requests whose wait has ended.
 pub(super) struct Lanes {
     shared: Arc<Shared>,
     /// That of the store's own thread.

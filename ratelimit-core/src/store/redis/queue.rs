@@ -42,7 +42,8 @@ use super::topology::{Connection, NodeId, SLOT_RANGES, range_of_slot};
 /// The calls of one write, or that will find their node each by itself.
 type Calls = SmallVec<[Call; 1]>;
 
-/// Connections and queues on one runtime with one thread. So what is spawned first is written first.
+/// Connections and queues on one runtime with one thread, on which flushes run in the order in which they
+/// were scheduled.
 pub(super) struct Lane {
     shared: Arc<Shared>,
     pub(super) connections: Arc<Connections>,

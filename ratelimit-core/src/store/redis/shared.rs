@@ -19,7 +19,7 @@ pub(super) struct Shared {
     pub(super) riders: Riders,
     /// Whose threads and connections they are.
     pub(super) process: Process,
-    /// Whether a server that refuses a runtime its connection was logged.
+    /// Whether a server that refuses a worker its connection was logged.
     pub(super) was_refused: AtomicBool,
 }
 

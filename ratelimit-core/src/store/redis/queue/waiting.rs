@@ -7,7 +7,7 @@ use super::request::{Queued, QueuedCommand, Requests};
 use crate::store::deadline::now;
 
 /// Maximum number of calls in flight of one queue. It bounds the rate of calls without a timer: a full server
-/// makes round trips longer, so batches grow. Any number from 6 to 12 does, from one runtime to hundreds, at
+/// makes round trips longer, so batches grow. Any number from 6 to 12 does, from one lane to hundreds, at
 /// round trips up to 2 ms.
 pub(super) const MAX_CALLS: usize = 8;
 

@@ -290,7 +290,7 @@ async fn connect_to_any(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
         match attempt {
             Ok(Ok(stream)) => return with_settings(stream),
             Ok(Err(error)) => failure = error,
-            // Such as that of a runtime without IO, which has no connections from then on.
+            // Such as that of a runtime without IO, which a worker has not.
             Err(error) => {
                 if let Ok(panic) = error.try_into_panic() {
                     resume_unwind(panic);
