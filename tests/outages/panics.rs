@@ -2,7 +2,6 @@
 //! panic costs at most the requests of one call.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -83,18 +82,15 @@ impl Recorder for Faulty {
 }
 
 #[test]
-fn a_panic_of_the_recorder_while_a_batch_is_sent_costs_that_batch_only() {
+fn a_panic_of_the_recorder_while_a_batch_is_sent_costs_no_request() {
     in_own_process(|| {
         let Some(server) = server() else { return };
         let panics = Faulty::install("ratelimit_redis_batch_requests");
         let limiter = connected(&server.url());
         for round in 0..3 {
             panics.store(1, Ordering::SeqCst);
-            // The panic may reach the thread that asks.
-            let result = catch_unwind(AssertUnwindSafe(|| block_on(limiter.check(&PROBE, "a"))));
+            assert!(decides(&limiter), "{round}");
             assert_eq!(panics.load(Ordering::SeqCst), 0, "{round}: no batch was sent");
-            assert!(matches!(result, Ok(Err(StoreError::Unavailable { .. }))), "{round}: {result:?}");
-            assert!(decides(&limiter), "{round}: the next one");
         }
     });
 }

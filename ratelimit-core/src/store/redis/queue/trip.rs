@@ -78,12 +78,17 @@ pub(super) async fn carry(lane: &Arc<Lane>, connection: Option<Connection>, mut 
 /// Sends each call of a cluster to the node that has its keys, over the store's connections: one to which a
 /// reply redirects, or to which there is no connection at the moment.
 async fn find(lane: &Arc<Lane>, calls: Vec<(Call, Option<Redirect>)>) {
-    let lane = lane.of_store.as_ref().unwrap_or(lane);
-    join_all(calls.into_iter().map(|(call, redirect)| follow(lane, call, redirect))).await;
+    let (lane, link) = (lane.of_store.as_ref().unwrap_or(lane), &lane.shared.link);
+    let followed = join_all(calls.into_iter().map(|(call, redirect)| follow(lane, call, redirect))).await;
+    let late: Calls = followed.into_iter().flatten().collect();
+    for range in ranges_of(&late) {
+        link.record_timeout(range, link.present_generation());
+    }
+    late.into_iter().for_each(|call| call.finish(Err(CallError::Timeout(link.deadline()))));
 }
 
-/// Follows redirects for half of the deadline.
-async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) {
+/// Follows redirects for half of the deadline. Returns a call that reached no node within the deadline.
+async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) -> Option<Call> {
     let link = &lane.shared.link;
     let (mut asked, mut pause) = (redirect.and_then(|redirect| lane.learn(&call, &redirect)), PAUSES.0);
     let sent = now();
@@ -100,10 +105,10 @@ async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) {
             Some(Ok(connection)) => connection,
             Some(Err(error)) => {
                 let error = link.record_error(error, link.present_generation(), call.range());
-                return call.finish(Err(error));
+                call.finish(Err(error));
+                return None;
             }
-            // Nothing was written, so this says nothing of the server.
-            None => return call.finish(Err(deadline.timeout_error())),
+            None => return Some(call),
         };
         let command = call.command.to_cmd();
         let replied = async {
@@ -113,16 +118,17 @@ async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) {
             }
         };
         let Some(reply) = reply_by(&mut deadline, replied).await else {
-            return lane.end_silent(&connection, Calls::from_iter([call]));
+            lane.end_silent(&connection, Calls::from_iter([call]));
+            return None;
         };
         match lane.take_reply(&connection, call, reply) {
-            Next::Ended => return,
+            Next::Ended => return None,
             Next::Again(again) => call = again,
             Next::Moved(moved, redirect) => {
                 if now().saturating_duration_since(sent) >= link.deadline() / 2 {
-                    let Redirect { from: _, error } = redirect;
-                    let error = link.record_error(error, connection.id.generation, moved.range());
-                    return moved.finish(Err(error));
+                    let error = link.record_error(redirect.error, connection.id.generation, moved.range());
+                    moved.finish(Err(error));
+                    return None;
                 }
                 call = moved;
                 asked = lane.learn(&call, &redirect);
