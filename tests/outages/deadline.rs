@@ -92,7 +92,7 @@ async fn a_round_trip_above_half_of_the_deadline_fails_no_request() {
                     tokio::task::yield_now().await;
                 }
                 if turn == 19 {
-                    tokio::time::sleep(deadline / 8).await;
+                    tokio::time::sleep(deadline / 4).await;
                 }
                 lane.check(limiter, policy, "caller").await
             }
