@@ -143,12 +143,19 @@ fn a_runtime_that_cannot_be_a_worker_is_served_by_the_store() {
             assert!(Lane::Worker.check(&limiter, &STRICT, "a").await.unwrap().is_allowed());
         }
     };
-    workers().block_on(check());
-    // Without timers and IO.
-    Builder::new_multi_thread().worker_threads(2).build().unwrap().block_on(check());
-    Builder::new_current_thread().build().unwrap().block_on(check());
+    let runtimes = [
+        workers(),
+        // Without timers and IO.
+        Builder::new_multi_thread().worker_threads(2).build().unwrap(),
+        Builder::new_current_thread().build().unwrap(),
+    ];
+    for runtime in &runtimes {
+        runtime.block_on(check());
+    }
     wait_by_blocking(check());
     assert_eq!((lanes(&limiter), clients(&server).len()), (1, 1));
+    // A lane would end with its runtime.
+    drop(runtimes);
 }
 
 #[test]
