@@ -11,11 +11,12 @@
 //!
 //! ```text
 //! request   what is queued; waiting: what waits, and whether a flush has to take it
-//! call      a call, and what waits for its reply
+//! call      a call, and what waits for its reply; lane: connections and queues
 //! trip      calls on their way, from their write to their replies
 //! ```
 
 mod call;
+mod lane;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -25,45 +26,21 @@ mod waiting;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use self::call::Call;
+use self::lane::Calls;
+pub(super) use self::lane::Lane;
 pub(super) use self::request::{Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
 use self::request::{by_call, grouped, send_reply};
 use self::trip::carry;
 use self::waiting::{Taken, Waiting};
-use super::connections::Connections;
 use super::error::CallError;
 use super::link::Link;
 use super::shared::Shared;
 use super::topology::{Connection, NodeId, SLOT_RANGES, range_of_slot};
 
-/// The calls of one write, or that will find their node each by itself.
-type Calls = SmallVec<[Call; 1]>;
-
-/// Connections and queues on one runtime with one thread, on which flushes run in the order in which they
-/// were scheduled.
-pub(super) struct Lane {
-    shared: Arc<Shared>,
-    pub(super) connections: Arc<Connections>,
-    /// The store's lane takes what the lane of a worker cannot send.
-    of_store: Option<Arc<Self>>,
-    /// One, or one for each node of a cluster.
-    queues: Box<[Mutex<Waiting>]>,
-}
-
 impl Lane {
-    pub(super) fn new(
-        shared: &Arc<Shared>,
-        connections: Arc<Connections>,
-        of_store: Option<Arc<Self>>,
-    ) -> Arc<Self> {
-        let size = if shared.link.is_cluster() { SLOT_RANGES } else { 1 };
-        let queues = (0..size).map(|_| Mutex::new(Waiting::new(shared.link.deadline()))).collect();
-        Arc::new(Self { shared: Arc::clone(shared), connections, of_store, queues })
-    }
-
     /// Queues what is to be sent. Drops it if the runtime has ended, which ends the wait for the reply.
     pub(super) fn push(self: &Arc<Self>, queued: Queued) {
         let place = self.place_of(queued.hash_slot());

@@ -17,12 +17,12 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 use redis::{ConnectionInfo, RedisResult};
 
-pub(super) use self::cluster::{OwnedSlots, no_node};
+pub(super) use self::cluster::no_node;
 use self::connector::Connector;
 pub(super) use self::connector::is_tls;
 use self::hosts::Hosts;
 pub(super) use self::nodes::{
-    Nodes, SLOT_RANGES, hash_slot_of_key, hash_slot_of_tag, key_in_each_range, range_of_slot,
+    Found, Nodes, SLOT_RANGES, hash_slot_of_key, hash_slot_of_tag, key_in_each_range, range_of_slot,
 };
 use self::sentinel::Sentinels;
 pub(super) use self::server::{Connection, ConnectionId, NodeId, Server, ServerConnection};
@@ -34,32 +34,6 @@ use self::url::Url;
 use super::credentials::CredentialsSource;
 use super::error::RedisConfigError;
 use super::timeouts::Timeouts;
-
-/// What an attempt to connect has found.
-pub(super) struct Found {
-    /// To the single server, or to each master of a cluster; or why one cannot be reached.
-    pub(super) servers: Vec<(NodeId, RedisResult<ServerConnection>)>,
-    /// The masters of a cluster.
-    pub(super) slots: Vec<OwnedSlots>,
-}
-
-impl Found {
-    /// The connection to the server that has the keys of a hash slot, or why there is none.
-    pub(super) fn server_of(
-        &self,
-        hash_slot: u16,
-        nodes: Option<&Nodes>,
-    ) -> Option<&RedisResult<ServerConnection>> {
-        let owner = match nodes {
-            None => NodeId::SINGLE,
-            Some(nodes) => {
-                let owned = self.slots.iter().find(|of| (of.first..=of.last).contains(&hash_slot))?;
-                nodes.id_of(&owned.owner)
-            }
-        };
-        self.servers.iter().find(|(node, _)| *node == owner).map(|(_, server)| server)
-    }
-}
 
 /// How to reach the servers.
 pub(super) struct Topology {
@@ -139,10 +113,7 @@ impl Servers {
         let single = match self {
             Self::Single(server) => ServerConnection::open(server, connector).await?,
             Self::Sentinel(sentinels) => sentinels.connect_to_master(connector).await?,
-            Self::Cluster(nodes) => {
-                let (slots, servers) = cluster::connect(connector, nodes).await?;
-                return Ok(Found { servers, slots });
-            }
+            Self::Cluster(nodes) => return nodes.connect().await,
         };
         Ok(Found { servers: vec![(NodeId::SINGLE, Ok(single))], slots: Vec::new() })
     }

@@ -18,6 +18,7 @@ use super::waiting::MAX_CALLS;
 use super::*;
 use crate::policy::Algorithm;
 use crate::store::redis::command::{Command, GuardedCommand, Keys, ScriptCall};
+use crate::store::redis::connections::Connections;
 use crate::store::redis::link::tests::{connection, mark_up};
 use crate::store::redis::script;
 use crate::store::redis::shared::tests::shared;

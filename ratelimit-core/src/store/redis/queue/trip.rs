@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use tokio::time::sleep;
 
 use super::call::Call;
-use super::{Calls, Lane};
+use super::lane::{Calls, Lane};
 use crate::store::Deadline;
 use crate::store::deadline::now;
 use crate::store::redis::error::{CallError, is_lost};
@@ -80,11 +80,11 @@ pub(super) async fn carry(lane: &Arc<Lane>, connection: Option<Connection>, mut 
 async fn find(lane: &Arc<Lane>, calls: Vec<(Call, Option<Redirect>)>) {
     let (lane, link) = (lane.of_store.as_ref().unwrap_or(lane), &lane.shared.link);
     let followed = join_all(calls.into_iter().map(|(call, redirect)| follow(lane, call, redirect))).await;
-    let late: Calls = followed.into_iter().flatten().collect();
-    for range in ranges_of(&late) {
+    let unreached: Calls = followed.into_iter().flatten().collect();
+    for range in ranges_of(&unreached) {
         link.record_timeout(range, link.present_generation());
     }
-    late.into_iter().for_each(|call| call.finish(Err(CallError::Timeout(link.deadline()))));
+    unreached.into_iter().for_each(|call| call.finish(Err(CallError::Timeout(link.deadline()))));
 }
 
 /// Follows redirects for half of the deadline. Returns a call that reached no node within the deadline.

@@ -1,4 +1,4 @@
-//! Where a cluster is: asks its nodes for the masters of all hash slots, and connects to them.
+//! Where a cluster is: asks its nodes for the masters of all hash slots.
 
 use std::time::Duration;
 
@@ -7,8 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::connector::Connector;
-use super::nodes::Nodes;
-use super::server::{NodeId, ServerConnection};
+use super::server::ServerConnection;
 
 /// Longest time after which another known node is asked as well where the cluster is.
 const STAGGER: Duration = Duration::from_millis(50);
@@ -48,32 +47,8 @@ pub(in crate::store::redis) struct OwnedSlots {
     pub(super) replicas: Vec<Address>,
 }
 
-/// Finds the cluster by the first known node that answers, and connects to its masters. A master that is out
-/// does not matter.
-pub(super) async fn connect(
-    connector: &Connector,
-    nodes: &Nodes,
-) -> RedisResult<(Vec<OwnedSlots>, Vec<(NodeId, RedisResult<ServerConnection>)>)> {
-    let (address, connection, slots) = find(&nodes.known(), connector).await?;
-    // Also of a cluster of which no part serves yet.
-    nodes.note_members(&slots);
-    let mut masters: Vec<NodeId> = slots.iter().map(|of| nodes.id_of(&of.owner)).collect();
-    masters.sort_unstable();
-    masters.dedup();
-    let asked = nodes.id_of(&address);
-    let mut attempts = JoinSet::new();
-    for master in masters.iter().copied().filter(|master| *master != asked) {
-        if let Some(server) = nodes.server(master) {
-            attempts.spawn(async move { (master, server.connect().await) });
-        }
-    }
-    let mut servers = attempts.join_all().await;
-    servers.extend(masters.contains(&asked).then_some((asked, Ok(connection))));
-    Ok((slots, servers))
-}
-
 /// The first of these nodes that tells the hash slots; the next is asked when one takes long or fails.
-async fn find(
+pub(super) async fn find(
     known: &[ConnectionInfo],
     connector: &Connector,
 ) -> RedisResult<(Address, ServerConnection, Vec<OwnedSlots>)> {

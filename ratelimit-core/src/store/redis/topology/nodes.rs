@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use parking_lot::Mutex;
 use redis::{ConnectionInfo, RedisError, RedisResult};
+use tokio::task::JoinSet;
 
-use super::cluster::{Address, OwnedSlots, slots_known_to};
+use super::cluster::{Address, OwnedSlots, find, slots_known_to};
 use super::connector::{Connector, server_at};
 use super::server::{NodeId, Server, ServerConnection};
 
@@ -62,6 +63,32 @@ pub(in crate::store::redis) fn key_in_each_range(key: impl Fn(u32) -> String) ->
     found
 }
 
+/// What an attempt to connect has found.
+pub(in crate::store::redis) struct Found {
+    /// To the single server, or to each master of a cluster; or why one cannot be reached.
+    pub(in crate::store::redis) servers: Vec<(NodeId, RedisResult<ServerConnection>)>,
+    /// The masters of a cluster.
+    pub(in crate::store::redis) slots: Vec<OwnedSlots>,
+}
+
+impl Found {
+    /// The connection to the server that has the keys of a hash slot, or why there is none.
+    pub(in crate::store::redis) fn server_of(
+        &self,
+        hash_slot: u16,
+        nodes: Option<&Nodes>,
+    ) -> Option<&RedisResult<ServerConnection>> {
+        let owner = match nodes {
+            None => NodeId::SINGLE,
+            Some(nodes) => {
+                let owned = self.slots.iter().find(|of| (of.first..=of.last).contains(&hash_slot))?;
+                nodes.id_of(&owned.owner)
+            }
+        };
+        self.servers.iter().find(|(node, _)| *node == owner).map(|(_, server)| server)
+    }
+}
+
 /// The masters of a cluster, and the hash slots of each.
 pub(in crate::store::redis) struct Nodes {
     /// The owner of each hash slot, or [`UNKNOWN`].
@@ -102,6 +129,27 @@ impl Nodes {
     pub(in crate::store::redis) fn server(&self, node: NodeId) -> Option<Server> {
         let settings = self.settings(&self.address(node)?)?;
         Some(Server { settings, connector: self.connector.clone(), address: None })
+    }
+
+    /// Finds the cluster by the first known node that answers, and connects to its masters. A master that is
+    /// out does not matter.
+    pub(super) async fn connect(&self) -> RedisResult<Found> {
+        let (address, connection, slots) = find(&self.known(), &self.connector).await?;
+        // Also of a cluster of which no part serves yet.
+        self.note_members(&slots);
+        let mut masters: Vec<NodeId> = slots.iter().map(|of| self.id_of(&of.owner)).collect();
+        masters.sort_unstable();
+        masters.dedup();
+        let asked = self.id_of(&address);
+        let mut attempts = JoinSet::new();
+        for master in masters.iter().copied().filter(|master| *master != asked) {
+            if let Some(server) = self.server(master) {
+                attempts.spawn(async move { (master, server.connect().await) });
+            }
+        }
+        let mut servers = attempts.join_all().await;
+        servers.extend(masters.contains(&asked).then_some((asked, Ok(connection))));
+        Ok(Found { servers, slots })
     }
 
     /// Learns the owners of all hash slots from a master.

@@ -1,0 +1,38 @@
+//! A lane: the connections and queues on one runtime.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::call::Call;
+use super::waiting::Waiting;
+use crate::store::redis::connections::Connections;
+use crate::store::redis::shared::Shared;
+use crate::store::redis::topology::SLOT_RANGES;
+
+/// The calls of one write, or that will find their node each by itself.
+pub(super) type Calls = SmallVec<[Call; 1]>;
+
+/// Connections and queues on one runtime with one thread, on which flushes run in the order in which they
+/// were scheduled.
+pub(in crate::store::redis) struct Lane {
+    pub(super) shared: Arc<Shared>,
+    pub(in crate::store::redis) connections: Arc<Connections>,
+    /// The store's lane takes what the lane of a worker cannot send.
+    pub(super) of_store: Option<Arc<Self>>,
+    /// One, or one for each node of a cluster.
+    pub(super) queues: Box<[Mutex<Waiting>]>,
+}
+
+impl Lane {
+    pub(in crate::store::redis) fn new(
+        shared: &Arc<Shared>,
+        connections: Arc<Connections>,
+        of_store: Option<Arc<Self>>,
+    ) -> Arc<Self> {
+        let size = if shared.link.is_cluster() { SLOT_RANGES } else { 1 };
+        let queues = (0..size).map(|_| Mutex::new(Waiting::new(shared.link.deadline()))).collect();
+        Arc::new(Self { shared: Arc::clone(shared), connections, of_store, queues })
+    }
+}
