@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use smallvec::SmallVec;
+use tokio::task::yield_now;
 
 use self::call::Call;
 use self::lane::Calls;
@@ -66,6 +67,8 @@ impl Lane {
             }
             // It was lost while it was being taken into service.
             link.mark_lost(link.present_generation());
+            // The supervisor is on this thread.
+            yield_now().await;
         }
     }
 

@@ -10,7 +10,6 @@ use redis::{ErrorKind, RedisError};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::oneshot::{self, Receiver};
-use tokio::task::yield_now;
 use tokio::time::{advance, pause, timeout};
 
 use super::request::tests::{check, check_of};
