@@ -80,26 +80,30 @@ tests::on_both_stores! {
     fn a_wait_that_is_due_at_once_leaves_no_debt_whatever_its_call_decides_beside_it(store: &Timed) {
         let policy = bucket(1, SECOND, 6).build();
         let at = MIDNIGHT.as_micros();
-        for caller in ["alone", "beside a peek", "beside a turn"] {
-            store.set(at);
-            assert_eq!(store.peek(&policy, caller).remaining(), 6);
-            let before = calls(store);
-            let at_once = store.limiter.wait(&policy, caller, 2, HOUR);
-            let outcome = store.run(async {
-                match caller {
-                    "alone" => at_once.await,
-                    "beside a peek" => join(at_once, store.limiter.peek(&policy, caller)).await.0,
-                    _ => join(at_once, store.limiter.wait(&policy, caller, 4, HOUR)).await.0,
-                }
+        for beside in ["nothing", "a peek", "a turn"] {
+            // On a busy machine both may take a call of their own.
+            let is_one_call = (0..50).any(|attempt| {
+                let caller = &*format!("beside {beside}, {attempt}");
+                store.set(at);
+                assert_eq!(store.peek(&policy, caller).remaining(), 6);
+                let before = store.server().map(|_| calls(store));
+                let at_once = store.limiter.wait(&policy, caller, 2, HOUR);
+                let outcome = store.run(async {
+                    match beside {
+                        "nothing" => at_once.await,
+                        "a peek" => join(at_once, store.limiter.peek(&policy, caller)).await.0,
+                        _ => join(at_once, store.limiter.wait(&policy, caller, 4, HOUR)).await.0,
+                    }
+                });
+                assert!(outcome.unwrap().due_after().is_zero(), "{caller}");
+                let made = before.map_or(1, |before| calls(store) - before);
+                // A debt moves with a clock that goes back. Other charges stay: the bucket is empty then.
+                store.set(at - 10_000_000);
+                let outcome = store.peek(&policy, caller);
+                assert_eq!((outcome.remaining(), outcome.reset_after()), (0, 6 * SECOND), "{caller}");
+                made == 1
             });
-            assert!(outcome.unwrap().due_after().is_zero(), "{caller}");
-            if store.server().is_some() {
-                assert_eq!(calls(store) - before, 1, "{caller}");
-            }
-            // A debt moves with a clock that goes back. Other charges stay: the bucket is empty then.
-            store.set(at - 10_000_000);
-            let outcome = store.peek(&policy, caller);
-            assert_eq!((outcome.remaining(), outcome.reset_after()), (0, 6 * SECOND), "{caller}");
+            assert!(is_one_call, "beside {beside}");
         }
     }
 

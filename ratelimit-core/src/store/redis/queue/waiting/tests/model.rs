@@ -45,7 +45,7 @@ struct Notes {
     dropped: Vec<u16>,
     /// Those of requests whose futures wait.
     replies: Vec<Receiver<Replied>>,
-    /// What must not be. It is told at the end, because a panic on a thread of the checker ends the process.
+    /// What must not be. It is told at the end: while a call unwinds, a panic would end the process.
     faults: Vec<&'static str>,
 }
 
