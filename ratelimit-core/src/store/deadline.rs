@@ -177,4 +177,17 @@ mod tests {
         let mut none_left = Deadline::after(Duration::ZERO);
         assert!(none_left.has_passed(none_left.instant() + Duration::from_secs(60)));
     }
+    #[cfg(feature = "redis")]
+    #[test]
+    fn a_call_ends_with_its_first_request_and_not_before_half_of_the_limit() {
+        const LIMIT: Duration = Duration::from_millis(100);
+        let made = now();
+        // Milliseconds for which the request has waited, and that the call has.
+        for (waited, left) in [(0, 100), (30, 70), (50, 50), (80, 50)] {
+            let sent = made + Duration::from_millis(waited);
+            let end = Deadline::of_call(sent, Some(made), LIMIT).instant();
+            assert_eq!(end, sent + Duration::from_millis(left), "{waited} ms");
+        }
+        assert_eq!(Deadline::of_call(made, None, LIMIT).instant(), made + LIMIT);
+    }
 }

@@ -155,7 +155,9 @@ async fn what_comes_while_eight_calls_are_in_flight_goes_into_the_next() {
     let sizes: Vec<usize> = (0..MAX_CALLS).map(|_| wait()).collect();
     assert_eq!(sizes, [1; MAX_CALLS], "each flush sends a call");
     // Two wait for those in flight, and the future of one is dropped.
-    let (mut waiting, dropped) = (vec![ask(&lane), ask(&lane)], ask(&lane));
+    let mut waiting = vec![ask(&lane), ask(&lane)];
+    let (request, dropped) = check_of("another caller", Algorithm::SlidingWindowCounter);
+    lane.push(Queued::Request(request));
     run_ready().await;
     assert!(calls.try_recv().is_err());
     drop(dropped);
@@ -323,6 +325,16 @@ async fn a_call_is_corrected_once_by_a_reply_that_says_only_the_servers_instant(
     let trip::Next::Again(call) = next else { panic!("it is sent again") };
     let _ = lane.take_reply(&connection, call, answer(4_133_980_800_000_000.0));
     assert!(matches!(ended(reply).await, Err(CallError::Protocol(_))), "at most once");
+}
+
+#[tokio::test]
+async fn the_loss_of_an_earlier_connection_keeps_the_present_one() {
+    let (lane, _calls) = connected("").await;
+    let earlier = lane.connections.to(NodeId::SINGLE).unwrap();
+    mark_up(&lane.shared.link, 2);
+    lane.connections.install(2, vec![(NodeId::SINGLE, connection("", mpsc::channel().0).await)]);
+    lane.connections.lose(earlier.id);
+    assert!(lane.connections.to(NodeId::SINGLE).is_some() && lane.shared.link.is_up());
 }
 
 #[test]

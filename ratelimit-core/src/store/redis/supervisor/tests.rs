@@ -47,6 +47,7 @@ async fn three_late_pings_in_a_row_give_a_connection_up_whatever_other_connectio
             if ping == "late" {
                 // While nothing runs, the paused clock goes on to the deadline.
                 pinged.await;
+                assert!(link.failures[0].load(Ordering::Relaxed) > 0, "{story}");
             } else {
                 (0..mem::take(&mut missing)).for_each(|_| allow.send(()).unwrap());
                 tokio::select! {
