@@ -39,7 +39,7 @@ pub struct Deadline {
     /// Start of the call.
     since: Instant,
     limit: Duration,
-    /// What a stall of the process has put it off by.
+    /// By how much it was put off when it had passed; zero before.
     #[cfg(feature = "redis")]
     grace: Duration,
     /// The runtime of a worker whose call it is.

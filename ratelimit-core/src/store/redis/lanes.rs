@@ -225,7 +225,7 @@ impl Lanes {
     }
 
     /// Tells the server what the process no longer holds, when the store is dropped. Waits no longer than one
-    /// deadline.
+    /// deadline and its grace.
     pub(super) async fn close(self: &Arc<Self>) {
         let Shared { link, riders, .. } = &*self.shared;
         let mut deadline = Deadline::after(link.deadline());

@@ -97,7 +97,8 @@ impl Waiting {
     }
 
     fn schedule(&mut self) -> bool {
-        let is_new = !self.is_scheduled && !self.is_closed && (!self.commands.is_empty() || self.may_call());
+        // A closed queue has nothing to send.
+        let is_new = !self.is_scheduled && (!self.commands.is_empty() || self.may_call());
         self.is_scheduled |= is_new;
         is_new
     }
