@@ -2,7 +2,7 @@
 -- KEYS    one for each distinct state
 -- ARGV    1: little-endian doubles: the instant in microseconds, or -1 for the server's clock; the number of policies; then
 --         for each policy: number of its algorithm, max, window in microseconds, shape (sub-windows, burst, or the first
---         instant of a calendar window); then for each key: number of its policy, and the sum of the costs of its requests,
+--         instant of a window with a key of its own); then for each key: number of its policy, and the sum of the costs of its requests,
 --         or -1 when one of them is a peek, a group, or under another policy
 --         2: little-endian doubles, for each request: the number of its limits, negative for a peek; 256 more for a part
 --         of a denied group, which is not charged; 512 more if as many units as fit are charged, at most the cost; 768
@@ -13,7 +13,6 @@
 --         3: little-endian doubles, for each policy: the length of its block in microseconds, 0 for none; absent or empty
 --         if no policy has one
 --         4: what the calling process tells of slots (concurrency.lua); absent or empty if no key is one of slots
---         5: calendar.lua
 -- Reply   one string: the instant in microseconds, a little-endian double; then for each key the state that was found there:
 --         '.' for none, '!' for a corrupt one, which now expires after one window, and a summary of a log
 --         (sliding_window_log.lua, log.summarize); then, unless all requests pass, one character for each request: '1' it

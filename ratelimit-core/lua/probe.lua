@@ -1,6 +1,6 @@
 -- probe.lua: try every command and library that the other scripts use, before a new connection is used.
 -- KEYS    1: a key with no other use; 2..: keys to write, which the process then removes
--- Reply   the server's time in seconds, or how many of KEYS[2..] were there before; or the error about the
+-- Reply   the server's time in microseconds, or how many of KEYS[2..] were there before; or the error about the
 --         first command that the server refuses, with its name
 local failure
 local function try(name, ...)
@@ -35,4 +35,4 @@ for i = 2, #KEYS do
     there = there + 1
   end
 end
-return failure or #KEYS > 1 and there or tonumber(time[1])
+return failure or #KEYS > 1 and there or time[1] * 1000000 + time[2]

@@ -26,10 +26,6 @@ for key = 1, #KEYS do
     if type(value) == 'string' then
       -- A cost of nothing brings the state to `now`, also where it does not fit because of a debt.
       local fits, bytes, ttl = steps[algorithm](value, 0, maxima[algorithm] or max, window, shape)
-      if algorithm == 1 and shape ~= 1 then
-        -- The window of the charge may be one of another anchor: the count of a calendar and its TTL stay where they are.
-        ttl = nil
-      end
       local is_in_debt = fits == false and algorithm == 4
       if fits or is_in_debt then
         value = ttl and bytes or value

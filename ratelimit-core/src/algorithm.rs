@@ -17,7 +17,6 @@
 
 mod block;
 mod bytes;
-mod calendar_window;
 pub(crate) mod concurrency;
 mod decide;
 #[cfg(feature = "redis")]

@@ -1,5 +1,7 @@
 //! Checks: a policy, the caller (partition) and the cost; and digests of them.
 
+#[cfg(feature = "redis")]
+use std::borrow::Cow;
 use std::fmt;
 #[cfg(feature = "redis")]
 use std::hash::Hasher;
@@ -9,6 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use siphasher::sip128::Hasher128;
 use siphasher::sip128::SipHasher13;
 
+use crate::clock::Timestamp;
 use crate::policy::{Mode, OnError, Policy};
 
 /// Largest number of limits in one group: 64.
@@ -37,6 +40,14 @@ impl<'a> Check<'a> {
     pub const fn with_cost(mut self, cost: u64) -> Self {
         self.cost = cost;
         self
+    }
+
+    /// The same check of a policy that differs at most in its window.
+    pub(crate) const fn with_policy<'p>(self, policy: &'p Policy) -> Check<'p>
+    where
+        'a: 'p,
+    {
+        Check { policy, ..self }
     }
 
     /// Policy of the check: the limit, its window, and the algorithm by which units are counted.
@@ -81,22 +92,35 @@ impl<'a> Check<'a> {
         !self.shadow && self.policy.algorithm().has_burst()
     }
 
-    /// Whether both checks count in the same state.
-    pub(crate) fn shares_count_with(&self, other: &Self) -> bool {
-        self.policy.state_id() == other.policy.state_id() && self.partition == other.partition
+    /// Whether both checks count in the same state at an instant of the store.
+    pub(crate) fn shares_count_with(&self, other: &Self, at: Timestamp) -> bool {
+        let [own, others] = [self, other].map(|check| check.policy.state_id_at(at.as_micros()));
+        own == others && self.partition == other.partition
     }
 
-    /// Digest of the state in which this check counts: the same for checks that share a state, whatever their
-    /// `max` and cost.
+    /// Digest of the state in which this check counts at an instant of the store: the same for checks that
+    /// share a state, whatever their `max` and cost. Only under a calendar the instant matters: each of its
+    /// windows has a state of its own.
     ///
     /// The digest is keyed (`SipHash`-1-3, 128 bits), so a client that does not know the key cannot choose
     /// partitions that collide. Only the partition is hashed; the policy's fingerprint is joined by exclusive
     /// or. So the digests of one partition differ whenever the fingerprints do, and those of two partitions
     /// collide as rarely as random numbers.
-    pub fn digest(&self, key: &[u8; 16]) -> u128 {
+    pub fn digest(&self, key: &[u8; 16], at: Timestamp) -> u128 {
         let caller: u128 = keyed(key).hash(self.partition).into();
-        let policy = u128::from(self.policy.state_id());
+        let policy = u128::from(self.policy.state_id_at(at.as_micros()));
         caller ^ (policy << 64 | policy)
+    }
+
+    /// The digest of a check whose policy is in one window, or whose states are not by windows.
+    #[cfg(feature = "redis")]
+    pub(crate) fn digest_in_window(&self, key: &[u8; 16]) -> u128 {
+        debug_assert_eq!(
+            self.policy.calendar().is_some(),
+            self.policy.span().is_some(),
+            "a window is chosen"
+        );
+        self.digest(key, Timestamp::default())
     }
 }
 
@@ -116,7 +140,7 @@ pub(crate) fn random_key() -> [u8; 16] {
     key
 }
 
-/// Digest of a whole group: its states, limits, blocks, calendars, modes and costs, in their order.
+/// Digest of a whole group: its states, limits, blocks, windows, modes and costs, in their order.
 #[cfg(feature = "redis")]
 pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
     let mut hasher = keyed(key);
@@ -124,15 +148,32 @@ pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
         hasher.write_u64(check.policy.state_id());
         hasher.write_u64(check.policy.max());
         hasher.write_u64(check.policy.block_us());
-        if let Some(calendar) = check.policy.calendar() {
-            hasher.write_u64(calendar.id());
-        }
+        hasher.write_u64(check.policy.span().map_or(0, |span| span.before));
         hasher.write_u8(check.shadow.into());
         hasher.write_u64(check.cost);
         hasher.write_usize(check.partition.len());
         hasher.write(check.partition);
     }
     hasher.finish128().as_u128()
+}
+
+/// The policies of a group in the windows of an instant; empty if none of them counts by windows.
+#[cfg(feature = "redis")]
+pub(crate) fn policies_in_windows(group: &[Check<'_>], at: impl FnOnce() -> u64) -> Vec<Policy> {
+    if group.iter().all(|check| check.policy.calendar().is_none()) {
+        return Vec::new();
+    }
+    let (policies, at) = (group.iter().map(Check::policy), at());
+    policies.map(|policy| policy.in_window_of(at).unwrap_or_else(|| policy.clone())).collect()
+}
+
+/// A group with [the policies of windows](policies_in_windows).
+#[cfg(feature = "redis")]
+pub(crate) fn in_windows<'a>(group: &'a [Check<'a>], policies: &'a [Policy]) -> Cow<'a, [Check<'a>]> {
+    if policies.is_empty() {
+        return Cow::Borrowed(group);
+    }
+    group.iter().zip(policies).map(|(check, policy)| check.with_policy(policy)).collect()
 }
 
 /// A check with a policy and a partition of its own.

@@ -81,6 +81,14 @@ pub enum StoreError {
         size: usize,
     },
 
+    /// Several callers were to be charged [as many units as fit](crate::RateLimiter::check_up_to_all), and
+    /// the store is a Redis cluster, where no script sees the counts of all of them. Nothing was changed.
+    #[error(
+        "in a cluster only one caller at a time can be charged as many units as fit; \
+         call `check_up_to_all` for the limits of each caller, or check a number of units"
+    )]
+    SeveralCallers,
+
     /// A charge of a token bucket stays, because its [refund](crate::RateLimiter::refund) would move
     /// [turns](crate::RateLimiter::wait) that are not due. The other charges of the reservation were
     /// refunded.
@@ -151,6 +159,7 @@ impl StoreError {
     /// | [`Misconfigured`](Self::Misconfigured) | no | correct the set-up as `remedy` says |
     /// | [`Rejected`](Self::Rejected), [`Protocol`](Self::Protocol) | no | look at the server: another program or version may use it |
     /// | [`GroupTooLarge`](Self::GroupTooLarge) | no | check fewer limits at once |
+    /// | [`SeveralCallers`](Self::SeveralCallers) | no | charge each caller alone, or check a number of units |
     /// | [`TurnsNotDue`](Self::TurnsNotDue) | no | nothing: the units come back with time |
     /// | [`ConcurrencyLimit`](Self::ConcurrencyLimit) | no | check the limit, and free the slots when the work ends |
     pub const fn is_transient(&self) -> bool {
@@ -158,6 +167,11 @@ impl StoreError {
             self,
             Self::Unavailable { .. } | Self::Timeout { .. } | Self::NoTimeLeft | Self::CorruptState { .. }
         )
+    }
+
+    /// Whether no store can decide about the group, so that none is asked.
+    pub(crate) const fn is_of_group(&self) -> bool {
+        matches!(self, Self::GroupTooLarge { .. } | Self::SeveralCallers)
     }
 }
 
@@ -350,6 +364,7 @@ mod tests {
             StoreError::rejected("x"),
             StoreError::protocol("a number"),
             StoreError::GroupTooLarge { size: 65 },
+            StoreError::SeveralCallers,
             StoreError::TurnsNotDue,
             StoreError::ConcurrencyLimit { limit: "k".to_owned() },
         ];

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::Operation;
 use crate::check::Check;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::{ErrorChain, StoreError};
 use crate::observe::Observer;
 use crate::observe::log::{LogLimit, help};
@@ -45,7 +45,7 @@ impl Fallback {
         is_outage: bool,
         observer: &Observer,
     ) -> Result<GroupOutcome, StoreError> {
-        if is_outage && !matches!(error, StoreError::GroupTooLarge { .. }) {
+        if is_outage && !error.is_of_group() {
             observer.failed(&error);
             self.outage.record_failure(&error);
         }
@@ -55,7 +55,7 @@ impl Fallback {
         {
             observer.decided(group, outcome.outcomes());
         }
-        if operation.charges() && !matches!(decided, Err(StoreError::GroupTooLarge { .. })) {
+        if operation.charges() && !matches!(&decided, Err(error) if error.is_of_group()) {
             let outcomes = decided.as_ref().ok().map(GroupOutcome::outcomes);
             observer.degraded(group, outcomes, || self.callers());
         }
@@ -68,12 +68,12 @@ impl Fallback {
         operation: Operation,
         error: StoreError,
     ) -> Result<GroupOutcome, StoreError> {
-        let is_too_large = matches!(error, StoreError::GroupTooLarge { .. });
-        if is_too_large || group.iter().any(|check| check.on_error() == OnError::Deny) {
+        if error.is_of_group() || group.iter().any(|check| check.on_error() == OnError::Deny) {
             return Err(error);
         }
+        let now = self.local.clock().now();
         let parts: SmallVec<[Option<Part>; 2]> =
-            (0..group.len()).map(|index| self.part(group, index, operation)).collect();
+            (0..group.len()).map(|index| self.part(group, index, operation, now)).collect();
         let counted = group.iter().zip(&parts);
         let counted: SmallVec<[Check<'_>; 2]> =
             counted.filter_map(|(check, part)| Some(part.as_ref()?.check(check))).collect();
@@ -93,10 +93,10 @@ impl Fallback {
     }
 
     /// The part of this process in a limit of the group; `None` for a limit that fails open.
-    fn part(&self, group: &[Check<'_>], index: usize, operation: Operation) -> Option<Part> {
+    fn part(&self, group: &[Check<'_>], index: usize, operation: Operation, now: Timestamp) -> Option<Part> {
         let check = &group[index];
         // A state that occurs twice is decided by the sum, and charged beyond the part where it occurs first.
-        let same = |other: &&Check<'_>| other.shares_count_with(check);
+        let same = |other: &&Check<'_>| other.shares_count_with(check, now);
         // As many units as fit are a part of what this process admits.
         let units = |other: &Check<'_>| if operation == Operation::UpTo { 1 } else { other.cost() };
         let sum = group.iter().filter(same).fold(0, |sum: u64, other| sum.saturating_add(units(other)));

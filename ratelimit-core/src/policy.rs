@@ -36,8 +36,6 @@ pub(crate) use self::algorithm::LuaSource;
 #[cfg(any(feature = "redis", test))]
 pub(crate) use self::algorithm::Parameter;
 pub use self::calendar::Calendar;
-#[cfg(feature = "redis")]
-pub(crate) use self::calendar::KnownCalendar;
 #[cfg(feature = "calendar")]
 pub use self::calendar::{CalendarUnit, UnknownZoneError, Weekday};
 pub use self::error::{PolicyError, UnknownValueError};
@@ -51,7 +49,7 @@ use self::numbers::{NO_LEASE, PolicyNumbers};
 pub use self::settings::{Field, PolicyBuilder, Settings};
 pub use self::state_kind::MAX_NAME_LEN;
 pub(crate) use self::state_kind::StateKind;
-use self::state_kind::is_name;
+use self::state_kind::{is_name, labelled};
 pub use self::value::Value;
 pub(crate) use self::window::WindowSpan;
 pub use self::window::{MAX_WINDOW, MIN_WINDOW, Window, WindowError};
@@ -95,6 +93,8 @@ pub struct Policy {
     key: Cow<'static, str>,
     name: Option<Cow<'static, str>>,
     numbers: PolicyNumbers,
+    /// The one window whose count this policy has.
+    span: Option<WindowSpan>,
     state_id: u64,
 }
 
@@ -155,6 +155,10 @@ impl Policy {
             sub_windows: self.numbers.sub_windows,
             calendar: match &self.numbers.calendar {
                 Some(calendar) => Some(calendar.letter()),
+                None => None,
+            },
+            label: match self.span {
+                Some(span) => Some(span.label),
                 None => None,
             },
             bucket: if self.numbers.algorithm.has_burst() {
@@ -245,16 +249,51 @@ impl Policy {
     /// Length of the window at an instant. It differs from [`window`](Self::window) for a [calendar
     /// window](Self::calendar) only.
     pub fn window_at(&self, at: Timestamp) -> Duration {
-        match &self.numbers.calendar {
-            Some(calendar) => Duration::from_micros(calendar.window_at(at.as_micros()).length()),
-            None => self.window(),
+        self.span_at(at.as_micros()).map_or(self.window(), |span| Duration::from_micros(span.length()))
+    }
+
+    /// The window of an instant in microseconds, if each has a count of its own; `None` for windows of one
+    /// length. A policy [in one window](Self::in_window_of) has no other.
+    #[inline]
+    pub(crate) fn span_at(&self, at: u64) -> Option<WindowSpan> {
+        match (self.span, &self.numbers.calendar) {
+            (None, Some(calendar)) => Some(calendar.window_at(at)),
+            (span, _) => span,
         }
     }
 
-    /// The calendar window of an instant in microseconds; `None` for windows of one length.
-    #[inline]
-    pub(crate) fn calendar_window(&self, now: u64) -> Option<WindowSpan> {
-        self.numbers.calendar.as_ref().map(|calendar| calendar.window_at(now))
+    /// The one window in which this policy is.
+    #[cfg(feature = "redis")]
+    pub(crate) const fn span(&self) -> Option<WindowSpan> {
+        self.span
+    }
+
+    /// This policy in the window of an instant in microseconds: its count is that of this window, at any
+    /// instant. `None` if its counts are not by windows, or if it is in one already.
+    pub(crate) fn in_window_of(&self, at: u64) -> Option<Self> {
+        let calendar = self.numbers.calendar.as_ref().filter(|_| self.span.is_none())?;
+        Some(self.in_window(calendar.window_at(at)))
+    }
+
+    fn in_window(&self, span: WindowSpan) -> Self {
+        Self { span: Some(span), ..self.clone() }.identified()
+    }
+
+    /// This policy in each window that may be present at an instant by some anchor, the last one first: for a
+    /// look at the counts of a caller whose anchor is not known. The policy itself, if its counts are not by
+    /// windows.
+    #[doc(hidden)]
+    pub fn in_windows_by_any_anchor(&self, at: Timestamp) -> Vec<Self> {
+        let Some(calendar) = self.numbers.calendar else { return vec![self.clone()] };
+        calendar.windows_by_any_anchor(at.as_micros()).map(|span| self.in_window(span)).into()
+    }
+
+    /// How long a state is kept after its window began, in microseconds.
+    pub(crate) const fn kept_us(&self) -> u64 {
+        match &self.numbers.calendar {
+            Some(calendar) => calendar.kept_us(),
+            None => self.numbers.window_us,
+        }
     }
 
     /// Days, weeks, months or years whose windows this policy has; `None` for windows of one length.
@@ -387,15 +426,6 @@ impl Policy {
         self.with_numbers(PolicyNumbers { max, burst, block_us: 0, ..self.numbers })
     }
 
-    /// The policy with the anchor under which the calendar window of an instant begins first: a peek by it
-    /// finds what was counted under any other anchor.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_earliest_window(&self, at: Timestamp) -> Self {
-        let calendar = self.numbers.calendar.map(|calendar| calendar.with_earliest_window(at.as_micros()));
-        self.with_numbers(PolicyNumbers { calendar, ..self.numbers })
-    }
-
     /// `max` times the longest wait for a turn, in microseconds: what the [largest limit](Self::largest)
     /// surely leaves beside a full burst. A product, because a division would take as long as the decision.
     fn room_for_turns(&self) -> u128 {
@@ -420,9 +450,20 @@ impl Policy {
         MAX_WAIT.min(Duration::from_micros(micros))
     }
 
-    /// Fingerprint of key and [kind of state](StateKind): the same for policies that count together.
+    /// Fingerprint of key and [kind of state](StateKind): the same for policies that count together, as far
+    /// as they are in the same window.
     pub(crate) const fn state_id(&self) -> u64 {
         self.state_id
+    }
+
+    /// Fingerprint of the count of an instant in microseconds: the same for policies that count together
+    /// then.
+    #[inline]
+    pub(crate) fn state_id_at(&self, at: u64) -> u64 {
+        match (self.span, &self.numbers.calendar) {
+            (None, Some(calendar)) => labelled(self.state_id, calendar.window_at(at).label),
+            _ => self.state_id,
+        }
     }
 
     /// Length of the window, in microseconds.

@@ -36,6 +36,12 @@ pub const fn state_id(policy: &crate::policy::Policy) -> u64 {
     policy.state_id()
 }
 
+/// Whether windows of a calendar can begin on its days.
+#[cfg(feature = "calendar")]
+pub const fn has_anchor(calendar: &crate::policy::Calendar) -> bool {
+    calendar.has_anchor()
+}
+
 /// The policy as an enforced limit and as a shadow limit: overrides may have changed its mode since a caller
 /// was counted.
 pub fn in_both_modes(policy: &crate::policy::Policy) -> [crate::policy::Policy; 2] {

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use crate::check::{Check, OwnedCheck};
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Outcome};
+use crate::policy::Policy;
 
 /// Charges of an admitted group, for a [refund](crate::RateLimiter::refund) if the work turns out not to be
 /// needed.
@@ -153,6 +154,11 @@ impl<'a> Charge<'a> {
         Charge { check, at: self.at, until: self.until, overflowed: self.overflowed }
     }
 
+    /// The policy in the window of the charge; `None` if its counts are not by windows.
+    pub(crate) fn policy_in_window(&self) -> Option<Policy> {
+        self.check().policy().in_window_of(self.at.as_micros())
+    }
+
     /// Policy and partition of the charge, and as cost the charged units.
     pub fn check(&self) -> Check<'_> {
         match &self.check {
@@ -190,7 +196,7 @@ impl GroupOutcome {
             // A state that occurs twice was charged the sum, and is refunded the sum.
             // An overflow count is not refunded: its units may be those of other callers by then.
             let units = if outcome.is_overflowed() { 0 } else { check.cost() };
-            let known = charges.iter_mut().find(|other| other.check().shares_count_with(check));
+            let known = charges.iter_mut().find(|other| other.check().shares_count_with(check, outcome.at()));
             let sum = known.as_ref().map_or(units, |known| known.check().cost().saturating_add(units));
             let charge = Charge {
                 overflowed: outcome.is_overflowed(),
@@ -209,7 +215,7 @@ impl GroupOutcome {
     /// there would deny.
     pub(crate) fn was_spared(&self, check: &Check<'_>, checks: &[Check<'_>]) -> bool {
         let mut limits = checks.iter().zip(self.outcomes());
-        limits.any(|(other, outcome)| !outcome.fits() && other.shares_count_with(check))
+        limits.any(|(other, outcome)| !outcome.fits() && other.shares_count_with(check, outcome.at()))
     }
 }
 
@@ -219,7 +225,6 @@ mod tests {
 
     use super::*;
     use crate::outcome::Decision;
-    use crate::policy::Policy;
 
     fn allowed(remaining: u64, reset_after: u64) -> Outcome {
         let reset_after = Duration::from_micros(reset_after);

@@ -6,17 +6,17 @@ mod peek;
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
 use ratelimit_core::__private_0_1::help;
-use ratelimit_core::{MAX_GROUP, Outcome, RateLimiter, StoreError};
+use ratelimit_core::{Outcome, RateLimiter, StoreError};
 use serde::Deserialize;
 
 pub(super) use self::answer::LookView;
 use self::answer::{CountView, CountedView, MAX_COUNTS, NumbersFrom, is_counted};
-use self::peek::{Asked, checks, is_whole, peek};
+use self::peek::{Asked, is_whole, peek};
 use super::view::NumbersView;
 use crate::address::Ipv6Prefix;
 use crate::caller::Caller;
 use crate::caller::notation::{NotationError, notation};
-use crate::caller::reset::{CallerCount, counts_of_name, distinct};
+use crate::caller::reset::{CallerCount, counts_of_name, distinct, reset_counts};
 use crate::config::RateLimitConfig;
 use crate::declared::declared_limits;
 
@@ -190,17 +190,19 @@ impl Subject {
         let (mut is_known, mut counted) = (false, Vec::new());
         for candidate in &self.candidates {
             let counts = counts_of_name(limiter, &candidate.partition, &self.limit);
-            let has_own_anchor = counts.iter().any(|count| count.computed.anchor);
-            let policies = distinct(&counts).into_iter();
-            let asked: Vec<_> = policies
-                .map(|policy| Asked { policy, partition: &candidate.partition, has_own_anchor })
-                .collect();
+            let policies =
+                distinct(limiter, &candidate.partition, &counts).await.map_err(LookError::Reset)?;
+            let partition = &candidate.partition;
+            let asked = policies.iter().map(|policy| Asked {
+                policy: policy.clone(),
+                partition,
+                has_own_anchor: false,
+            });
+            let asked: Vec<_> = asked.collect();
             // Without an answer something may be counted. A corrupt state has none until it is reset.
             let was_counted =
                 !peek(limiter, &asked).await.is_ok_and(|outcomes| outcomes.iter().all(is_whole));
-            for group in asked.chunks(MAX_GROUP) {
-                limiter.reset_all(&checks(group)).await.map_err(LookError::Reset)?;
-            }
+            reset_counts(limiter, &policies, partition).await.map_err(LookError::Reset)?;
             is_known |= !asked.is_empty();
             counted.push(was_counted);
         }

@@ -115,7 +115,16 @@ async fn reset(
     counts.add_decided(policy.name(), |decided| {
         decided.key() == policy.key() && decided.algorithm() == policy.algorithm()
     });
-    let policies = distinct(&counts.found);
+    let policies = distinct(limiter, partition, &counts.found).await?;
+    reset_counts(limiter, &policies, partition).await
+}
+
+/// Forgets what is counted for a caller under these policies.
+pub(crate) async fn reset_counts(
+    limiter: &RateLimiter,
+    policies: &[Policy],
+    partition: &[u8],
+) -> Result<(), StoreError> {
     let checks: Vec<_> = policies.iter().map(|policy| Check::new(policy, partition)).collect();
     for group in checks.chunks(MAX_GROUP) {
         limiter.reset_all(group).await?;
@@ -154,12 +163,32 @@ impl CallerCount {
     }
 }
 
-/// The policies of counts in both modes, since overrides may have changed the mode since the caller was
-/// counted; one of those that count together.
-pub(crate) fn distinct(counts: &[CallerCount]) -> Vec<Policy> {
+/// The policies of a caller's counts in both modes, since overrides may have changed the mode since the caller
+/// was counted; one of those that count together.
+pub(crate) async fn distinct(
+    limiter: &RateLimiter,
+    partition: &[u8],
+    counts: &[CallerCount],
+) -> Result<Vec<Policy>, StoreError> {
     let mut known = HashSet::new();
     let policies = counts.iter().flat_map(|count| in_both_modes(count.in_force.policy()));
-    policies.filter(|policy| known.insert(state_id(policy))).collect()
+    let policies = policies.filter(|policy| known.insert(state_id(policy))).collect();
+    if counts.iter().any(|count| count.computed.anchor) {
+        return in_present_windows(limiter, policies, partition).await;
+    }
+    Ok(policies)
+}
+
+/// These policies in each window that may be present, where each request tells the day on which its window
+/// begins: the last window of each first. The clock of the store tells which these are.
+pub(crate) async fn in_present_windows(
+    limiter: &RateLimiter,
+    policies: Vec<Policy>,
+    partition: &[u8],
+) -> Result<Vec<Policy>, StoreError> {
+    let Some(first) = policies.first() else { return Ok(policies) };
+    let at = limiter.peek(first, partition).await?.at();
+    Ok(policies.iter().flat_map(|policy| policy.in_windows_by_any_anchor(at)).collect())
 }
 
 /// The counts that a caller may have under all limits with one name: those that are declared, given to the

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use actix_web::dev::Payload;
 use actix_web::http::Method;
 use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, web};
+#[cfg(feature = "calendar")]
+use ratelimit_core::__private_0_1::has_anchor;
 use ratelimit_core::__private_0_1::help;
 use ratelimit_core::policy::MAX_UNITS;
 #[cfg(feature = "calendar")]
@@ -192,7 +194,7 @@ impl DynamicLimits {
         let DynamicLimit { limit, settings, .. } = &mut self.limits[position];
         let zone = limit.policy().calendar().map_or(calendar.zone(), Calendar::zone);
         let (computed, clamped) = (calendar.in_zone(zone), calendar.clamped().in_zone(zone));
-        if clamped != computed && limit.is_first("computed-anchor") {
+        if !has_anchor(&computed) && limit.is_first("computed-anchor") {
             tracing::error!(
                 policy = limit.policy().name(),
                 %computed,

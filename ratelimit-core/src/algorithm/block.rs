@@ -132,7 +132,7 @@ fn begin_blocks(members: &[Member<'_>], states: &mut [State], decided: &GroupOut
         for place in sharing() {
             let (policy, told) = (members[place].policy, &told[place]);
             let verdict = if passes_later(told) { Verdict::RetryAfterMicros(wait) } else { told.verdict() };
-            outcomes[place] = outcome(policy, told.cost(), verdict, wait);
+            outcomes[place] = outcome(policy, told.cost(), verdict, wait).decided_at(now);
         }
     }
     GroupOutcome::decided(now, decided.is_allowed(), outcomes)

@@ -6,7 +6,6 @@
 //! instants     7 bytes each, counts 5, and the fraction of a token bucket 5; little-endian
 //!
 //! f            a fixed window: forget_at, count
-//! k            a calendar window: forget_at, the minutes from its start to that, count
 //! c            a counter over two windows: forget_at, current, earlier
 //! s            a counter over sub-windows: start, current, the earlier ones from the newest
 //! l            a log: the instant and the units of each entry, oldest first
@@ -25,7 +24,7 @@ mod tests;
 use super::sliding_window_counter::{SubWindows, TwoWindows};
 use super::state::{Packed, State};
 use super::step::{Reader, Writer};
-use super::{calendar_window, concurrency, sliding_window_log, token_bucket};
+use super::{concurrency, sliding_window_log, token_bucket};
 use crate::error::StoreError;
 use crate::policy::{Algorithm, Policy};
 
@@ -62,12 +61,6 @@ impl State {
                 writer.byte(Algorithm::FixedWindow.spec().tag);
                 writer.micros((*forget_at).into());
                 writer.units(*count);
-            }
-            Packed::CalendarWindow { forget_at, count, minutes } => {
-                writer.byte(calendar_window::TAG);
-                writer.micros((*forget_at).into());
-                writer.units((*minutes).into());
-                writer.units((*count).into());
             }
             Packed::TwoWindows { forget_at, current, earlier } => {
                 writer.byte(Algorithm::SlidingWindowCounter.spec().tag);
@@ -136,16 +129,6 @@ fn read(policy: &Policy, bytes: &[u8]) -> Option<Packed> {
     let of = |algorithm: Algorithm| policy.algorithm() == algorithm;
     let state = match kind {
         BLOCKED => Packed::Blocked { until: reader.micros()?.into() },
-        calendar_window::TAG if policy.calendar().is_some() => {
-            let (forget_at, minutes, count) = (reader.micros()?, reader.units()?, reader.bounded_units()?);
-            let is_possible = minutes < 1 << 24 && forget_at >= minutes * 60_000_000;
-            is_possible.then_some(Packed::CalendarWindow {
-                forget_at: forget_at.into(),
-                count: count.into(),
-                minutes: minutes.into(),
-            })?
-        }
-        _ if policy.calendar().is_some() => return None,
         SUB_WINDOWS if of(Algorithm::SlidingWindowCounter) => Packed::SubWindows(match bytes {
             [] => None,
             _ => Some(Box::new(SubWindows::read(policy, &mut reader)?)),
@@ -160,7 +143,7 @@ fn read(policy: &Policy, bytes: &[u8]) -> Option<Packed> {
         tag if tag == policy.algorithm().spec().tag => match policy.algorithm() {
             Algorithm::FixedWindow => {
                 let (forget_at, count) = (reader.micros()?, reader.bounded_units()?);
-                let is_possible = count == 0 || forget_at >= policy.window_us();
+                let is_possible = count == 0 || forget_at >= policy.kept_us();
                 is_possible.then_some(Packed::FixedWindow { forget_at: forget_at.into(), count })?
             }
             Algorithm::SlidingWindowCounter => {

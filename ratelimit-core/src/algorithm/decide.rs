@@ -68,7 +68,7 @@ pub(super) fn decide_one<const TAKES_SLOTS: bool>(
         if dirty || moved_out {
             state.pack(unpacked);
         }
-        outcome.decided_at(now)
+        outcome
     })
 }
 
@@ -81,6 +81,7 @@ fn decide_step<const TAKES_SLOTS: bool>(
     cost: u64,
     operation: Operation,
 ) -> (Outcome, bool) {
+    let now = state.instant(now);
     let mut dirty = state.advance(policy, now);
     let available = state.available(policy, now);
     let mut remaining = available.unwrap_or(0);
@@ -101,7 +102,7 @@ fn decide_step<const TAKES_SLOTS: bool>(
     if remaining == 0 {
         outcome = with_next_unit(outcome, state, policy, now, cost);
     }
-    (outcome, dirty)
+    (outcome.decided_at(Timestamp::from_micros(now)), dirty)
 }
 
 /// Adds the wait for one more unit to an outcome of which nothing remains, after a decision about `cost`.

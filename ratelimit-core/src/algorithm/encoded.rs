@@ -10,7 +10,7 @@ use super::decide::Operation;
 use super::shadow::decide;
 use super::state::{Packed, State, Unpacked, each};
 use super::step::{ABSENT, Encoded, Reader, Step};
-use super::{calendar_window, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
+use super::{fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::GroupOutcome;
@@ -25,9 +25,6 @@ pub(crate) fn encoded_len(algorithm: Algorithm, sub_windows: u64, bytes: &[u8]) 
         return Some(8);
     }
     match algorithm {
-        Algorithm::FixedWindow if bytes.first() == Some(&calendar_window::TAG) => {
-            Some(calendar_window::ENCODED_LEN)
-        }
         Algorithm::FixedWindow => fixed_window::State::encoded_len(sub_windows, bytes),
         Algorithm::SlidingWindowCounter if sub_windows == 1 => {
             sliding_window_counter::TwoWindows::encoded_len(sub_windows, bytes)
@@ -158,9 +155,6 @@ impl Unpacked {
             return Some(State::new(policy).unpack(policy, now).0);
         }
         Some(match policy.algorithm() {
-            Algorithm::FixedWindow if policy.calendar().is_some() => {
-                Self::CalendarWindow(calendar_window::State::read(policy, now, bytes)?)
-            }
             Algorithm::FixedWindow => Self::FixedWindow(whole(policy, bytes)?),
             Algorithm::SlidingWindowCounter if policy.sub_windows() == 1 => {
                 Self::TwoWindows(whole(policy, bytes)?)

@@ -10,6 +10,10 @@
 //! Up to 2 × `max` pass around the edge of a window. [`Algorithm`](crate::Algorithm) has the source and the
 //! complexity.
 //!
+//! The policy may say from which instant the window lasts until which other one. Then each window has a state
+//! of its own, whose count never begins again. A decision at an instant outside of the window is one at the
+//! nearest instant in it.
+//!
 //! If the clock goes back behind the stored window, the count moves to a window that starts at `now`: it is
 //! kept, and no wait is longer than one window. The next window starts at a multiple again, so for each step
 //! back up to `max` more units can pass than without it.
@@ -21,74 +25,75 @@ use super::step::Step;
 use super::step::{Encoded, Reader};
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;
-use crate::policy::Policy;
-
-/// The count of a window, of a fixed length or of a calendar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Count {
-    /// First instant of the counted window.
-    pub(super) start: u64,
-    /// Units admitted since `start`.
-    pub(super) units: u64,
-}
-
-impl Count {
-    /// Whether units are counted in a window that has not begun.
-    pub(super) const fn is_ahead_of(self, now: u64) -> bool {
-        self.units > 0 && now < self.start
-    }
-
-    pub(super) fn available(self, policy: &Policy) -> Option<u64> {
-        policy.max().checked_sub(self.units)
-    }
-
-    /// The end of the counted window; 0 when nothing is counted.
-    pub(super) const fn resets_at(self, end: u64) -> u64 {
-        if self.units == 0 { 0 } else { end }
-    }
-
-    pub(super) fn refund(&mut self, cost: u64) {
-        self.units = self.units.saturating_sub(cost);
-    }
-}
+use crate::policy::{Policy, WindowSpan};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    pub(super) window: u64,
-    pub(super) count: Count,
+    /// First instant of the counted window.
+    start: u64,
+    /// Units admitted since `start`.
+    units: u64,
+    /// How long the count is kept after `start`: for a window of one length until its end.
+    kept: u64,
+    /// The window that has this state to itself.
+    span: Option<WindowSpan>,
+}
+
+impl State {
+    /// The units of a window that began at `start`, or of the only one of its state.
+    #[inline]
+    pub(super) fn new(policy: &Policy, span: Option<WindowSpan>, start: u64, units: u64) -> Self {
+        Self { start: span.map_or(start, |span| span.from), units, kept: policy.kept_us(), span }
+    }
+
+    /// The instant from which the state is that of a new caller, and the units.
+    #[inline]
+    pub(super) const fn packed(&self) -> (u64, u64) {
+        (if self.units == 0 { 0 } else { self.start + self.kept }, self.units)
+    }
+
+    fn end(&self) -> u64 {
+        self.span.map_or(self.start + self.kept, |span| span.before)
+    }
 }
 
 impl Step for State {
+    fn instant(&self, now: u64) -> u64 {
+        self.span.map_or(now, |span| span.nearest(now))
+    }
+
     fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
-        let Count { start, units } = self.count;
-        let went_back = self.count.is_ahead_of(now);
+        if self.span.is_some() {
+            return false;
+        }
+        let went_back = self.units > 0 && now < self.start;
         if went_back {
-            self.count.start = now;
-        } else if units == 0 || now - start >= self.window {
-            self.count = Count { start: now - now % self.window, units: 0 };
+            self.start = now;
+        } else if self.units == 0 || now - self.start >= self.kept {
+            (self.start, self.units) = (now - now % self.kept, 0);
         }
         went_back
     }
 
     fn available(&self, policy: &Policy, _now: u64) -> Option<u64> {
-        self.count.available(policy)
+        policy.max().checked_sub(self.units)
     }
 
     fn charge(&mut self, _policy: &Policy, _now: u64, cost: u64) {
-        self.count.units += cost;
+        self.units += cost;
     }
 
     fn resets_at(&self) -> u64 {
-        self.count.resets_at(self.count.start + self.window)
+        if self.units == 0 { 0 } else { self.end() }
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
-        (cost <= policy.max()).then(|| self.count.start + self.window - now)
+        (cost <= policy.max()).then(|| self.end() - now)
     }
 
     fn refund(&mut self, _policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
-        if self.count.start <= at && at - self.count.start < self.window {
-            self.count.refund(cost);
+        if self.span.is_some() || self.start <= at && at - self.start < self.kept {
+            self.units = self.units.saturating_sub(cost);
         }
     }
 }
@@ -102,7 +107,6 @@ impl Encoded for State {
     }
 
     fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
-        let count = Count { start: reader.micros()?, units: reader.units()? };
-        Some(Self { window: policy.window_us(), count })
+        Some(Self::new(policy, policy.span(), reader.micros()?, reader.units()?))
     }
 }

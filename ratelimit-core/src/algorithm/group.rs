@@ -72,8 +72,7 @@ struct Group<'a> {
 struct DistinctState<'a> {
     /// Index of the state.
     index: usize,
-    /// Policy of the first member; those of the others differ at most in `max`, and in zone and anchor of a
-    /// calendar. The window is that of the first.
+    /// Policy of the first member; those of the others differ at most in `max`, and in the edges of a window.
     policy: &'a Policy,
     unpacked: Unpacked,
     /// Number of members that share it.
@@ -149,7 +148,8 @@ impl<'a> Group<'a> {
     fn outcomes(&self, units: Option<u64>, is_charged: bool) -> SmallVec<[Outcome; 2]> {
         let limits = self.members_with_states().zip(&self.available);
         let outcomes = limits.map(|((member, state), available)| {
-            let (at, total, step) = (self.at, state.cost, state.unpacked.step());
+            let (total, step) = (state.cost, state.unpacked.step());
+            let at = step.instant(self.at);
             let verdict = if fits(*available, total) {
                 Verdict::Allowed
             } else {
@@ -159,7 +159,8 @@ impl<'a> Group<'a> {
             let reset_after_us = step.resets_at().saturating_sub(at);
             let (limit, cost) = (member.policy.capacity(), units.unwrap_or(member.cost));
             let outcome = Outcome::from_numbers(Numbers { limit, cost, remaining, reset_after_us, verdict })
-                .with_given_us(step.given_us());
+                .with_given_us(step.given_us())
+                .decided_at(Timestamp::from_micros(at));
             if remaining == 0 { with_next_unit(outcome, step, member.policy, at, total) } else { outcome }
         });
         outcomes.collect()

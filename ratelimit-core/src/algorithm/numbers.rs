@@ -57,9 +57,6 @@ pub(super) struct Uint<const N: usize>([u8; N]);
 /// A count of units, at most [`MAX_UNITS`].
 pub(super) type U40 = Uint<5>;
 
-/// A length in minutes, at most 31 years.
-pub(super) type U24 = Uint<3>;
-
 /// Microseconds since the Unix epoch, until the year 4253.
 pub(super) type U56 = Uint<7>;
 

@@ -6,11 +6,9 @@
 #[cfg(test)]
 mod tests;
 
-use super::numbers::{Rational, U24, U40, U56};
+use super::numbers::{Rational, U56};
 use super::step::Step;
-use super::{
-    calendar_window, concurrency, fixed_window, sliding_window_counter, sliding_window_log, token_bucket,
-};
+use super::{concurrency, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 use crate::reservation::Charge;
@@ -26,8 +24,6 @@ pub struct State(pub(super) Packed);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Packed {
     FixedWindow { forget_at: U56, count: u64 },
-    // The minutes from the start to `forget_at`: edges of a calendar are whole minutes.
-    CalendarWindow { forget_at: U56, count: U40, minutes: U24 },
     TwoWindows { forget_at: U56, current: u32, earlier: u32 },
     // Also two windows, if a count exceeds 32 bits.
     SubWindows(Option<Box<sliding_window_counter::SubWindows>>),
@@ -46,7 +42,6 @@ const _: () = assert!(size_of::<State>() == 16, "with its digest, all that a cal
 #[derive(Debug)]
 pub(super) enum Unpacked {
     FixedWindow(fixed_window::State),
-    CalendarWindow(calendar_window::State),
     TwoWindows(sliding_window_counter::TwoWindows),
     SubWindows(Box<sliding_window_counter::SubWindows>),
     SlidingWindowLog(Box<sliding_window_log::State>),
@@ -61,7 +56,7 @@ pub(super) enum Unpacked {
 macro_rules! each {
     ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr) => {
         each!($unpacked, $step => $body, $result => $then,
-            FixedWindow(own => own) CalendarWindow(own => own) TwoWindows(own => own) SubWindows(own => *own)
+            FixedWindow(own => own) TwoWindows(own => own) SubWindows(own => *own)
             SlidingWindowLog(own => *own) TokenBucket(own => own) LongBucket(own => own) Concurrency(own => own))
     };
     ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr,
@@ -83,9 +78,6 @@ impl State {
     pub fn new(policy: &Policy) -> Self {
         let zero = U56::default();
         Self(match policy.algorithm() {
-            Algorithm::FixedWindow if policy.calendar().is_some() => {
-                Packed::CalendarWindow { forget_at: zero, count: U40::default(), minutes: U24::default() }
-            }
             Algorithm::FixedWindow => Packed::FixedWindow { forget_at: zero, count: 0 },
             Algorithm::SlidingWindowCounter if policy.sub_windows() == 1 => {
                 Packed::TwoWindows { forget_at: zero, current: 0, earlier: 0 }
@@ -99,12 +91,12 @@ impl State {
 
     /// The instant from which this state decides as a new one would, so that it can be dropped. For a counter
     /// over two windows, up to a twelfth of the window later; of slots that are held, in the year 4253; of a
-    /// calendar window, its end, also when all was refunded.
+    /// calendar window, when the longest one from the same instant ends, or the next one if its anchor moves.
     pub fn expires_at(&self) -> Timestamp {
         Timestamp::from_micros(match &self.0 {
-            Packed::FixedWindow { forget_at, .. }
-            | Packed::CalendarWindow { forget_at, .. }
-            | Packed::TwoWindows { forget_at, .. } => (*forget_at).into(),
+            Packed::FixedWindow { forget_at, .. } | Packed::TwoWindows { forget_at, .. } => {
+                (*forget_at).into()
+            }
             Packed::SubWindows(state) => state.as_ref().map_or(0, |state| state.resets_at()),
             Packed::SlidingWindowLog(state) => state.as_ref().map_or(0, |state| state.resets_at()),
             Packed::TokenBucket { tat, fraction } => rational(*tat, *fraction).rounded_up(),
@@ -124,11 +116,6 @@ impl State {
             }
             _ => self.clone(),
         }
-    }
-
-    /// Whether it has not expired, although nothing counts: a calendar window whose units were all refunded.
-    pub(crate) fn is_empty(&self) -> bool {
-        matches!(self.0, Packed::CalendarWindow { count, .. } if u64::from(count) == 0)
     }
 
     /// Whether slots are held.
@@ -158,15 +145,11 @@ impl State {
     ) -> bool {
         let still_counts = now < until && !matches!(self.0, Packed::Blocked { .. });
         if still_counts {
-            let now = now.as_micros();
-            // The window of the charge may be one of another anchor: the count of a calendar stays where it
-            // is.
-            let has_calendar = policy.calendar().is_some();
-            let (unpacked, _) = self.unpack(policy, if has_calendar { at.as_micros() } else { now });
+            let (now, in_window) = (now.as_micros(), policy.in_window_of(at.as_micros()));
+            let policy = in_window.as_ref().unwrap_or(policy);
+            let (unpacked, _) = self.unpack(policy, now);
             each!(unpacked, step => {
-                if !has_calendar {
-                    step.advance(policy, now);
-                }
+                step.advance(policy, now);
                 step.refund(policy, now, at.as_micros(), until.as_micros(), cost);
             }, () => self.pack(unpacked));
         }
@@ -206,16 +189,9 @@ impl State {
     pub(super) fn unpack(&mut self, policy: &Policy, now: u64) -> (Unpacked, bool) {
         match &mut self.0 {
             Packed::FixedWindow { forget_at, count } => {
-                let (window, units) = (policy.window_us(), *count);
-                let start = u64::from(*forget_at).saturating_sub(window);
-                let count = fixed_window::Count { start, units };
-                (Unpacked::FixedWindow(fixed_window::State { window, count }), false)
-            }
-            Packed::CalendarWindow { forget_at, count, minutes } => {
-                match calendar_window::State::unpack(policy, now, (*forget_at, *count, *minutes)) {
-                    Some(state) => (Unpacked::CalendarWindow(state), false),
-                    None => (Unpacked::new(policy, now), false),
-                }
+                let start = u64::from(*forget_at).saturating_sub(policy.kept_us());
+                let state = fixed_window::State::new(policy, policy.span_at(now), start, *count);
+                (Unpacked::FixedWindow(state), false)
             }
             Packed::TwoWindows { forget_at, current, earlier } => {
                 let (forget_at, current, earlier) =
@@ -270,15 +246,8 @@ impl State {
 impl From<fixed_window::State> for Packed {
     #[inline]
     fn from(state: fixed_window::State) -> Self {
-        Self::FixedWindow { forget_at: state.resets_at().into(), count: state.count.units }
-    }
-}
-
-impl From<calendar_window::State> for Packed {
-    #[inline]
-    fn from(state: calendar_window::State) -> Self {
-        let (forget_at, count, minutes) = state.packed();
-        Self::CalendarWindow { forget_at, count, minutes }
+        let (forget_at, count) = state.packed();
+        Self::FixedWindow { forget_at: forget_at.into(), count }
     }
 }
 
@@ -337,7 +306,6 @@ impl From<Unpacked> for Packed {
     fn from(unpacked: Unpacked) -> Self {
         match unpacked {
             Unpacked::FixedWindow(state) => state.into(),
-            Unpacked::CalendarWindow(state) => state.into(),
             Unpacked::TwoWindows(state) => state.into(),
             Unpacked::SubWindows(state) => state.into(),
             Unpacked::SlidingWindowLog(state) => state.into(),
@@ -362,7 +330,6 @@ impl Unpacked {
     pub(super) fn step(&self) -> &dyn Step {
         match self {
             Self::FixedWindow(state) => state,
-            Self::CalendarWindow(state) => state,
             Self::TwoWindows(state) => state,
             Self::SubWindows(state) => &**state,
             Self::SlidingWindowLog(state) => &**state,
@@ -375,7 +342,6 @@ impl Unpacked {
     pub(super) fn step_mut(&mut self) -> &mut dyn Step {
         match self {
             Self::FixedWindow(state) => state,
-            Self::CalendarWindow(state) => state,
             Self::TwoWindows(state) => state,
             Self::SubWindows(state) => &mut **state,
             Self::SlidingWindowLog(state) => &mut **state,

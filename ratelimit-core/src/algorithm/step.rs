@@ -8,6 +8,12 @@ use crate::policy::{MAX_UNITS, Policy};
 
 /// State of one caller under one policy. All instants and waits are in microseconds.
 pub(super) trait Step {
+    /// The instant of a decision at `now`: another one if the state is that of a window which does not have
+    /// `now`.
+    fn instant(&self, now: u64) -> u64 {
+        now
+    }
+
     /// Advances the state to `now`. Returns true if the advanced state must be stored even when nothing is
     /// charged.
     ///

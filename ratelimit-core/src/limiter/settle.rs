@@ -65,13 +65,10 @@ impl RateLimiter {
     /// Shadow limits are charged if the number fits them, and do not lower it. A
     /// [reservation](GroupOutcome::reservation) needs the group with the number as cost.
     ///
-    /// A group of several callers in a Redis cluster takes a peek and a check, and not one round trip. If
-    /// other requests come between them, fewer units may be charged than fit, and a limit with a
-    /// [block](Policy::block) may begin it early.
-    ///
     /// # Errors
     ///
-    /// As with [`check_all`](Self::check_all), and [`StoreError::ConcurrencyLimit`] for such a limit.
+    /// As with [`check_all`](Self::check_all), [`StoreError::ConcurrencyLimit`] for such a limit, and
+    /// [`StoreError::SeveralCallers`] for a group of several callers in a Redis cluster.
     pub async fn check_up_to_all(
         &self,
         group: &[Check<'_>],
@@ -167,7 +164,9 @@ impl RateLimiter {
                 error => error.into(),
             });
         }
-        let rest = check.with_cost(actual - check.cost());
+        let in_window = charge.policy_in_window();
+        let rest =
+            check.with_policy(in_window.as_ref().unwrap_or(check.policy())).with_cost(actual - check.cost());
         if is_degraded {
             self.inner.fallback.overdraw(&rest);
             return Ok(());

@@ -181,6 +181,7 @@ fn class(error: &StoreError) -> Option<&'static str> {
         StoreError::CorruptState { .. } => Some(corrupt_state),
         StoreError::NoTimeLeft
         | StoreError::GroupTooLarge { .. }
+        | StoreError::SeveralCallers
         | StoreError::ConcurrencyLimit { .. }
         | StoreError::TurnsNotDue => None,
     }

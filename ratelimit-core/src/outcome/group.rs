@@ -50,10 +50,7 @@ impl GroupOutcome {
     }
 
     /// The outcome of a group that is known to be admitted or denied.
-    pub(crate) fn decided(at: Timestamp, allowed: bool, mut outcomes: SmallVec<[Outcome; 2]>) -> Self {
-        for outcome in &mut outcomes {
-            outcome.at = at;
-        }
+    pub(crate) fn decided(at: Timestamp, allowed: bool, outcomes: SmallVec<[Outcome; 2]>) -> Self {
         Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }
     }
 
@@ -68,9 +65,9 @@ impl GroupOutcome {
     }
 
     /// Replaces what is told about the limits of a group that is admitted or denied all the same.
-    pub(crate) fn with_outcomes(mut self, outcomes: SmallVec<[Outcome; 2]>) -> Self {
-        self.outcomes = Self::decided(self.at, self.allowed, outcomes).outcomes;
-        self
+    pub(crate) fn with_outcomes(self, outcomes: SmallVec<[Outcome; 2]>) -> Self {
+        let outcomes = outcomes.into_iter().map(|outcome| outcome.decided_at(self.at)).collect();
+        Self { outcomes, ..self }
     }
 
     /// Adds slots that the group holds.

@@ -3,6 +3,10 @@
 //! An edge is the first instant of a local day. The window of an instant lies between the last edge at or
 //! before it and the next. `edges` computes them; `known` keeps the present windows of all calendars of the
 //! program. This file has calendars, and time zones by their names.
+//!
+//! Each window has a count of its own, under the *label* of the window: the number of the day, week, month or
+//! year in which its first day lies. So a count never begins again, and a moved anchor finds the count of its
+//! label.
 
 mod edges;
 #[cfg(feature = "serde")]
@@ -19,8 +23,6 @@ use parking_lot::Mutex;
 
 #[cfg(feature = "serde")]
 pub(crate) use self::fields::{Anchor, CalendarFields};
-#[cfg(feature = "redis")]
-pub(crate) use self::known::KnownCalendar;
 use super::named_values::named_values;
 use super::state_kind::{FNV_OFFSET, fnv1a};
 use super::suggest;
@@ -55,7 +57,9 @@ pub struct Calendar {
     /// The day of a year's first month.
     second: u8,
     zone: &'static str,
-    /// Fingerprint of the rest.
+    /// Whether the anchor differs from request to request.
+    moves: bool,
+    /// Fingerprint of what tells the windows.
     id: u64,
 }
 
@@ -133,7 +137,7 @@ impl Calendar {
     }
 
     const fn new(unit: CalendarUnit, first: u8, second: u8) -> Self {
-        Self { unit, first, second, zone: "", id: 0 }.in_zone("UTC")
+        Self { unit, first, second, zone: "", moves: false, id: 0 }.in_zone("UTC")
     }
 
     /// The same in the time zone of this IANA name, such as `"Europe/Berlin"`.
@@ -186,11 +190,13 @@ impl Calendar {
     /// For days that come from elsewhere, such as the billing days of accounts: a wrong one moves the edge of
     /// the windows, and does not lock an account out. A policy is not built with such a day.
     ///
+    /// An account whose day changes has one quota for each month, week or year in which a window begins: the
+    /// window by the new day begins in this one or in the last, and finds what was counted for it. So counts
+    /// are kept for one window more than those of a calendar whose day never changes.
+    ///
     /// # Examples
     ///
-    /// A budget from the billing day of an account. An account has one count, whatever its day. A changed day
-    /// keeps the count until the next edge, if the new window begins less than half a window after the old
-    /// one, and begins a new count otherwise.
+    /// A budget from the billing day of an account:
     ///
     /// ```
     /// use ratelimit_core::policy::Calendar;
@@ -207,8 +213,9 @@ impl Calendar {
     /// ```
     #[must_use]
     pub const fn clamped(mut self) -> Self {
+        self.moves = true;
         match self.unit {
-            CalendarUnit::Day | CalendarUnit::Week => return self,
+            CalendarUnit::Day | CalendarUnit::Week => {}
             CalendarUnit::Month => self.first = nearest(self.first, 31),
             CalendarUnit::Year => {
                 self.first = nearest(self.first, 12);
@@ -249,10 +256,10 @@ impl Calendar {
         (24 * days + MOST_HOURS_MORE) * 3_600_000_000
     }
 
-    /// Fingerprint of the calendar, with its zone and anchor.
-    #[cfg(feature = "redis")]
-    pub(crate) const fn id(&self) -> u64 {
-        self.id
+    /// How long a count is kept after its window began, in microseconds: until the end of the longest window
+    /// that may have the same label, by any zone data, and if the anchor moves by any anchor.
+    pub(crate) const fn kept_us(&self) -> u64 {
+        if self.moves { 2 * self.longest_us() } else { self.longest_us() }
     }
 }
 

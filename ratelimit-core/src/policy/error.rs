@@ -21,6 +21,8 @@ pub enum PolicyError {
     Anchor,
     /// A calendar window has another algorithm than the fixed window.
     CalendarAlgorithm,
+    /// A block was set for a calendar window.
+    CalendarBlock,
     /// Overrides have a window for a limit with a calendar window.
     CalendarOverridden,
     /// Overrides made by code have a number that is not for them, or a calendar window.
@@ -63,6 +65,9 @@ impl PolicyError {
             Self::WindowNotMicroseconds => "window must be a whole number of microseconds",
             Self::Anchor => "a month must begin on a day from 1 to 31, and a year on a day that it has",
             Self::CalendarAlgorithm => "a calendar window is only for the fixed window",
+            Self::CalendarBlock => {
+                "block is not for a calendar window, whose counts end with it; set it for a second limit with a window of one length"
+            }
             Self::CalendarOverridden => {
                 "window cannot replace a calendar window; change the attribute or the policy instead"
             }

@@ -99,6 +99,7 @@ impl Settings {
         }
         let block_us = match block {
             None | Some(Switch::Off) => 0,
+            Some(Switch::On(_)) if calendar.is_some() => return Err(PolicyError::CalendarBlock),
             Some(Switch::On(block)) => match whole_micros(block) {
                 Some(micros) if micros >= window_us && (micros as u128) * (max as u128) >= refill => micros,
                 _ => return Err(PolicyError::Block),

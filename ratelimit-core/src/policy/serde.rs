@@ -81,7 +81,7 @@ impl<'de> Visitor<'de> for PolicyVisitor {
         reader.calendar.add_to(&mut reader.settings).map_err(A::Error::custom)?;
         let numbers = reader.settings.judged().map_err(A::Error::custom)?;
         // Until the key is checked.
-        let policy = Policy { key: Cow::Borrowed(""), name: None, numbers, state_id: 0 };
+        let policy = Policy { key: Cow::Borrowed(""), name: None, numbers, span: None, state_id: 0 };
         let named = |policy: Policy| match name {
             Some(name) => policy.with_name(name),
             None => Ok(policy),

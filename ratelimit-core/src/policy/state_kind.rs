@@ -14,9 +14,10 @@ pub(crate) struct StateKind {
     /// Of a calendar the longest one.
     pub(crate) window_us: u64,
     pub(crate) sub_windows: u64,
-    /// The letter of a calendar. Without zone and anchor: a change of these keeps the count. In a group the
-    /// first limit tells the window.
+    /// The letter of a calendar. Without zone and anchor: a change of these keeps the counts.
     pub(crate) calendar: Option<u8>,
+    /// The label of a window that has a count of its own.
+    pub(crate) label: Option<u64>,
     /// `max` and burst of a token bucket, whose state is an instant that depends on both.
     pub(crate) bucket: Option<[u64; 2]>,
 }
@@ -36,8 +37,17 @@ impl StateKind {
             hash = fnv1a(hash, &max.to_le_bytes());
             hash = fnv1a(hash, &burst.to_le_bytes());
         }
-        hash
+        match self.label {
+            Some(label) => labelled(hash, label),
+            None => hash,
+        }
     }
+}
+
+/// The fingerprint of the count with this label, from that of the counts of all labels.
+#[inline]
+pub(super) const fn labelled(hash: u64, label: u64) -> u64 {
+    fnv1a(hash, &label.to_le_bytes())
 }
 
 /// Start value of [`fnv1a`].

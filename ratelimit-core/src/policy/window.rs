@@ -122,18 +122,20 @@ const _: () = assert!(
         && grammar::MAX_MICROS as u128 == MAX_WINDOW.as_micros()
 );
 
-/// A window from its first instant to the first one after it, in microseconds.
+/// A window with a count of its own: from its first instant to the first one after it, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowSpan {
     pub(crate) from: u64,
     pub(crate) before: u64,
+    /// What tells its count from those of other windows.
+    pub(crate) label: u64,
 }
 
 impl WindowSpan {
-    #[cfg(feature = "calendar")]
+    /// The instant in the window that is the nearest to another one.
     #[inline]
-    pub(crate) const fn contains(self, now: u64) -> bool {
-        self.from <= now && now < self.before
+    pub(crate) fn nearest(self, at: u64) -> u64 {
+        at.clamp(self.from, self.before - 1)
     }
 
     pub(crate) const fn length(self) -> u64 {

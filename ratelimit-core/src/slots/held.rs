@@ -25,7 +25,7 @@ impl GroupOutcome {
             if !check.policy().is_concurrency() || outcome.cost() == 0 || self.was_spared(check, checks) {
                 continue;
             }
-            match taken.iter_mut().find(|(first, _)| checks[*first].shares_count_with(check)) {
+            match taken.iter_mut().find(|(first, _)| checks[*first].shares_count_with(check, self.at())) {
                 Some((_, sum)) => *sum = sum.saturating_add(outcome.cost()),
                 None => taken.push((index, outcome.cost())),
             }

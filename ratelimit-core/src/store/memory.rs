@@ -122,15 +122,15 @@ impl MemoryStore {
         shard
     }
 
-    fn digest(&self, check: &Check<'_>) -> Digest {
-        split(check.digest(&self.digest_key))
+    fn digest(&self, check: &Check<'_>, at: Timestamp) -> Digest {
+        split(check.digest(&self.digest_key, at))
     }
 
     /// Decides about one limit without the work that a group takes. Takes no slots, because the outcome of
     /// one limit does not hold them.
     pub(crate) fn decide_one(&self, check: &Check<'_>, operation: Operation) -> Outcome {
         let now = self.clock.now();
-        let digest = self.digest(check);
+        let digest = self.digest(check, now);
         let mut shard = self.shards[self.shard_of(digest)].lock();
         if let Some(entry) = shard.find(digest) {
             return entry.decide(check, now, operation).with_clock_mark(self.clock_mark);
@@ -139,7 +139,7 @@ impl MemoryStore {
             return shard.decide_new(digest, check, now, operation).with_clock_mark(self.clock_mark);
         }
         drop(shard);
-        let (mut overflow, digest) = (self.lock_overflow(now), overflow_digest(check.policy()));
+        let (mut overflow, digest) = (self.lock_overflow(now), overflow_digest(check.policy(), now));
         let outcome = match overflow.find(digest) {
             Some(entry) => entry.decide(check, now, operation),
             None => overflow.decide_new(digest, check, now, operation),
@@ -193,8 +193,9 @@ impl MemoryStore {
 
     /// Drops the state of each check, but not slots that are held.
     pub(crate) fn reset_group(&self, group: &[Check<'_>]) {
+        let now = self.clock.now();
         for check in group {
-            let digest = self.digest(check);
+            let digest = self.digest(check, now);
             self.shards[self.shard_of(digest)].lock().remove(digest);
         }
     }
@@ -203,7 +204,7 @@ impl MemoryStore {
     pub(crate) fn refund_all(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
         let (now, mut result) = (self.clock.now(), Ok(()));
         for charge in reservation.charges() {
-            let digest = self.digest(&charge.check());
+            let digest = self.digest(&charge.check(), charge.at());
             let mut shard = self.shards[self.shard_of(digest)].lock();
             if let Some(entry) = shard.find(digest) {
                 if entry.state.keeps(charge, now) {
@@ -219,14 +220,14 @@ impl MemoryStore {
     /// Locks the overflow counts, and drops those that have expired.
     fn lock_overflow(&self, now: Timestamp) -> MutexGuard<'_, Shard> {
         let mut shard = self.shards[self.overflow()].lock();
-        shard.sweep(now, false);
+        shard.sweep(now);
         shard
     }
 
     /// Locks the shards of all callers of a group, always in the same order, so that two groups never
     /// deadlock. Returns them with the place of each check.
     fn lock_shards(&self, group: &[Check<'_>], now: Timestamp) -> (LockedGroup<'_>, Places) {
-        let digests = group.iter().map(|check| self.digest(check));
+        let digests = group.iter().map(|check| self.digest(check, now));
         let wanted: SmallVec<[(usize, Digest); 2]> =
             digests.map(|digest| (self.shard_of(digest), digest)).collect();
         let mut order: SmallVec<[usize; 2]> = wanted.iter().map(|(shard, _)| *shard).collect();
@@ -247,7 +248,7 @@ impl MemoryStore {
                 order.push(self.overflow());
                 shards.push(self.lock_overflow(now));
             }
-            places.push((order.len() - 1, overflow_digest(check.policy())));
+            places.push((order.len() - 1, overflow_digest(check.policy(), now)));
         }
         (LockedGroup { shards, order }, places)
     }

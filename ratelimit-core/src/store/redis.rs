@@ -41,7 +41,7 @@ pub use self::error::RedisConfigError;
 use self::groups::Groups;
 use super::{Deadline, Store, Task};
 use crate::algorithm::Operation;
-use crate::check::Check;
+use crate::check::{Check, in_windows};
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::process::PerProcess;
@@ -117,12 +117,12 @@ impl Store for RedisStore {
     ) -> Result<GroupOutcome, StoreError> {
         let groups = self.groups()?;
         let deadline = deadline.at_most(self.deadline);
+        let policies = groups.policies_now(group);
+        let group = &*in_windows(group, &policies);
         match operation {
             // Boxed, because they are rare and their futures are large.
             Operation::Overdraw => Box::pin(groups.overdraw(group, deadline)).await,
-            Operation::UpTo if groups.is_split(group) => {
-                Box::pin(groups.charge_as_many_as_fit(group, deadline)).await
-            }
+            Operation::UpTo if groups.is_split(group) => Err(StoreError::SeveralCallers),
             operation => groups.decide(group, operation, deadline).await,
         }
     }
@@ -130,7 +130,8 @@ impl Store for RedisStore {
     async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
         let groups = self.groups()?;
         let deadline = deadline.at_most(self.deadline);
-        groups.reset_each_caller(group, deadline).await
+        let policies = groups.policies_now(group);
+        groups.reset_each_caller(&in_windows(group, &policies), deadline).await
     }
 
     async fn refund(&self, reservation: &Reservation<'_>, deadline: Deadline) -> Result<(), StoreError> {
@@ -151,7 +152,9 @@ impl Store for RedisStore {
         if operation != Operation::Check {
             return None;
         }
-        self.groups().ok()?.try_decide(group)
+        let groups = self.groups().ok()?;
+        let policies = groups.policies_now(group);
+        groups.try_decide(&in_windows(group, &policies))
     }
 
     fn set_instances(&self, instances: NonZeroU32) {

@@ -4,8 +4,9 @@
 //! lock: a [`HashMap`], or a [`StateTable`] of its own. A file or a database does three things in a
 //! transaction, as `examples/sqlite_store.rs` shows:
 //!
-//! 1. load the states of the checks, by [`Check::digest`] and [`State::from_bytes`], into a `HashMap`;
-//! 2. read the clock, and decide;
+//! 1. read the clock, and load the states of the checks, by [`Check::digest`] and [`State::from_bytes`],
+//!    into a `HashMap`;
+//! 2. decide;
 //! 3. write what [`Decided::changed`] names, by [`State::to_bytes`], with [`State::expires_at`]. A denial
 //!    writes nothing, unless it begins a block.
 //!
@@ -36,7 +37,7 @@
 //!
 //!     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
 //!         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-//!         reset_with(group, &self.digest_key, &mut *states);
+//!         reset_with(group, self.clock.now(), &self.digest_key, &mut *states);
 //!         Ok(())
 //!     }
 //!
@@ -133,7 +134,7 @@ pub fn decide_with(
     digest_key: &[u8; 16],
     table: &mut impl StateTable,
 ) -> Decided {
-    let digests = group.iter().map(|check| check.digest(digest_key));
+    let digests = group.iter().map(|check| check.digest(digest_key, now));
     let mut places = TablePlaces { table, now, taken: SmallVec::new(), changed: Vec::new() };
     let outcome = decide_at(group, digests, now, operation, &mut places);
     Decided { outcome, changed: places.changed }
@@ -161,7 +162,7 @@ pub fn refund_with(
 ) -> Refunded {
     let (mut result, mut changed) = (Ok(()), Vec::new());
     for charge in reservation.charges() {
-        let digest = charge.check().digest(digest_key);
+        let digest = charge.check().digest(digest_key, charge.at());
         if let Some(mut state) = table.take(digest) {
             if state.keeps(charge, now) {
                 result = Err(StoreError::TurnsNotDue);
@@ -175,9 +176,11 @@ pub fn refund_with(
 }
 
 /// Drops the state of each check: a whole [`Store::reset`](super::Store::reset).
-pub fn reset_with(group: &[Check<'_>], digest_key: &[u8; 16], table: &mut impl StateTable) {
+///
+/// The `now` is one of the clock of [`decide_with`].
+pub fn reset_with(group: &[Check<'_>], now: Timestamp, digest_key: &[u8; 16], table: &mut impl StateTable) {
     for check in group {
-        drop(table.take(check.digest(digest_key)));
+        drop(table.take(check.digest(digest_key, now)));
     }
 }
 
@@ -273,7 +276,7 @@ mod tests {
             assert_eq!(refund_with(&reservation, at(0), &KEY, &mut table).changed, changed, "{algorithm}");
             assert_eq!(remaining(&mut table), 3, "{algorithm}");
             assert!(decide_with(&group, Operation::Check, at(0), &KEY, &mut table).outcome.is_allowed());
-            reset_with(&group, &KEY, &mut table);
+            reset_with(&group, at(0), &KEY, &mut table);
             assert!(table.is_empty(), "{algorithm}");
         }
     }

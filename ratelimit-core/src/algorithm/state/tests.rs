@@ -104,3 +104,32 @@ fn two_windows_with_counts_above_32_bits_are_boxed() {
     assert_eq!(state.expires_at().as_micros(), end);
     assert_eq!(charge(&mut state, &policy, end, 0), MAX_UNITS);
 }
+
+/// A request near an edge may be decided in the window that has just ended, or just begins.
+#[cfg(feature = "calendar")]
+#[test]
+fn a_decision_outside_of_its_window_is_one_at_the_nearest_instant_in_it() {
+    use crate::algorithm::decide;
+    use crate::check::Check;
+    use crate::clock::micros;
+    use crate::policy::Calendar;
+
+    let daily = Policy::builder("k").max(2).calendar(Calendar::day()).build();
+    let (from, before) = (1_789_948_800_000_000, 1_790_035_200_000_000);
+    let day = daily.in_window_of(from).unwrap();
+    for (now, at) in
+        [(from - 3_600_000_000, from), (from + 7, from + 7), (before + 3_600_000_000, before - 1)]
+    {
+        let mut state = State::new(&day);
+        let mut decided = |cost| state.decide(&day, cost, Timestamp::from_micros(now), Operation::Check);
+        let (charged, denied) = (decided(2), decided(1));
+        assert_eq!((charged.at().as_micros(), micros(charged.reset_after())), (at, before - at));
+        assert_eq!((denied.at().as_micros(), denied.retry_after().map(micros)), (at, Some(before - at)));
+        let group = [Check::new(&day, "a"), Check::new(&day, "a")];
+        let mut states = [State::new(&day)];
+        let outcome = decide(&group, &[0, 0], &mut states, Timestamp::from_micros(now), Operation::Check);
+        let reservation = outcome.reservation(&group).unwrap();
+        let charge = reservation.charges().next().unwrap();
+        assert_eq!((charge.at().as_micros(), charge.until().as_micros()), (at, before));
+    }
+}

@@ -181,7 +181,7 @@ impl Store for Reference {
     }
 
     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
-        reset_with(group, &DIGEST_KEY, &mut *self.states.lock());
+        reset_with(group, self.clock.now(), &DIGEST_KEY, &mut *self.states.lock());
         Ok(())
     }
 

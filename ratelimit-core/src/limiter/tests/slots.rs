@@ -37,7 +37,7 @@ impl Store for Custom {
     }
 
     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
-        reset_with(group, &KEY, &mut *self.states.lock());
+        reset_with(group, Timestamp::default(), &KEY, &mut *self.states.lock());
         Ok(())
     }
 

@@ -4,9 +4,6 @@ use std::fmt;
 
 use super::window::WindowSpan;
 
-#[cfg(feature = "redis")]
-pub(crate) type KnownCalendar = Calendar;
-
 /// There is none without the feature `calendar`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Calendar {}
@@ -25,27 +22,15 @@ impl Calendar {
         match *self {}
     }
 
-    pub(crate) const fn with_earliest_window(&self, _: u64) -> Self {
+    pub(crate) const fn kept_us(&self) -> u64 {
+        match *self {}
+    }
+
+    pub(crate) const fn windows_by_any_anchor(&self, _: u64) -> [WindowSpan; 2] {
         match *self {}
     }
 
     pub(crate) const fn window_at(&self, _: u64) -> WindowSpan {
-        match *self {}
-    }
-}
-
-#[cfg(feature = "redis")]
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "as with the feature")]
-impl Calendar {
-    pub(crate) const fn id(&self) -> u64 {
-        match *self {}
-    }
-
-    pub(crate) const fn known(&self) -> &'static KnownCalendar {
-        match *self {}
-    }
-
-    pub(crate) const fn around(&self, _: WindowSpan) -> WindowSpan {
         match *self {}
     }
 }

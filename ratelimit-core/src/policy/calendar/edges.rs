@@ -21,17 +21,33 @@ impl Calendar {
         // The days around today: where a clock goes back over midnight, the date of an instant may be the day
         // before its window.
         let days = (-1..=2).filter_map(|nth| self.first_day(today, nth));
-        let edges = days.filter_map(|day| first_instant(day, zone));
-        let (mut from, mut before) = (i64::MIN, i64::MAX);
+        let edges = days.filter_map(|day| Some((first_instant(day, zone)?, day)));
+        let (mut from, mut before) = ((i64::MIN, Date::ZERO), i64::MAX);
         for edge in edges {
-            if edge <= at {
+            if edge.0 <= at {
                 from = from.max(edge);
             } else {
-                before = before.min(edge);
+                before = before.min(edge.0);
             }
         }
         let micros = |edge| u64::try_from(edge).unwrap_or(0).saturating_mul(MICROS);
-        WindowSpan { from: micros(from), before: micros(before) }
+        WindowSpan { from: micros(from.0), before: micros(before), label: self.label(from.1) }
+    }
+
+    /// The label of a window whose first day is this date: the number of the day, the week from Monday, the
+    /// month or the year. Number 1 is that of the first of January 1970.
+    fn label(&self, first: Date) -> u64 {
+        const EPOCH: Date = Date::constant(1970, 1, 1);
+        let years = i32::from(first.year() - EPOCH.year());
+        let days = || (first - EPOCH).get_days();
+        let number = match self.unit {
+            CalendarUnit::Day => days(),
+            // It was a Thursday.
+            CalendarUnit::Week => (days() + 3).div_euclid(7),
+            CalendarUnit::Month => 12 * years + i32::from(first.month()) - 1,
+            CalendarUnit::Year => years,
+        };
+        u64::try_from(number + 1).unwrap_or(0)
     }
 
     /// The first day of the window of a date, or of the `nth` after it.
@@ -97,9 +113,4 @@ fn second_of(now: u64) -> i64 {
 /// The local date of an instant in microseconds.
 fn date_of(zone: &TimeZone, now: u64) -> Option<Date> {
     Timestamp::from_second(second_of(now)).ok().map(|at| zone.to_datetime(at).date())
-}
-
-/// The local date behind that of an instant in microseconds.
-pub(super) fn day_after(zone: &TimeZone, now: u64) -> Option<Date> {
-    add_days(date_of(zone, now)?, 1)
 }

@@ -7,7 +7,6 @@ use std::sync::{LazyLock, OnceLock};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
-use super::edges::day_after;
 use super::{Calendar, CalendarUnit, Weekday, find};
 use crate::policy::window::WindowSpan;
 
@@ -30,23 +29,14 @@ pub(crate) struct KnownCalendar {
     /// The window that was asked for last: its first second, and in the lower bits its length in seconds; 0
     /// for none. In one number, so that both are of the same window.
     last: AtomicU64,
-    /// A window, and the first instant of the one before and the end of the one behind.
-    #[cfg(feature = "redis")]
-    neighbours: Mutex<Option<(WindowSpan, WindowSpan)>>,
+    /// The same first second, and in the lower bits the label.
+    label: AtomicU64,
 }
 
-/// Bits of a length in seconds.
-const LENGTH_BITS: u32 = 26;
+/// Bits of a length in seconds, and of a label.
+const LOWER_BITS: u32 = 26;
 
 const MICROS: u64 = 1_000_000;
-
-impl PartialEq for KnownCalendar {
-    fn eq(&self, other: &Self) -> bool {
-        self.calendar.id == other.calendar.id
-    }
-}
-
-impl Eq for KnownCalendar {}
 
 impl KnownCalendar {
     #[inline]
@@ -70,8 +60,7 @@ impl KnownCalendar {
                 calendar: *calendar,
                 zone,
                 last: AtomicU64::new(0),
-                #[cfg(feature = "redis")]
-                neighbours: Mutex::default(),
+                label: AtomicU64::new(0),
             }))
         });
         // Another calendar may have the place.
@@ -79,66 +68,50 @@ impl KnownCalendar {
         known
     }
 
-    /// The window of an instant in microseconds.
     #[inline]
-    pub(crate) fn window_at(&self, now: u64) -> WindowSpan {
-        let last = self.last.load(Ordering::Relaxed);
-        let (from, length) = (last >> LENGTH_BITS, last & ((1 << LENGTH_BITS) - 1));
-        let window = WindowSpan { from: from * MICROS, before: (from + length) * MICROS };
-        if window.contains(now) { window } else { self.compute(now) }
-    }
-
-    /// From the first instant of the window before to the end of the window behind.
-    #[cfg(feature = "redis")]
-    pub(crate) fn around(&self, window: WindowSpan) -> WindowSpan {
-        let mut neighbours = self.neighbours.lock();
-        if let Some((_, around)) = neighbours.filter(|(known, _)| *known == window) {
-            return around;
+    fn window_at(&self, now: u64) -> WindowSpan {
+        let [last, label] = [&self.last, &self.label].map(|number| number.load(Ordering::Relaxed));
+        let [length, lower] = [last, label].map(|number| number & ((1 << LOWER_BITS) - 1));
+        let (from, is_torn) = (last >> LOWER_BITS, (last ^ label) >> LOWER_BITS != 0);
+        let (from, before) = (from * MICROS, (from + length) * MICROS);
+        if is_torn || now < from || before <= now {
+            self.compute(now)
+        } else {
+            WindowSpan { from, before, label: lower }
         }
-        let at = |instant| self.calendar.window_in(&self.zone, instant);
-        let around =
-            WindowSpan { from: at(window.from.saturating_sub(1)).from, before: at(window.before).before };
-        *neighbours = Some((window, around));
-        around
     }
 
     #[cold]
     fn compute(&self, now: u64) -> WindowSpan {
         let window = self.calendar.window_in(&self.zone, now);
         let (from, length) = (window.from / MICROS, window.length() / MICROS);
-        if length < 1 << LENGTH_BITS && from < 1 << (u64::BITS - LENGTH_BITS) {
-            self.last.store(from << LENGTH_BITS | length, Ordering::Relaxed);
+        if length < 1 << LOWER_BITS && from < 1 << (u64::BITS - LOWER_BITS) {
+            self.last.store(from << LOWER_BITS | length, Ordering::Relaxed);
+            self.label.store(from << LOWER_BITS | window.label, Ordering::Relaxed);
         }
         window
     }
 }
 
 impl Calendar {
-    /// The calendar with its zone.
-    #[inline]
-    pub(crate) fn known(&self) -> &'static KnownCalendar {
-        KnownCalendar::of(self)
-    }
-
     /// The window of an instant in microseconds.
     #[inline]
     pub(crate) fn window_at(&self, now: u64) -> WindowSpan {
-        self.known().window_at(now)
+        KnownCalendar::of(self).window_at(now)
     }
 
-    /// The same with the anchor under which the window of an instant begins first: the day after the instant.
-    /// Under any other anchor the window begins later.
-    pub(crate) fn with_earliest_window(&self, now: u64) -> Self {
-        let Some(next) = day_after(&self.known().zone, now) else { return *self };
-        let (month, day) = (next.month().unsigned_abs(), next.day().unsigned_abs());
-        let weekday = usize::from(next.weekday().to_monday_zero_offset().unsigned_abs());
-        let days = match (self.unit, Weekday::ALL.get(weekday)) {
-            (CalendarUnit::Week, Some(weekday)) => Self::week(*weekday),
-            (CalendarUnit::Month, _) => Self::month(day),
-            (CalendarUnit::Year, _) => Self::year(month, day),
-            _ => return *self,
+    /// The windows that may be present at an instant by some anchor: that of the present period, and the one
+    /// before.
+    pub(crate) fn windows_by_any_anchor(&self, now: u64) -> [WindowSpan; 2] {
+        let first = match self.unit {
+            CalendarUnit::Day => Self::day(),
+            CalendarUnit::Week => Self::week(Weekday::Monday),
+            CalendarUnit::Month => Self::month(1),
+            CalendarUnit::Year => Self::year(1, 1),
         };
-        days.in_zone(self.zone)
+        let first = first.in_zone(self.zone);
+        let present = first.window_at(now);
+        [present, first.window_at(present.from.saturating_sub(1))]
     }
 }
 

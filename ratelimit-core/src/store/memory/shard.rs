@@ -50,9 +50,9 @@ pub(super) fn split(digest: u128) -> Digest {
     (digest as u64, (digest >> 64) as u64)
 }
 
-/// Digest of the overflow count of a policy.
-pub(super) fn overflow_digest(policy: &Policy) -> Digest {
-    (policy.state_id(), 0)
+/// Digest of the overflow count of a policy at an instant.
+pub(super) fn overflow_digest(policy: &Policy, at: Timestamp) -> Digest {
+    (policy.state_id_at(at.as_micros()), 0)
 }
 
 /// The table's hash: half of a digest.
@@ -73,17 +73,17 @@ impl Shard {
         if self.table.len() + others < max.min(self.table.capacity()) {
             return true;
         }
-        self.sweep(now, self.table.len() + others >= max);
+        self.sweep(now);
         self.table.len() + others < max
     }
 
-    /// Drops expired entries, and empty ones if it is full. At most once until a sixteenth of the entries has
+    /// Drops expired entries. At most once until a sixteenth of the entries has
     /// expired, so that it takes constant time per request on average.
-    pub(super) fn sweep(&mut self, now: Timestamp, is_full: bool) {
+    pub(super) fn sweep(&mut self, now: Timestamp) {
         if now < self.next_sweep {
             return;
         }
-        self.table.retain(|entry| entry.state.expires_at() > now && !(is_full && entry.state.is_empty()));
+        self.table.retain(|entry| entry.state.expires_at() > now);
         let mut expiries: Vec<Timestamp> = self.table.iter().map(|entry| entry.state.expires_at()).collect();
         let sixteenth = expiries.len() / 16;
         self.next_sweep = if expiries.is_empty() { now } else { *expiries.select_nth_unstable(sixteenth).1 };

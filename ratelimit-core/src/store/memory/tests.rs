@@ -205,99 +205,41 @@ fn debug_shows_neither_the_digest_key_nor_the_table() {
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// A store with room for one caller, a clock at 2026-01-20T00:00:00Z, and a policy for each day on which a
-/// month may begin.
+/// month may begin, which differs from request to request.
 #[cfg(feature = "calendar")]
 fn months<const N: usize>(days: [u8; N]) -> (MemoryStore, FakeClock, [Policy; N]) {
     use crate::policy::Calendar;
 
     let (store, clock) = store(1);
     clock.set(Timestamp::from_micros(1_768_867_200_000_000));
-    (store, clock, days.map(|day| Policy::builder("k").calendar(Calendar::month(day)).max(3).build()))
+    let policy = |day| Policy::builder("k").calendar(Calendar::month(day).clamped()).max(3).build();
+    (store, clock, days.map(policy))
+}
+
+/// What is spent under a label stays spent until no window has the label: another caller gets no room.
+#[cfg(feature = "calendar")]
+#[test]
+fn a_spent_budget_is_not_swept_while_a_later_day_has_its_label() {
+    let (store, clock, [first, last]) = months([1, 31]);
+    assert_eq!(check_n(&store, &first, "a", 3).remaining(), 0);
+    // After 1 February, where the window of the charge ended.
+    clock.advance(DAY * 12);
+    assert!(passes(&store, &first, "b"), "an overflow count");
+    assert!(!passes(&store, &last, "a"), "the month that begins on 31 January");
+    clock.advance(DAY * 60);
+    assert!(passes(&store, &last, "a"));
 }
 
 #[cfg(feature = "calendar")]
 #[test]
-fn a_spent_budget_that_a_later_anchor_denies_is_not_swept_before_its_window_ends() {
-    for in_group in [false, true] {
-        let (store, clock, [early, late]) = months([15, 20]);
-        assert_eq!(check_n(&store, &early, "a", 3).remaining(), 0);
-        clock.advance(DAY);
-        let group = [Check::new(&late, "a"), Check::new(&late, "a")];
-        let group = if in_group { &group[..] } else { &group[..1] };
-        let denied = store.decide_group(group, Operation::Check);
-        assert_eq!(denied.retry_after(), Some(DAY * 30), "until 20 February");
-        // After 15 February, where the window of the charge ended, another caller needs the room.
-        clock.advance(DAY * 26);
-        assert!(passes(&store, &early, "b"));
-        assert!(!passes(&store, &late, "a"), "in a group: {in_group}");
-        clock.advance(DAY * 4);
-        assert!(passes(&store, &late, "a"), "in a group: {in_group}");
-    }
-}
-
-#[cfg(feature = "calendar")]
-#[test]
-fn no_refund_and_no_charge_under_an_earlier_anchor_ends_a_count_before_its_last_window() {
-    for is_refund in [false, true] {
-        let (store, clock, [early, late]) = months([15, 20]);
-        let group = [Check::new(&early, "a")];
-        let charged = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
-        clock.advance(DAY);
-        assert_eq!(check_n(&store, &late, "a", 1).remaining(), 1);
-        if is_refund {
-            store.refund_all(&charged).unwrap();
-        } else {
-            assert!(passes(&store, &early, "a"));
-        }
-        let left = if is_refund { 2 } else { 0 };
-        // After 15 February, where the window of the earlier anchor ended, another caller needs the room.
-        clock.advance(DAY * 26);
-        assert!(passes(&store, &early, "b"));
-        assert_eq!(check_n(&store, &late, "a", 0).remaining(), left, "is refund: {is_refund}");
-        clock.advance(DAY * 4);
-        assert_eq!(check_n(&store, &late, "a", 0).remaining(), 3, "is refund: {is_refund}");
-    }
-}
-
-#[cfg(feature = "calendar")]
-#[test]
-fn a_count_that_has_ended_counts_under_no_other_anchor() {
-    for operation in [Operation::Peek, Operation::Check] {
-        let (store, clock, [day_20, day_26]) = months([20, 26]);
-        assert_eq!(check_n(&store, &day_20, "a", 2).remaining(), 1);
-        // 19 and 20 February: the window from 26 January began less than half a window after the count.
-        clock.advance(DAY * 30);
-        let remaining = |operation| {
-            let group = [Check::new(&day_26, "a").with_cost(0)];
-            store.decide_group(&group, operation).outcomes()[0].remaining()
-        };
-        assert_eq!(remaining(Operation::Peek), 1, "{operation:?}");
-        clock.advance(DAY);
-        assert_eq!(remaining(operation), 3, "{operation:?}");
-    }
-}
-
-#[cfg(feature = "calendar")]
-#[test]
-fn an_empty_count_keeps_its_start_until_another_caller_needs_its_room() {
-    for is_needed in [false, true] {
-        let (store, clock, [early, late]) = months([5, 20]);
-        let group = [Check::new(&late, "a")];
-        let charged = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
-        store.refund_all(&charged).unwrap();
-        clock.advance(DAY);
-        if is_needed {
-            let other = store.decide_one(&Check::new(&late, "b"), Operation::Check);
-            assert!(other.is_allowed() && other.remaining() == 2 && !store.is_empty());
-            assert_eq!(store.len(), 1, "a count of its own, in place of the empty one");
-            store.reset_group(&[Check::new(&late, "b")]);
-        }
-        let group = [Check::new(&early, "a")];
-        let charged = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
-        store.refund_all(&charged).unwrap();
-        let left = if is_needed { 3 } else { 2 };
-        assert_eq!(check_n(&store, &late, "a", 0).remaining(), left, "is needed: {is_needed}");
-    }
+fn a_refund_reaches_the_window_of_its_charge_by_any_day() {
+    let (store, clock, [early, late]) = months([15, 20]);
+    let group = [Check::new(&early, "a").with_cost(2)];
+    let charged = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
+    clock.advance(DAY);
+    assert_eq!(check_n(&store, &late, "a", 1).remaining(), 0);
+    store.refund_all(&charged).unwrap();
+    assert_eq!(check_n(&store, &late, "a", 0).remaining(), 2);
 }
 
 #[test]

@@ -13,17 +13,23 @@ use smallvec::SmallVec;
 
 pub(super) use self::requests::Groups;
 use self::requests::{split_by_caller, unknown_outcome, wait_for_all};
-use self::split::up_to;
 use super::command::{Command, GuardedCommand, Keys};
 use super::lanes::PendingReply;
 use crate::algorithm::Operation;
-use crate::check::Check;
+use crate::check::{Check, policies_in_windows};
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
-use crate::reservation::Reservation;
+use crate::policy::Policy;
+use crate::reservation::{Charge, Reservation};
 use crate::store::Deadline;
 
 impl Groups {
+    /// The policies of a group in the windows that the server's clock shows by now. What is known and sent of
+    /// a group is of these: below, each window is a limit of its own.
+    pub(super) fn policies_now(&self, group: &[Check<'_>]) -> Vec<Policy> {
+        policies_in_windows(group, || self.encoder.server_time())
+    }
+
     /// Decides without the server: by held units, if there are enough for all limits, or by a cached denial.
     pub(super) fn try_decide(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
         if let Some(outcome) = self.take_held(group) {
@@ -125,18 +131,6 @@ impl Groups {
         Ok(unknown_outcome(group, self.denials.now()))
     }
 
-    /// Charges every limit as many units as fit all, by peeks and checks.
-    pub(super) async fn charge_as_many_as_fit(
-        &self,
-        group: &[Check<'_>],
-        deadline: Deadline,
-    ) -> Result<GroupOutcome, StoreError> {
-        up_to(group, deadline, |group, operation, deadline| async move {
-            self.decide(&group, operation, deadline).await
-        })
-        .await
-    }
-
     pub(super) fn set_instances(&self, instances: u32) {
         self.riders.held.set_instances(NonZeroU32::new(instances).unwrap_or(NonZeroU32::MIN));
     }
@@ -146,8 +140,13 @@ impl Groups {
         reservation: &Reservation<'_>,
         mut deadline: Deadline,
     ) -> Result<(), StoreError> {
+        let policies: Vec<Option<Policy>> = reservation.charges().map(Charge::policy_in_window).collect();
+        let charges = reservation.charges().zip(&policies).map(|(charge, policy)| match policy {
+            Some(policy) => charge.with_check(charge.check().with_policy(policy)),
+            None => charge.clone(),
+        });
         // Units that were held may be held again.
-        let left = reservation.charges().filter(|charge| !self.riders.held.put_back(charge)).cloned();
+        let left = charges.filter(|charge| !self.riders.held.put_back(charge));
         wait_for_all(self.send_refunds(left), &mut deadline).await
     }
 

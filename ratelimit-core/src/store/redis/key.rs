@@ -1,8 +1,8 @@
 //! Keys in Redis.
 //!
 //! `rl1:user-api:c1m:{FwzRx1Fh8AJBaEpWvD3p5w}` consists of the prefix with the version of the layout; the
-//! policy's key; the kind of state (algorithm, window or the letter of a calendar, further numbers, and
-//! `.shadow` for a shadow limit); and the caller's digest, 128 bits as 22 characters of URL-safe base64. The
+//! policy's key; the kind of state (algorithm, window or the letter and the label of a calendar, further
+//! numbers, and `.shadow` for a shadow limit); and the caller's digest, 128 bits as 22 characters of URL-safe base64. The
 //! braces make the digest the hash tag, so all limits of one caller are on one node of a cluster.
 //!
 //! No two callers or policies share a key. A policy's key may contain colons, but the prefix and the kind
@@ -93,7 +93,7 @@ impl StateKey {
 }
 
 /// Appends the algorithm's tag, the window, further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`,
-/// `f1m.shadow`; for a calendar `fd`, `fw`, `fM` and `fy`, for slots `n`.
+/// `f1m.shadow`; for a calendar `fd.20789`, `fw.2970`, `fM.684` and `fy.57`, for slots `n`.
 fn push_kind(kind: StateKind, name: &mut Vec<u8>) {
     name.push(kind.algorithm.spec().tag);
     let units = [
@@ -115,7 +115,7 @@ fn push_kind(kind: StateKind, name: &mut Vec<u8>) {
         let _ = write!(name, "{}{suffix}", window / unit);
     }
     let sub_windows = Some(kind.sub_windows).filter(|number| *number > 1);
-    for number in kind.bucket.into_iter().flatten().chain(sub_windows) {
+    for number in kind.bucket.into_iter().flatten().chain(sub_windows).chain(kind.label) {
         let _ = write!(name, ".{number}");
     }
     if kind.mode == Mode::Shadow {

@@ -160,6 +160,7 @@ impl CallLeases {
             }
             let is_present = is_present && asked.is_some() == verdict.is_some();
             let Some(state) = state else { continue };
+            let at = target.policy.span().map_or(at, |span| span.nearest(at));
             let mut granted = asked.zip(verdict);
             if let Some((request, is_granted)) = granted.filter(|_| self.is_rerouted) {
                 granted = None;

@@ -11,7 +11,6 @@ mod decode;
 mod tests;
 
 use std::borrow::Borrow;
-use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
@@ -22,7 +21,8 @@ use super::script;
 use super::server_clock::ServerClock;
 use crate::algorithm::{Operation, OwnEntry, encoded};
 use crate::check::Check;
-use crate::policy::{Algorithm, Calendar, KnownCalendar, LuaSource, MAX_UNITS, Parameter, Policy};
+use crate::clock::Timestamp;
+use crate::policy::{Algorithm, LuaSource, MAX_UNITS, Parameter, Policy};
 use crate::reservation::Charge;
 
 /// A policy as scripts take it.
@@ -31,10 +31,9 @@ pub(super) struct PolicyArg {
     algorithm: Algorithm,
     max: u64,
     window_us: u64,
-    /// Of a window that depends on the time of the call.
-    calendar: Option<&'static KnownCalendar>,
-    /// Burst of a token bucket; sub-windows of other algorithms.
-    parameter: u64,
+    /// Burst of a token bucket; first instant of a window that has a state of its own; and otherwise
+    /// sub-windows.
+    shape: u64,
     /// Length of a block in microseconds; 0 for none.
     block_us: u64,
 }
@@ -42,13 +41,13 @@ pub(super) struct PolicyArg {
 impl PolicyArg {
     pub(super) fn new(policy: &Policy) -> Self {
         let algorithm = policy.algorithm();
-        let parameter = match algorithm.spec().parameter {
-            Parameter::Burst => policy.capacity(),
-            Parameter::SubWindows | Parameter::None => policy.sub_windows(),
+        let shape = match (algorithm.spec().parameter, policy.span()) {
+            (Parameter::Burst, _) => policy.capacity(),
+            (_, Some(span)) => span.from,
+            (Parameter::SubWindows | Parameter::None, None) => policy.sub_windows(),
         };
-        let (max, window_us, block_us) = (policy.max(), policy.window_us(), policy.block_us());
-        let calendar = policy.calendar().map(Calendar::known);
-        Self { algorithm, max, window_us, calendar, parameter, block_us }
+        let (max, window_us, block_us) = (policy.max(), policy.kept_us(), policy.block_us());
+        Self { algorithm, max, window_us, shape, block_us }
     }
 
     /// The policy of the largest limit; see [`Policy::largest`].
@@ -73,7 +72,7 @@ impl PolicyArg {
 
     /// Length in bytes of the state under this policy that `bytes` begin with.
     fn state_len(&self, bytes: &[u8]) -> Option<usize> {
-        encoded::encoded_len(self.algorithm, self.parameter, bytes)
+        encoded::encoded_len(self.algorithm, self.shape, bytes)
     }
 }
 
@@ -128,26 +127,6 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Limits over one key take the calendar of the first of them, as in
-    /// [`decide`](crate::algorithm::decide).
-    pub(super) fn new(operation: Operation, mut limits: SmallVec<[LimitArg; 1]>) -> Self {
-        for place in 1..limits.len() {
-            let (before, from) = limits.split_at_mut(place);
-            let limit = &mut from[0];
-            if limit.policy.calendar.is_some()
-                && let Some(first) = before.iter().find(|first| first.key == limit.key)
-            {
-                limit.policy.calendar = first.policy.calendar;
-            }
-        }
-        Self { operation, limits }
-    }
-
-    /// The hashes of the keys of limits with a calendar, and these.
-    pub(super) fn calendars(&self) -> impl Iterator<Item = (u64, &'static KnownCalendar)> {
-        self.limits.iter().filter_map(|limit| Some((limit.key.hash(), limit.policy.calendar?)))
-    }
-
     /// Longest time of the server for the request, as a multiple of that for one state of a few bytes. To
     /// find how many units fit takes a step for each binary digit of their number.
     pub(super) fn weight(&self) -> usize {
@@ -162,22 +141,6 @@ pub(super) struct Batch {
     policies: SmallVec<[PolicyArg; 4]>,
     /// One entry per key.
     keys: SmallVec<[KeyEntry; 1]>,
-    /// Set if a policy has a calendar: learns the instant of the reply.
-    server_clock: Option<Arc<ServerClock>>,
-}
-
-impl Batch {
-    /// Puts the calendar windows of an instant in place of those that were guessed.
-    pub(super) fn set_windows(&self, arguments: &mut [Vec<u8>], at: u64) {
-        if let Some(head) = arguments.first_mut() {
-            let policies: Vec<u8> = head.split_off(HEADER_LEN);
-            self.policies.iter().for_each(|policy| policy.push(head, at));
-            head.extend_from_slice(policies.get(POLICY_LEN * self.policies.len()..).unwrap_or_default());
-        }
-        if let Some(edges) = arguments.get_mut(EDGES) {
-            *edges = edges_of(&self.policies, at);
-        }
-    }
 }
 
 /// A request; each of its limits is the index of the key, and the cost.
@@ -220,12 +183,9 @@ fn push_now(bytes: &mut Vec<u8>, now: Option<u64>) {
 }
 
 impl PolicyArg {
-    /// Appends the policy, with the calendar window of the instant `at` if it has a calendar.
-    fn push(&self, bytes: &mut Vec<u8>, at: u64) {
-        let calendar = self.calendar.map(|calendar| calendar.window_at(at));
-        let (window, shape) =
-            calendar.map_or((self.window_us, self.parameter), |window| (window.length(), window.from));
-        for number in [self.algorithm.spec().number.into(), self.max, window, shape] {
+    fn push(&self, bytes: &mut Vec<u8>) {
+        let Self { max, window_us, shape, .. } = *self;
+        for number in [self.algorithm.spec().number.into(), max, window_us, shape] {
             push(bytes, number);
         }
     }
@@ -252,46 +212,28 @@ const HEADER_LEN: usize = 16;
 /// Length in bytes of a policy behind them.
 const POLICY_LEN: usize = 32;
 
-/// Index of the argument with the edges of calendar windows.
-const EDGES: usize = 4;
-
-/// The edges of the calendar windows of a call, which `calendar.lua` describes.
-fn edges_of(policies: &[PolicyArg], at: u64) -> Vec<u8> {
-    let calendars = || {
-        let numbered = (1u64..).zip(policies);
-        numbered
-            .filter_map(|(number, policy)| Some((number, policy.calendar?, policy.calendar?.window_at(at))))
-    };
-    let from = calendars().map(|(_, _, window)| window.from).max().unwrap_or(0);
-    let before = calendars().map(|(_, _, window)| window.before).min().unwrap_or(0);
-    let mut bytes = Vec::with_capacity(16 + 24 * policies.len());
-    push(&mut bytes, from);
-    push(&mut bytes, before);
-    for (number, calendar, window) in calendars() {
-        let around = calendar.around(window);
-        for number in [number, around.from, around.before] {
-            push(&mut bytes, number);
-        }
-    }
-    bytes
-}
-
 /// Encodes calls.
 pub(super) struct Encoder {
     pub(super) key_format: KeyFormat,
     /// Reads the instant of a decision, in microseconds; `None` stands for the server's clock.
     pub(super) now: Box<dyn Fn() -> Option<u64> + Send + Sync>,
-    server_clock: Arc<ServerClock>,
+    /// By which the windows of calls are chosen.
+    server_clock: ServerClock,
 }
 
 impl Encoder {
     pub(super) fn new(key_format: KeyFormat, now: Box<dyn Fn() -> Option<u64> + Send + Sync>) -> Self {
-        Self { key_format, now, server_clock: Arc::new(ServerClock::new()) }
+        Self { key_format, now, server_clock: ServerClock::new() }
     }
 
-    /// Learns that the server's clock shows this second.
-    pub(super) fn note_server_seconds(&self, seconds: i64) {
-        self.server_clock.set_seconds(seconds);
+    /// Learns that the server's clock shows `at`.
+    pub(super) fn note_server_time(&self, at: Timestamp) {
+        self.server_clock.set(at.as_micros());
+    }
+
+    /// What the server's clock shows by now, in microseconds.
+    pub(super) fn server_time(&self) -> u64 {
+        (self.now)().unwrap_or_else(|| self.server_clock.now())
     }
 
     /// Encodes one call of `check.lua` for these requests.
@@ -348,14 +290,9 @@ impl Encoder {
         });
         let requests = encoded.collect();
         let mut head = Vec::with_capacity(HEADER_LEN + POLICY_LEN * policies.len() + 16 * entries.len());
-        let now = (self.now)();
-        push_now(&mut head, now);
+        push_now(&mut head, (self.now)());
         push(&mut head, policies.len() as u64);
-        let has_calendar = policies.iter().any(|policy| policy.calendar.is_some());
-        let at = if has_calendar { self.server_clock.guess(now) } else { 0 };
-        for policy in &policies {
-            policy.push(&mut head, at);
-        }
+        policies.iter().for_each(|policy| policy.push(&mut head));
         for KeyEntry { policy, total, is_plain, .. } in &entries {
             push(&mut head, u64::from(*policy) + 1);
             if *is_plain {
@@ -377,13 +314,7 @@ impl Encoder {
         if tells {
             arguments.push(own_entries(&entries));
         }
-        if has_calendar {
-            // Empty arguments are absent ones.
-            arguments.resize_with(EDGES, Vec::new);
-            arguments.push(edges_of(&policies, at));
-        }
-        let server_clock = has_calendar.then(|| Arc::clone(&self.server_clock));
-        (ScriptCall::new(script, names, arguments), Batch { requests, policies, keys: entries, server_clock })
+        (ScriptCall::new(script, names, arguments), Batch { requests, policies, keys: entries })
     }
 }
 
@@ -436,8 +367,7 @@ impl RefundArgs {
 
     /// Units that were charged at `at` and count until `until`, in microseconds.
     pub(super) fn push_units(&mut self, policy: &PolicyArg, units: u64, at: u64, until: u64) {
-        // The windows of the instant of the charge.
-        policy.push(&mut self.0, at);
+        policy.push(&mut self.0);
         for number in [units, at, until] {
             push(&mut self.0, number);
         }

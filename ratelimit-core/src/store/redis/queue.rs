@@ -33,7 +33,7 @@ use self::call::Call;
 use self::lane::Calls;
 pub(super) use self::lane::Lane;
 pub(super) use self::request::{Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
-use self::request::{by_call, grouped, send_reply};
+use self::request::{grouped, send_reply};
 use self::trip::carry;
 use self::waiting::{Taken, Waiting};
 use super::error::CallError;
@@ -121,10 +121,8 @@ impl Lane {
                 continue;
             }
             for (_, requests) in grouped(requests, |request| link.is_cluster().then(|| request.caller())) {
-                for requests in by_call(requests) {
-                    if let Some(call) = Call::of_requests(requests, node, &self.shared) {
-                        part.add(call, link);
-                    }
+                if let Some(call) = Call::of_requests(requests, node, &self.shared) {
+                    part.add(call, link);
                 }
             }
         }

@@ -28,8 +28,6 @@ impl Script {
 const SETS: usize = 1 << Algorithm::EVERY.len();
 
 const PRELUDE: &str = include_str!("../../../lua/prelude.lua");
-/// Behind the prelude of scripts with fixed windows, of which some may be windows of a calendar.
-const CALENDAR: &str = include_str!("../../../lua/calendar.lua");
 const MUL_DIV: &str = include_str!("../../../lua/mul_div.lua");
 const MILLIS: &str = include_str!("../../../lua/millis.lua");
 const CHECK: &str = include_str!("../../../lua/check.lua");
@@ -136,8 +134,7 @@ fn check_text(set: usize) -> String {
         _ => functions + &CHECK.replace(STEP, &[CALL_STEP, "else\n", LOG_STEP, "end\n"].concat()),
     };
     let only_logs = format!("local only_logs = {}\n", steps_of(set).next().is_none());
-    let calendar = if set & bit(Algorithm::FixedWindow) == 0 { "" } else { CALENDAR };
-    [PRELUDE, calendar, mul_div(set), &only_logs, &check, MILLIS, log, REQUESTS].concat()
+    [PRELUDE, mul_div(set), &only_logs, &check, MILLIS, log, REQUESTS].concat()
 }
 
 fn refund_text(set: usize) -> String {

@@ -35,6 +35,7 @@ use super::shared::Shared;
 use super::timeouts::reply_by;
 use super::topology::{Found, SLOT_RANGES, ServerConnection, Topology, no_node};
 use super::{script, server_check};
+use crate::clock::Timestamp;
 use crate::error::{ErrorChain, StoreError};
 use crate::observe::log::help;
 use crate::store::Deadline;
@@ -249,8 +250,8 @@ impl Shared {
         while let Some(probe) = probes.join_next().await {
             match probe {
                 Ok((range, Ok(time))) => {
-                    if let Value::Int(seconds) = time {
-                        self.encoder.note_server_seconds(seconds);
+                    if let Value::Int(time) = time {
+                        self.encoder.note_server_time(Timestamp::from_micros(time.unsigned_abs()));
                     }
                     ranges.push(range);
                 }

@@ -94,7 +94,7 @@ impl Groups {
     pub(super) fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {
         let new = if operation.overdraws() { LimitArg::overdrawn } else { LimitArg::new };
         let limit = |check| new(self.encoder.key_format.key(check), check);
-        Request::new(operation, group.iter().map(limit).collect())
+        Request { operation, limits: group.iter().map(limit).collect() }
     }
 
     /// Sends one refund per caller of the charges under rates. What is held is not refunded: it is freed when

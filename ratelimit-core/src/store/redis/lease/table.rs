@@ -219,7 +219,7 @@ impl Leases {
     }
 
     pub(super) fn digest(&self, check: &Check<'_>) -> u128 {
-        check.digest(&self.digest_key)
+        check.digest_in_window(&self.digest_key)
     }
 
     fn lock_shard(&self, digest: u128) -> MutexGuard<'_, LeaseShard> {

@@ -23,7 +23,7 @@ const fn upper_bound(at: u64, asked_at: u64, now: u64) -> u64 {
 /// charged then.
 pub(super) fn end_of_window(policy: &Policy, at: u64) -> u64 {
     let length = policy.sub_window_us();
-    policy.calendar_window(at).map_or(at - at % length + length, |window| window.before)
+    policy.span_at(at).map_or(at - at % length + length, |span| span.before)
 }
 
 /// A lease.

@@ -21,24 +21,11 @@ use crate::slots::Slots;
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Batch {
-    /// The server's instant, if the reply says only that it is in none of the windows around those of the
-    /// call: nothing was decided.
-    pub(in crate::store::redis) fn instant_alone(&self, reply: &Value) -> Option<u64> {
-        let Value::BulkString(bytes) = reply else { return None };
-        let (clock, at) = (self.server_clock.as_ref()?, bytes.as_slice().try_into().ok()?);
-        let at = whole(f64::from_le_bytes(at))?;
-        clock.set(at);
-        Some(at)
-    }
-
     /// Decodes a reply of `check.lua` into one per request, in their order. `None` if it has another shape.
     pub(in crate::store::redis) fn decode(&self, reply: Value) -> Option<Replies> {
         let Value::BulkString(bytes) = reply else { return None };
         let (at, mut rest) = bytes.split_first_chunk()?;
         let at = Timestamp::from_micros(whole(f64::from_le_bytes(*at))?);
-        if let Some(clock) = &self.server_clock {
-            clock.set(at.as_micros());
-        }
         let mut ranges = SmallVec::with_capacity(self.keys.len());
         for entry in &self.keys {
             let size = match rest.first()? {

@@ -342,66 +342,27 @@ fn the_numbers_of_keys_begin_at_byte_49_and_take_16_bytes_and_a_request_of_one_l
 #[cfg(feature = "calendar")]
 #[test]
 #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
-fn a_call_with_calendar_windows_has_the_edges_around_them() {
+fn a_window_of_a_calendar_has_a_key_and_its_first_instant_is_the_shape() {
     use crate::policy::Calendar;
 
-    const DAY: u64 = 86_400_000_000;
-    // 1 September and 21 September 2026; the call is made in the afternoon of the latter.
-    let (month, day, at) = (1_788_220_800_000_000, 1_789_948_800_000_000, 1_790_000_000_000_000);
     let monthly = Policy::builder("m").calendar(Calendar::month(1)).max(7).build();
-    let daily = Policy::builder("d").calendar(Calendar::day()).max(5).build();
-    let plain = Policy::new("p", 10, MINUTE);
-    let group = [(&monthly, "a", 1), (&plain, "a", 1), (&daily, "a", 1)];
-    let (call, batch) = encoder(at).encode(&[request(&group, Operation::Check)]);
-    let double = |micros: u64| micros as f64;
-    let edges = [
-        day,
-        day + DAY,
-        // August and October.
-        1,
-        month - 31 * DAY,
-        month + 61 * DAY,
-        // The days before and behind.
-        3,
-        day - DAY,
-        day + 2 * DAY,
-    ];
-    assert_eq!(doubles(&call.arguments[4]), edges.map(double));
-    assert!(call.arguments[2].is_empty() && call.arguments[3].is_empty(), "absent");
-    let head: [&[f64]; 4] = [
-        &[double(at), 3.0],
-        &[1.0, 7.0, double(30 * DAY), double(month)],
-        &[2.0, 10.0, 6e7, 1.0],
-        &[1.0, 5.0, double(DAY), double(day)],
-    ];
-    assert_eq!(doubles(&call.arguments[0])[..14], head.concat());
+    // 21 September 2026 in the afternoon, and the first of the month.
+    let (at, first) = (1_790_000_000_000_000, 1_788_220_800_000_000_u64);
+    let in_september = monthly.in_window_of(at).unwrap();
+    let (call, _) =
+        encoder(at + 86_400_000_000 * 30).encode(&[request(&[(&in_september, "a", 1)], Operation::Check)]);
+    let longest = 31 * 86_400_000_000 + 3 * 3_600_000_000_u64;
+    assert_eq!(doubles(&call.arguments[0])[2..6], [1.0, 7.0, longest as f64, first as f64]);
+    let key = String::from_utf8(call.keys.first().unwrap().to_vec()).unwrap();
+    assert!(key.starts_with("rl1:m:fM.681:{") && key.ends_with('}'), "{key}");
+}
 
-    // The server's clock is outside of all edges: the call is that of its instant then.
-    let clock = batch.server_clock.clone().unwrap();
-    let (far, next_year) = (reply(&[], double(at), ""), at + 365 * DAY);
-    assert_eq!(batch.instant_alone(&far), Some(at));
-    assert!(batch.decode(far).is_none(), "nothing was decided");
-    let apart = clock.guess(None) - at;
-    assert!(apart < 60_000_000, "the next guess is the server's time: {apart}");
-    let mut call = call;
-    batch.set_windows(&mut call.arguments, next_year);
-    let (at_that_time, _) = encoder(next_year).encode(&[request(&group, Operation::Check)]);
-    assert_eq!(call.arguments[0][8..], at_that_time.arguments[0][8..]);
-    assert_eq!(call.arguments[1..], at_that_time.arguments[1..]);
-    for other in
-        [reply(&[b"."], double(at), ""), reply(&[], 0.5, ""), Value::Int(7), Value::BulkString(vec![0; 7])]
-    {
-        assert_eq!(batch.instant_alone(&other), None, "{other:?}");
-    }
-    let (_, without) = encoder(at).encode(&[request(&[(&plain, "a", 1)], Operation::Check)]);
-    assert_eq!(without.instant_alone(&reply(&[], double(at), "")), None, "no window was guessed");
-
-    // The first guess is about the second that the probe of the connection tells.
+#[test]
+fn the_time_of_the_server_is_what_it_said_last() {
     let real = Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None));
-    real.note_server_seconds((at / 1_000_000).cast_signed());
-    let (call, _) = real.encode(&[request(&[(&daily, "a", 1)], Operation::Check)]);
-    assert_eq!(doubles(&call.arguments[4])[..2], [day, day + DAY].map(double));
-
-    let (plain, _) = encoder(at).encode(&[request(&[(&plain, "a", 1)], Operation::Check)]);
-    assert_eq!(plain.arguments.len(), 2);
+    for said in [0, 1_790_000_000_000_000, u64::MAX / 2, 7] {
+        real.note_server_time(Timestamp::from_micros(said));
+        assert!((said..said + 60_000_000).contains(&real.server_time()), "{said}");
+    }
+    assert_eq!(encoder(7).server_time(), 7, "the clock of a test");
 }

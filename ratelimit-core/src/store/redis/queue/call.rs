@@ -7,6 +7,7 @@ use redis::Value;
 use smallvec::SmallVec;
 
 use super::request::{QueuedRequest, ReplySender, Requests, send_reply};
+use crate::clock::Timestamp;
 use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::error::CallError;
 use crate::store::redis::protocol::{self, Batch, Replies, Request};
@@ -25,8 +26,6 @@ pub(super) struct Call {
     /// waits for its end.
     requests: SmallVec<[Option<ReplySender>; 1]>,
     expected: Expected,
-    /// Whether its calendar windows were corrected, as the server's clock asked for.
-    is_corrected: bool,
 }
 
 /// What is done with the reply.
@@ -44,6 +43,13 @@ pub(super) enum Decoded {
     Ended,
     /// A refund has ended, and a charge stays.
     TurnsNotDue,
+}
+
+impl Decoded {
+    /// Instant of the decisions, by the server's clock.
+    pub(super) fn at(&self) -> Option<Timestamp> {
+        if let Self::Replies(replies) = self { replies.at() } else { None }
+    }
 }
 
 impl Call {
@@ -76,7 +82,7 @@ impl Call {
         let requests = queued.into_iter().map(|queued| queued.reply).collect();
         let expected = Expected::Replies(Box::new((batch, riders)));
         let command = Command::Run(call);
-        Some(Self { command, hash_slot, made, requests, expected, is_corrected: false })
+        Some(Self { command, hash_slot, made, requests, expected })
     }
 
     /// A command for keys of this hash slot, and what waits for its end.
@@ -88,7 +94,7 @@ impl Call {
         let requests = reply.map(Some).into_iter().collect();
         let is_refund = matches!(command, Command::Run(_));
         let expected = Expected::End { guard, is_refund };
-        Self { command, hash_slot, made: None, requests, expected, is_corrected: false }
+        Self { command, hash_slot, made: None, requests, expected }
     }
 
     /// Slot range of the keys.
@@ -110,21 +116,6 @@ impl Call {
         if let Expected::Replies(expected) = &mut self.expected {
             expected.1.reroute();
         }
-    }
-
-    /// Corrects the calendar windows of its command, if the reply says only that the server's clock is in
-    /// others: nothing was decided. At most once: a second such reply cannot be that of the call. Returns
-    /// whether the command is to be sent again.
-    pub(super) fn correct_windows(&mut self, reply: &Value) -> bool {
-        let (false, Expected::Replies(expected), Command::Run(call)) =
-            (self.is_corrected, &self.expected, &mut self.command)
-        else {
-            return false;
-        };
-        let Some(at) = expected.0.instant_alone(reply) else { return false };
-        expected.0.set_windows(&mut call.arguments, at);
-        self.is_corrected = true;
-        true
     }
 
     /// What a reply says. An error if it is not that of the call.

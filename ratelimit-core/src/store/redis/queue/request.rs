@@ -1,12 +1,10 @@
 //! What is queued: requests and commands, and the channel for the reply; and which requests go together.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
-use crate::policy::KnownCalendar;
 use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::error::CallError;
 use crate::store::redis::key::StateKey;
@@ -112,24 +110,6 @@ pub(super) fn grouped<K: PartialEq>(
         }
     }
     groups
-}
-
-/// The requests in their order, in parts of one call each: a call decides about one window of a count.
-pub(super) fn by_call(mut requests: Requests) -> impl Iterator<Item = Requests> {
-    let mut starts = SmallVec::<[usize; 1]>::new();
-    let mut known: BTreeMap<u64, &KnownCalendar> = BTreeMap::new();
-    for (index, queued) in requests.iter().enumerate() {
-        let calendars = || queued.request.calendars();
-        if calendars().any(|(key, calendar)| known.get(&key).is_some_and(|of| *of != calendar)) {
-            known.clear();
-            starts.push(index);
-        }
-        known.extend(calendars());
-    }
-    let mut parts: SmallVec<[Requests; 1]> = SmallVec::new();
-    parts.extend(starts.into_iter().rev().map(|start| requests.split_off(start)));
-    parts.push(requests);
-    parts.into_iter().rev()
 }
 
 #[cfg(test)]

@@ -303,30 +303,6 @@ async fn the_loss_of_a_connection_of_a_worker_says_nothing_about_the_store() {
     }
 }
 
-#[cfg(feature = "calendar")]
-#[tokio::test]
-async fn a_call_is_corrected_once_by_a_reply_that_says_only_the_servers_instant() {
-    use redis::Value;
-
-    use crate::check::Check;
-    use crate::policy::{Calendar, Policy};
-    use crate::store::redis::protocol::LimitArg;
-
-    let (lane, _calls) = connected("").await;
-    let connection = lane.connections.to(NodeId::SINGLE).unwrap();
-    let policy = Policy::builder("day").calendar(Calendar::day()).build();
-    let (mut request, reply) = check();
-    let check = Check::new(&policy, "alice");
-    request.request.limits[0] = LimitArg::new(lane.shared.encoder.key_format.key(&check), &check);
-    let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &lane.shared).unwrap();
-    let answer = |instant: f64| Ok(Value::BulkString(instant.to_le_bytes().to_vec()));
-    // The years 2100 and 2101: the server's clock is set meanwhile.
-    let next = lane.take_reply(&connection, call, answer(4_102_444_800_000_000.0));
-    let trip::Next::Again(call) = next else { panic!("it is sent again") };
-    let _ = lane.take_reply(&connection, call, answer(4_133_980_800_000_000.0));
-    assert!(matches!(ended(reply).await, Err(CallError::Protocol(_))), "at most once");
-}
-
 #[tokio::test]
 async fn the_loss_of_an_earlier_connection_keeps_the_present_one() {
     let (lane, _calls) = connected("").await;

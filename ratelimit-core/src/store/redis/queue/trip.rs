@@ -161,10 +161,12 @@ impl Lane {
         let (link, id) = (&self.shared.link, connection.id);
         let result = match reply {
             _ if connection.server.is_given_up() => Err(link.call_error(not_its_own())),
-            Ok(reply) if call.correct_windows(&reply) => return Next::Again(call),
             Ok(reply) => {
                 let decoded = call.decode(reply);
-                if decoded.is_ok() {
+                if let Ok(decoded) = &decoded {
+                    if let Some(at) = decoded.at() {
+                        self.shared.encoder.note_server_time(at);
+                    }
                     link.record_reply(call.range());
                     connection.server.note_reply();
                 } else {

@@ -746,7 +746,7 @@ impl Simulation {
         let now = Timestamp::from_micros(self.server_now());
         for &(key, back) in give_backs {
             let policy = self.s.policies[key].clone();
-            let digest = Check::new(&policy, caller(key)).digest(&DIGEST_KEY);
+            let digest = Check::new(&policy, caller(key)).digest_in_window(&DIGEST_KEY);
             if let Some(mut state) = self.server.take(digest) {
                 let [at, until] = [back.at, back.until].map(Timestamp::from_micros);
                 state.refund(&policy, now, at, until, back.units);
@@ -802,7 +802,7 @@ impl Simulation {
     }
 
     fn state(&mut self, key: usize, policy: &Policy) -> State {
-        let digest = Check::new(policy, caller(key)).digest(&DIGEST_KEY);
+        let digest = Check::new(policy, caller(key)).digest_in_window(&DIGEST_KEY);
         self.server.get(&digest).cloned().unwrap_or_else(|| State::new(policy))
     }
 
