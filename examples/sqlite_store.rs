@@ -64,7 +64,7 @@ impl<C: Clock> SqliteStore<C> {
         let now = self.clock.now().max(Timestamp::from_micros(latest.unsigned_abs()));
         let mut states = HashMap::new();
         for check in checks {
-            let digest = check.digest(&self.digest_key);
+            let digest = check.digest(&self.digest_key, now);
             if let Some(bytes) = load(&tx, digest).map_err(failed)? {
                 states.insert(digest, State::from_bytes(check.policy(), &bytes)?);
             }
@@ -125,7 +125,7 @@ impl<C: Clock> Store for SqliteStore<C> {
     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         for check in group {
-            let digest = check.digest(&self.digest_key).to_be_bytes();
+            let digest = check.digest(&self.digest_key, self.clock.now()).to_be_bytes();
             connection.execute("DELETE FROM states WHERE digest = ?", [digest]).map_err(failed)?;
         }
         Ok(())

@@ -109,7 +109,7 @@ impl Replay {
             }
             let tally = &mut self.tallies[*place];
             for census in &mut tally.censuses {
-                census.add(check.digest(&DIGEST_KEY), now, counts);
+                census.add(check.digest(&DIGEST_KEY, now), now, counts);
             }
             tally.requests += 1;
             let second = tally.seconds.entry(now.as_micros() / 1_000_000).or_default();

@@ -13,6 +13,7 @@ use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::conformance::{Fixture, Reference};
 use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with};
 use ratelimit_core::store::{Deadline, Store};
+use ratelimit_core::Timestamp;
 use ratelimit_core::{Check, GroupOutcome, MemoryStore, RedisStore, Reservation, StoreError};
 use tests::redis::Server;
 
@@ -85,13 +86,13 @@ const DIGEST_KEY: [u8; 16] = [3; 16];
 impl OfBytes {
     fn transaction<'a, T>(
         &self,
-        checks: impl Iterator<Item = Check<'a>>,
+        checks: impl Iterator<Item = (Check<'a>, Timestamp)>,
         decide: impl FnOnce(&mut HashMap<u128, State>) -> (T, Vec<u128>),
     ) -> Result<T, StoreError> {
         let mut rows = self.states.lock().unwrap();
         let mut states = HashMap::new();
-        for check in checks {
-            let digest = check.digest(&DIGEST_KEY);
+        for (check, at) in checks {
+            let digest = check.digest(&DIGEST_KEY, at);
             if let Some(bytes) = rows.get(&digest) {
                 states.insert(digest, State::from_bytes(check.policy(), bytes)?);
             }
@@ -109,20 +110,21 @@ impl Store for OfBytes {
         operation: Operation,
         _: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        self.transaction(group.iter().copied(), |states| {
-            let decided = decide_with(group, operation, self.clock.now(), &DIGEST_KEY, states);
+        let now = self.clock.now();
+        self.transaction(group.iter().map(|check| (*check, now)), |states| {
+            let decided = decide_with(group, operation, now, &DIGEST_KEY, states);
             (decided.outcome, decided.changed)
         })
     }
 
     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
-        let mut rows = self.states.lock().unwrap();
-        rows.retain(|digest, _| group.iter().all(|check| check.digest(&DIGEST_KEY) != *digest));
+        let (mut rows, now) = (self.states.lock().unwrap(), self.clock.now());
+        rows.retain(|digest, _| group.iter().all(|check| check.digest(&DIGEST_KEY, now) != *digest));
         Ok(())
     }
 
     async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
-        self.transaction(reservation.charges().map(|charge| charge.check()), |states| {
+        self.transaction(reservation.charges().map(|charge| (charge.check(), charge.at())), |states| {
             let refunded = refund_with(reservation, self.clock.now(), &DIGEST_KEY, states);
             (refunded.result, refunded.changed)
         })?

@@ -109,7 +109,7 @@ async fn story(limiter: &RateLimiter, clock: &FakeClock) {
     set(clock, "2026-02-27T23:00:00Z");
     assert_eq!(told(&ask(&app, 3, 31).await), expect(200, 2, "2026-03-30T22:00:00Z"));
 
-    // A new day, less than half a window after the old one: the count is kept until the edge of the new day.
+    // A new day of the same month: one count, however often the day changes.
     set(clock, "2026-05-05T10:00:00Z");
     assert_eq!(told(&ask(&app, 4, 1).await), expect(200, 2, "2026-05-31T22:00:00Z"));
     assert_eq!(told(&ask(&app, 5, 1).await), expect(200, 2, "2026-05-31T22:00:00Z"));
@@ -117,21 +117,23 @@ async fn story(limiter: &RateLimiter, clock: &FakeClock) {
     assert_eq!(told(&ask(&app, 4, 1).await), expect(200, 1, "2026-05-31T22:00:00Z"));
     assert_eq!(told(&ask(&app, 4, 10).await), expect(200, 0, "2026-06-09T22:00:00Z"));
     assert_eq!(told(&ask(&app, 4, 1).await), expect(429, 0, "2026-05-31T22:00:00Z"));
-    // More than half a window after it: a new count, once, however often the day changes.
-    assert_eq!(told(&ask(&app, 5, 20).await), expect(200, 2, "2026-06-19T22:00:00Z"));
-    assert_eq!(told(&ask(&app, 5, 1).await), expect(200, 1, "2026-05-31T22:00:00Z"));
-    assert_eq!(told(&ask(&app, 5, 20).await), expect(200, 0, "2026-06-19T22:00:00Z"));
+    assert_eq!(told(&ask(&app, 5, 20).await), expect(200, 1, "2026-06-19T22:00:00Z"));
+    assert_eq!(told(&ask(&app, 5, 1).await), expect(200, 0, "2026-05-31T22:00:00Z"));
+    assert_eq!(ask(&app, 5, 20).await.status, 429);
     assert_eq!(ask(&app, 5, 25).await.status, 429);
-    assert_eq!(ask(&app, 5, 1).await.status, 429);
+    // By a day that has not come, the present window is that of April, once.
+    for (status, left) in [(200, 2), (200, 1), (200, 0), (429, 0)] {
+        assert_eq!(told(&ask(&app, 5, 28).await), expect(status, left, "2026-05-27T22:00:00Z"));
+    }
+    assert_eq!(ask(&app, 5, 26).await.status, 429);
 
-    // The edge of one day is not that of the other. A call of before the edge has the windows of the store's
-    // last answer.
+    // The edge of one day is not that of the other.
     set(clock, "2026-06-09T21:59:59Z");
     assert_eq!(ask(&app, 4, 10).await.status, 429);
     assert_eq!(told(&ask(&app, 4, 15).await), expect(429, 0, "2026-06-14T22:00:00Z"));
     set(clock, "2026-06-09T22:00:00Z");
     assert_eq!(told(&ask(&app, 4, 10).await), expect(200, 2, "2026-07-09T22:00:00Z"));
-    assert_eq!(told(&ask(&app, 4, 15).await), expect(200, 1, "2026-06-14T22:00:00Z"));
+    assert_eq!(told(&ask(&app, 4, 15).await), expect(429, 0, "2026-06-14T22:00:00Z"));
 
     // Days that no month has.
     set(clock, "2026-08-15T10:00:00Z");
@@ -181,7 +183,9 @@ async fn weeks_and_years_begin_on_the_day_of_the_request() {
     for (path, left, reset) in [
         ("/weekly/sunday", 2, "2026-11-29T00:00:00Z"),
         ("/weekly/thursday", 1, "2026-11-26T00:00:00Z"),
-        ("/weekly/no-day", 0, "2026-11-30T00:00:00Z"),
+        // Monday: the window that began this week.
+        ("/weekly/no-day", 2, "2026-11-30T00:00:00Z"),
+        ("/weekly/friday", 0, "2026-11-27T00:00:00Z"),
     ] {
         assert_eq!(told(&send(&app, get(path)).await), (200, left, reset.to_owned()), "{path}");
     }

@@ -137,28 +137,6 @@ async fn a_group_of_several_callers_in_a_cluster_has_one_deadline() {
     assert!(start.elapsed() < 4 * SECOND, "{:?}", start.elapsed());
 }
 
-/// It takes a look and a check, up to four times.
-#[tokio::test]
-async fn as_many_as_fit_of_several_callers_in_a_cluster_has_one_deadline() {
-    let Some(cluster) = tests::cluster::cluster_behind_proxies().await else { return };
-    let store = RedisStore::builder(&cluster.url()).deadline(3 * SECOND).ping_interval(3600 * SECOND);
-    let limiter = connected(store).await;
-    let policy = policy("p".to_owned());
-    let group = [Check::new(&policy, "caller"), Check::new(&policy, "another")];
-    assert!(limiter.check_up_to_all(&group, 5).await.unwrap().1.is_allowed());
-    for proxy in &cluster.proxies {
-        proxy.set(Mode::Delay(SECOND * 5 / 2));
-    }
-    let start = Instant::now();
-    match limiter.check_up_to_all(&group, 5).await {
-        Err(StoreError::Timeout { after, .. }) => assert_eq!(after, 3 * SECOND),
-        other => panic!("{other:?}"),
-    }
-    let took = start.elapsed();
-    // The check is not sent: half a second is left, and the last reply took longer.
-    assert!((SECOND * 5 / 2..SECOND * 9 / 2).contains(&took), "a look of 2.5 s and no check: {took:?}");
-}
-
 /// A store with a deadline of three seconds that has answered.
 async fn first_answered(store: RedisStoreBuilder) -> RedisStore {
     let store = store.deadline(3 * SECOND).ping_interval(3600 * SECOND).build().unwrap();

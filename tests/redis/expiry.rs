@@ -115,71 +115,35 @@ async fn every_key_expires_by_the_clock_of_the_server() {
 }
 
 #[tokio::test]
-async fn a_denial_under_a_later_anchor_keeps_the_key_until_its_window_ends() {
+async fn a_window_of_a_calendar_has_a_key_that_lives_as_long_as_the_longest_of_its_label() {
     const DAY: Duration = Duration::from_secs(86_400);
     let Some(server) = server() else { return };
     let clock = FakeClock::at(Timestamp::from_micros(1_768_867_200_000_000)); // 2026-01-20T00:00:00Z
-    let limiter = server.limiter_at(&clock);
-    let [early, late] = [15, 20].map(|day| {
-        Policy::builder("k").calendar(Calendar::month(day)).max(3).on_error(OnError::Deny).build()
-    });
-    let other = Policy::builder("other").max(3).window(DAY).on_error(OnError::Deny).build();
-    for (case, checks) in [
-        ("alone", &[Check::new(&late, "alone")][..]),
-        ("in a call", &[Check::new(&late, "in a call"), Check::new(&late, "in a call")]),
-        ("in a group", &[Check::new(&late, "in a group"), Check::new(&other, "in a group")]),
-    ] {
-        clock.set(Timestamp::from_micros(1_768_867_200_000_000));
-        assert_eq!(limiter.check_n(&early, case, 3).await.unwrap().remaining(), 0);
-        clock.advance(DAY);
-        let since = Instant::now();
-        let denied = limiter.check_all(checks).await.unwrap();
-        assert!(!denied.is_allowed(), "{case}");
-        let spent = &denied.outcomes()[0];
-        assert_eq!(spent.reset_after(), DAY * 30, "{case}: until 20 February, and not until 15 February");
-        expect_lives(&server, spent.reset_after(), spent, since, case).await;
-        let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_calendar_count_of_an_earlier_version_is_kept_until_its_window_ends() {
-    let Some(server) = server() else { return };
-    let clock = FakeClock::at(Timestamp::from_micros(1_768_867_200_000_000)); // 2026-01-20T00:00:00Z
     let limiter = server.uncached_limiter_at(&clock);
-    let [early, late] = [15, 20].map(|day| {
-        Policy::builder("k").calendar(Calendar::month(day)).max(3).on_error(OnError::Deny).build()
-    });
-    let group = [Check::new(&early, "a")];
-    let charged = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap().into_owned();
+    let policy = |calendar| Policy::builder("k").calendar(calendar).max(3).on_error(OnError::Deny).build();
+    let longest = DAY * 31 + Duration::from_secs(3 * 3_600);
     let mut raw = server.raw().await;
-    let keys: Vec<String> = raw.keys("rl1:k:*").await.unwrap();
-    let state: Vec<u8> = raw.get(&keys[0]).await.unwrap();
-    assert_eq!((state.len(), state[0]), (20, b'k'));
-    // Such a state had no end, and the tag of any fixed window.
-    let earlier = [b"f", &state[1..13]].concat();
-    let lives_ms = 40 * 86_400_000;
-    let () = raw.pset_ex(&keys[0], &earlier, lives_ms).await.unwrap();
-    assert_eq!(limiter.peek(&early, "a").await.unwrap().remaining(), 2);
-    limiter.refund(charged.clone()).await.unwrap();
-    assert_eq!(limiter.peek(&early, "a").await.unwrap().remaining(), 3);
-    let left: u64 = raw.pttl(&keys[0]).await.unwrap();
-    assert!(left > lives_ms - 86_400_000, "{left} ms: as long as before, because no state tells its end");
-    let () = raw.set(&keys[0], &earlier).await.unwrap();
-    let since = Instant::now();
-    let kept = limiter.check(&late, "a").await.unwrap();
-    assert_eq!((kept.remaining(), kept.reset_after()), (1, Duration::from_secs(31 * 86_400)));
-    assert_eq!(limiter.peek(&late, "a").await.unwrap().remaining(), 1);
-    expect_lives(&server, kept.reset_after(), &kept, since, "until 20 February").await;
-    let written: Vec<u8> = raw.get(&keys[0]).await.unwrap();
-    assert_eq!((written.len(), written[0]), (20, b'k'));
-    // Each tag has a length of its own.
-    for corrupt in
-        [[b"k", &state[1..13]].concat(), [b"f", &state[1..]].concat(), [b"l", &state[1..]].concat()]
+    for (calendar, longest) in [(Calendar::month(15), longest), (Calendar::month(15).clamped(), 2 * longest)]
     {
-        let () = raw.set(&keys[0], &corrupt).await.unwrap();
-        let error = limiter.check(&late, "a").await.unwrap_err();
-        assert!(matches!(error, StoreError::CorruptState { .. }), "{corrupt:?}: {error}");
-        let () = raw.del(&keys[0]).await.unwrap();
+        let (later, policy) = (policy(Calendar::month(31).clamped()), policy(calendar));
+        let since = Instant::now();
+        let outcome = limiter.check_n(&policy, "a", 3).await.unwrap();
+        assert_eq!(outcome.reset_after(), DAY * 26, "until 15 February");
+        expect_lives(&server, longest - DAY * 5, &outcome, since, "from 15 January").await;
+        let keys: Vec<String> = raw.keys("rl1:k:*").await.unwrap();
+        let [key] = &keys[..] else { panic!("{keys:?}") };
+        assert!(key.starts_with("rl1:k:fM.673:{"), "{key}");
+        let state: Vec<u8> = raw.get(key).await.unwrap();
+        // The first of February: the window that begins on the last day of January has the same label.
+        clock.advance(DAY * 12);
+        let group = [Check::new(&later, "a")];
+        assert!(!limiter.check_all(&group).await.unwrap().is_allowed());
+        for corrupt in [&state[..12], &[b"l", &state[1..]].concat(), &[&state[..], b"x"].concat()] {
+            let () = raw.set(key, corrupt).await.unwrap();
+            let error = limiter.check(&later, "a").await.unwrap_err();
+            assert!(matches!(error, StoreError::CorruptState { .. }), "{corrupt:?}: {error}");
+        }
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+        clock.set(Timestamp::from_micros(1_768_867_200_000_000));
     }
 }

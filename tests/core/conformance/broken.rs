@@ -193,7 +193,7 @@ impl Broken {
 impl Store for Broken {
     fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
         if let (Mistake::DenialsAreRepeated, [check]) = (self.mistake, group) {
-            return self.denied().get(&check.digest(&DIGEST_KEY)).cloned();
+            return self.denied().get(&check.digest(&DIGEST_KEY, self.clock.now())).cloned();
         }
         if self.mistake != Mistake::TriedChecksChargeNothing || operation != Operation::Check {
             return None;
@@ -247,8 +247,13 @@ impl Store for Broken {
         let decide = |checks: &[Check<'_>], states: &mut HashMap<u128, State>| {
             let decided = decide_with(checks, operation, now, &DIGEST_KEY, states);
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-            for check in checks.iter().filter(|check| decided.changed.contains(&check.digest(&DIGEST_KEY))) {
-                written.insert(check.digest(&DIGEST_KEY), (now.as_micros(), micros(check.policy().window())));
+            for check in
+                checks.iter().filter(|check| decided.changed.contains(&check.digest(&DIGEST_KEY, now)))
+            {
+                written.insert(
+                    check.digest(&DIGEST_KEY, now),
+                    (now.as_micros(), micros(check.policy().window())),
+                );
             }
             decided.outcome
         };
@@ -263,7 +268,7 @@ impl Store for Broken {
             return Ok(GroupOutcome::new(now, outcomes));
         }
         let outcome = decide(&checks, &mut states);
-        let digest = |check: &Check<'_>| check.digest(&DIGEST_KEY);
+        let digest = |check: &Check<'_>| check.digest(&DIGEST_KEY, now);
         match self.mistake {
             Mistake::DenialsAreErrors if !outcome.is_allowed() => {
                 return Err(StoreError::rejected("too many requests"));
@@ -329,21 +334,21 @@ impl Store for Broken {
 
     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
         self.denied().clear();
-        let mut states = self.lock();
+        let (mut states, now) = (self.lock(), self.clock.now());
         match self.mistake {
             Mistake::ResetsForgetTheFirstLimitOnly => {
-                reset_with(&group[..group.len().min(1)], &DIGEST_KEY, &mut *states);
+                reset_with(&group[..group.len().min(1)], now, &DIGEST_KEY, &mut *states);
             }
             Mistake::ResetsKeepBlocks => {
                 let is_block =
                     |digest: u128| states.get(&digest).is_some_and(|state| state.to_bytes()[1] == b'b');
-                let others = group.iter().filter(|check| !is_block(check.digest(&DIGEST_KEY)));
+                let others = group.iter().filter(|check| !is_block(check.digest(&DIGEST_KEY, now)));
                 let others: Vec<Check<'_>> = others.copied().collect();
-                reset_with(&others, &DIGEST_KEY, &mut *states);
+                reset_with(&others, now, &DIGEST_KEY, &mut *states);
             }
             Mistake::ResetsForgetAll => states.clear(),
             Mistake::ResetsForgetNothing => {}
-            _ => reset_with(group, &DIGEST_KEY, &mut *states),
+            _ => reset_with(group, now, &DIGEST_KEY, &mut *states),
         }
         Ok(())
     }
@@ -369,7 +374,7 @@ impl Store for Broken {
         let times = if self.mistake == Mistake::RefundsCountTwice { 2 } else { 1 };
         for charge in reservation.charges() {
             let (check, at, until) = (charge.check(), charge.at(), charge.until().as_micros());
-            let digest = check.digest(&DIGEST_KEY);
+            let digest = check.digest(&DIGEST_KEY, at);
             let Some(state) = states.get_mut(&digest) else { continue };
             let is_bucket = check.policy().algorithm() == Algorithm::TokenBucket;
             let until = match self.mistake {
