@@ -154,6 +154,11 @@ impl<'a> Charge<'a> {
         Charge { check, at: self.at, until: self.until, overflowed: self.overflowed }
     }
 
+    /// Digest of the state that was charged, as [`Check::digest`] at the instant of the charge.
+    pub fn digest(&self, key: &[u8; 16]) -> u128 {
+        self.check().digest(key, self.at)
+    }
+
     /// The policy in the window of the charge; `None` if its counts are not by windows.
     pub(crate) fn policy_in_window(&self) -> Option<Policy> {
         self.check().policy().in_window_of(self.at.as_micros())

@@ -9,11 +9,11 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ratelimit_core::Timestamp;
 use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::conformance::{Fixture, Reference};
 use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with};
 use ratelimit_core::store::{Deadline, Store};
-use ratelimit_core::Timestamp;
 use ratelimit_core::{Check, GroupOutcome, MemoryStore, RedisStore, Reservation, StoreError};
 use tests::redis::Server;
 

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Fixture;
+use ratelimit_core::policy::{Calendar, Weekday};
 use ratelimit_core::{
     Algorithm, Check, OnError, Outcome, Policy, RateLimiter, RedisCredentials, RedisStore, StoreError,
+    Timestamp,
 };
 use tests::client;
 use tests::cluster::{Cluster, cluster, cluster_behind_proxies};
@@ -305,6 +307,43 @@ async fn as_many_as_fit_are_charged_to_one_caller_at_a_time() {
         let (charged, outcome) = limiter.check_up_to_all(&[*check, *check], 5).await.unwrap();
         assert_eq!((charged, outcome.outcomes()[0].remaining()), (3, left - 1), "nothing was charged before");
     }
+}
+
+/// Each label admits `max`, by whichever clock and zone data a process chooses it.
+#[tokio::test]
+async fn processes_with_other_clocks_and_zone_data_admit_no_window_twice_in_a_cluster() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let Some(cluster) = cluster(false).await else { return };
+    let start = Timestamp::from_micros(1_789_992_000_000_000); // 2026-09-21T12:00:00Z
+    let process = |zone: &'static str, ahead: Duration| {
+        let clock = FakeClock::at(start.saturating_add(ahead));
+        let store =
+            RedisStore::builder(&cluster.url()).deadline(Duration::from_secs(10)).clock(clock.clone());
+        let limiter = RateLimiter::builder(store.build().unwrap()).clock(clock.clone()).build();
+        let policy = |key, calendar: Calendar| {
+            Policy::builder(key).calendar(calendar.in_zone(zone)).max(3).on_error(OnError::Deny).build()
+        };
+        (clock, limiter, [policy("day", Calendar::day()), policy("week", Calendar::week(Weekday::Tuesday))])
+    };
+    let processes = [process("Europe/Berlin", Duration::ZERO), process("Europe/London", HOUR)];
+    for (_, limiter, _) in &processes {
+        until_all_decide(limiter, Duration::from_secs(10)).await;
+    }
+    let callers = callers();
+    let mut admitted = [0; 2];
+    for _ in 0..4 * 48 {
+        for (clock, limiter, policies) in &processes {
+            for (policy, admitted) in policies.iter().zip(&mut admitted) {
+                *admitted += u64::from(limiter.check(policy, &callers[0]).await.unwrap().is_allowed());
+            }
+            // Both counts of a caller are on one node, whatever their labels.
+            let group = [Check::new(&policies[0], &callers[1]), Check::new(&policies[1], &callers[1])];
+            let _ = limiter.check_up_to_all(&group, 1).await.unwrap();
+            clock.advance(HOUR / 2);
+        }
+    }
+    // Days from 21 to 25 September, and the weeks from the 15th and the 22nd.
+    assert_eq!(admitted, [5 * 3, 2 * 3]);
 }
 
 /// Sends until the limiter decides by the store again.

@@ -162,7 +162,7 @@ pub fn refund_with(
 ) -> Refunded {
     let (mut result, mut changed) = (Ok(()), Vec::new());
     for charge in reservation.charges() {
-        let digest = charge.check().digest(digest_key, charge.at());
+        let digest = charge.digest(digest_key);
         if let Some(mut state) = table.take(digest) {
             if state.keeps(charge, now) {
                 result = Err(StoreError::TurnsNotDue);
