@@ -145,7 +145,7 @@ pub(crate) fn random_key() -> [u8; 16] {
 pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
     let mut hasher = keyed(key);
     for check in group {
-        hasher.write_u64(check.policy.state_id());
+        hasher.write_u64(check.policy.state_id_at(0));
         hasher.write_u64(check.policy.max());
         hasher.write_u64(check.policy.block_us());
         hasher.write_u64(check.policy.span().map_or(0, |span| span.before));

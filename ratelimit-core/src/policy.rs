@@ -276,7 +276,7 @@ impl Policy {
     }
 
     fn in_window(&self, span: WindowSpan) -> Self {
-        Self { span: Some(span), ..self.clone() }.identified()
+        Self { span: Some(span), ..self.clone() }
     }
 
     /// This policy in each window that may be present at an instant by some anchor, the last one first: for a
@@ -450,8 +450,8 @@ impl Policy {
         MAX_WAIT.min(Duration::from_micros(micros))
     }
 
-    /// Fingerprint of key and [kind of state](StateKind): the same for policies that count together, as far
-    /// as they are in the same window.
+    /// Fingerprint of key and [kind of state](StateKind): the same for policies that count together in windows
+    /// with the same label.
     pub(crate) const fn state_id(&self) -> u64 {
         self.state_id
     }
@@ -460,9 +460,9 @@ impl Policy {
     /// then.
     #[inline]
     pub(crate) fn state_id_at(&self, at: u64) -> u64 {
-        match (self.span, &self.numbers.calendar) {
-            (None, Some(calendar)) => labelled(self.state_id, calendar.window_at(at).label),
-            _ => self.state_id,
+        match self.span_at(at) {
+            Some(span) => labelled(self.state_id, span.label),
+            None => self.state_id,
         }
     }
 

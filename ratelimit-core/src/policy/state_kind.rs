@@ -23,7 +23,7 @@ pub(crate) struct StateKind {
 }
 
 impl StateKind {
-    /// FNV-1a of the key and the kind, so that a store hashes 8 bytes instead of a name. Developers choose
+    /// FNV-1a of the key and the kind without its label, so that a store hashes 8 bytes instead of a name. Developers choose
     /// the input, so the hash need not resist attacks.
     pub(super) const fn id(self, key: &str) -> u64 {
         let mut hash = fnv1a(FNV_OFFSET, key.as_bytes());
@@ -37,14 +37,11 @@ impl StateKind {
             hash = fnv1a(hash, &max.to_le_bytes());
             hash = fnv1a(hash, &burst.to_le_bytes());
         }
-        match self.label {
-            Some(label) => labelled(hash, label),
-            None => hash,
-        }
+        hash
     }
 }
 
-/// The fingerprint of the count with this label, from that of the counts of all labels.
+/// The fingerprint of the count with this label, from that of the counts of all windows.
 #[inline]
 pub(super) const fn labelled(hash: u64, label: u64) -> u64 {
     fnv1a(hash, &label.to_le_bytes())
