@@ -256,10 +256,8 @@ impl Policy {
     /// length. A policy [in one window](Self::in_window_of) has no other.
     #[inline]
     pub(crate) fn span_at(&self, at: u64) -> Option<WindowSpan> {
-        match (self.span, &self.numbers.calendar) {
-            (None, Some(calendar)) => Some(calendar.window_at(at)),
-            (span, _) => span,
-        }
+        let calendar = self.numbers.calendar.as_ref()?;
+        Some(self.span.unwrap_or_else(|| calendar.window_at(at)))
     }
 
     /// The one window in which this policy is.
@@ -288,11 +286,13 @@ impl Policy {
         calendar.windows_by_any_anchor(at.as_micros()).map(|span| self.in_window(span)).into()
     }
 
-    /// How long a state is kept after its window began, in microseconds.
+    /// How long a state is kept after its window began, in microseconds: until the end of the longest window
+    /// that may have the same label, by any zone data, and if the anchor moves by any anchor.
+    #[inline]
     pub(crate) const fn kept_us(&self) -> u64 {
         match &self.numbers.calendar {
-            Some(calendar) => calendar.kept_us(),
-            None => self.numbers.window_us,
+            Some(calendar) if calendar.moves() => 2 * self.numbers.window_us,
+            _ => self.numbers.window_us,
         }
     }
 

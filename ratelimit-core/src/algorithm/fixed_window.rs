@@ -33,17 +33,22 @@ pub(super) struct State {
     start: u64,
     /// Units admitted since `start`.
     units: u64,
-    /// How long the count is kept after `start`: for a window of one length until its end.
+    /// How long the state is kept after `start`: for a window of one length until its end.
     kept: u64,
-    /// The window that has this state to itself.
-    span: Option<WindowSpan>,
+    /// The end of a window that has this state to itself; 0 for one of one length.
+    own_end: u64,
 }
 
 impl State {
-    /// The units of a window that began at `start`, or of the only one of its state.
+    /// The state of which [`packed`](Self::packed) returned these numbers, in the only window that it has, if
+    /// it has one.
     #[inline]
-    pub(super) fn new(policy: &Policy, span: Option<WindowSpan>, start: u64, units: u64) -> Self {
-        Self { start: span.map_or(start, |span| span.from), units, kept: policy.kept_us(), span }
+    pub(super) fn unpack(policy: &Policy, span: Option<WindowSpan>, forget_at: u64, units: u64) -> Self {
+        if let Some(WindowSpan { from, before, .. }) = span {
+            return Self { start: from, units, kept: policy.kept_us(), own_end: before };
+        }
+        let kept = policy.window_us();
+        Self { start: forget_at.saturating_sub(kept), units, kept, own_end: 0 }
     }
 
     /// The instant from which the state is that of a new caller, and the units.
@@ -52,18 +57,22 @@ impl State {
         (if self.units == 0 { 0 } else { self.start + self.kept }, self.units)
     }
 
-    fn end(&self) -> u64 {
-        self.span.map_or(self.start + self.kept, |span| span.before)
+    const fn has_own_state(&self) -> bool {
+        self.own_end > 0
+    }
+
+    const fn end(&self) -> u64 {
+        if self.has_own_state() { self.own_end } else { self.start + self.kept }
     }
 }
 
 impl Step for State {
     fn instant(&self, now: u64) -> u64 {
-        self.span.map_or(now, |span| span.nearest(now))
+        if self.has_own_state() { now.clamp(self.start, self.own_end - 1) } else { now }
     }
 
     fn advance(&mut self, _policy: &Policy, now: u64) -> bool {
-        if self.span.is_some() {
+        if self.has_own_state() {
             return false;
         }
         let went_back = self.units > 0 && now < self.start;
@@ -92,7 +101,7 @@ impl Step for State {
     }
 
     fn refund(&mut self, _policy: &Policy, _now: u64, at: u64, _until: u64, cost: u64) {
-        if self.span.is_some() || self.start <= at && at - self.start < self.kept {
+        if self.has_own_state() || self.start <= at && at - self.start < self.kept {
             self.units = self.units.saturating_sub(cost);
         }
     }
@@ -107,6 +116,7 @@ impl Encoded for State {
     }
 
     fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
-        Some(Self::new(policy, policy.span(), reader.micros()?, reader.units()?))
+        let forget_at = reader.micros()? + policy.window_us();
+        Some(Self::unpack(policy, policy.span(), forget_at, reader.units()?))
     }
 }

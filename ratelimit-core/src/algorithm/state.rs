@@ -189,8 +189,8 @@ impl State {
     pub(super) fn unpack(&mut self, policy: &Policy, now: u64) -> (Unpacked, bool) {
         match &mut self.0 {
             Packed::FixedWindow { forget_at, count } => {
-                let start = u64::from(*forget_at).saturating_sub(policy.kept_us());
-                let state = fixed_window::State::new(policy, policy.span_at(now), start, *count);
+                let (forget_at, span) = ((*forget_at).into(), policy.span_at(now));
+                let state = fixed_window::State::unpack(policy, span, forget_at, *count);
                 (Unpacked::FixedWindow(state), false)
             }
             Packed::TwoWindows { forget_at, current, earlier } => {

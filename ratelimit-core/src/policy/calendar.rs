@@ -256,10 +256,9 @@ impl Calendar {
         (24 * days + MOST_HOURS_MORE) * 3_600_000_000
     }
 
-    /// How long a count is kept after its window began, in microseconds: until the end of the longest window
-    /// that may have the same label, by any zone data, and if the anchor moves by any anchor.
-    pub(crate) const fn kept_us(&self) -> u64 {
-        if self.moves { 2 * self.longest_us() } else { self.longest_us() }
+    /// Whether the anchor differs from request to request.
+    pub(crate) const fn moves(&self) -> bool {
+        self.moves
     }
 }
 

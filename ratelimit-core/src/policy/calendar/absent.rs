@@ -22,7 +22,7 @@ impl Calendar {
         match *self {}
     }
 
-    pub(crate) const fn kept_us(&self) -> u64 {
+    pub(crate) const fn moves(&self) -> bool {
         match *self {}
     }
 
