@@ -71,7 +71,7 @@ fn event(policies: usize) -> impl Strategy<Value = Event> {
 }
 
 fn history() -> impl Strategy<Value = (Vec<Policy>, Vec<Event>)> {
-    strategies::policies().prop_flat_map(|policies| {
+    strategies::policies_and_calendars().prop_flat_map(|policies| {
         let events = prop::collection::vec(event(policies.len()), 1..25);
         (Just(policies), events)
     })
@@ -268,7 +268,7 @@ fn the_denial_cache_denies_only_what_the_model_denies() {
 type Rush = Vec<(Vec<(usize, u8, u64)>, Action)>;
 
 fn rushes() -> impl Strategy<Value = (Vec<Policy>, Vec<(Event, Rush)>)> {
-    strategies::policies().prop_flat_map(|policies| {
+    strategies::policies_and_calendars().prop_flat_map(|policies| {
         let one = event(policies.len()).prop_map(|event| (event.group, event.action));
         let rush = (event(policies.len()), prop::collection::vec(one, 1..150));
         (Just(policies), prop::collection::vec(rush, 1..4))

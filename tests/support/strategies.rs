@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use ratelimit_core::policy::MAX_WINDOW;
+use ratelimit_core::policy::{Calendar, MAX_WINDOW, Weekday};
 use ratelimit_core::{Algorithm, Mode, OnError, Policy, PolicyBuilder};
 
 /// The number of random cases: `usual`, unless the environment variable `variable` has another number.
@@ -72,6 +72,33 @@ pub fn policies() -> impl Strategy<Value = Vec<Policy>> {
         let shadows: Vec<Policy> =
             tried.map(|policy| with(policy, |builder| builder.mode(Mode::Shadow))).collect();
         policies.extend(shadows);
+        policies
+    })
+}
+
+/// The same, and in every third case one or two with windows of a calendar: all from one day, or each from a
+/// day that requests choose.
+pub fn policies_and_calendars() -> impl Strategy<Value = Vec<Policy>> {
+    let days = (0u8..4, 1u8..=31, prop::sample::select(&["UTC", "Europe/Berlin", "America/New_York"][..]));
+    let days = prop::collection::vec((days, prop::sample::select(&["a", "b"][..]), max()), 1..=2);
+    let calendars = (days, any::<bool>()).prop_map(|(days, moves)| {
+        let first = days[0].0;
+        let policy = |((kind, day, zone), key, max)| {
+            let (kind, day, zone) = if moves { (kind, day, zone) } else { first };
+            let calendar = match kind {
+                0 => Calendar::day(),
+                1 => Calendar::week(Weekday::ALL[usize::from(day % 7)]),
+                2 => Calendar::month(day),
+                _ => Calendar::year(1 + day % 12, day.min(28)),
+            };
+            let calendar = calendar.in_zone(zone);
+            let calendar = if moves { calendar.clamped() } else { calendar };
+            Policy::builder(key).max(max).calendar(calendar).on_error(OnError::Deny).build()
+        };
+        days.into_iter().map(policy).collect()
+    });
+    (policies(), prop_oneof![2 => Just(Vec::new()), 1 => calendars]).prop_map(|(mut policies, calendars)| {
+        policies.extend(calendars);
         policies
     })
 }
