@@ -29,12 +29,9 @@ impl Window {
         if let Self::Calendar(unit, _) = self { Some(*unit) } else { None }
     }
 
-    /// The length, of a calendar window the longest, in microseconds.
-    pub(crate) fn micros(&self) -> u64 {
-        match self {
-            Self::Length(window) => window.micros,
-            Self::Calendar(unit, _) => unit.longest_micros(),
-        }
+    /// The length in microseconds. `None` for a calendar window.
+    pub(crate) const fn micros(&self) -> Option<u64> {
+        if let Self::Length(window) = self { Some(window.micros) } else { None }
     }
 }
 
@@ -99,7 +96,7 @@ pub(crate) fn window(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) 
     if let Some(Lit::Str(text)) = literal(&value) {
         let plain: String =
             text.value().chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-        for (unit, word, _, spellings) in &CALENDAR_UNITS {
+        for (unit, word, spellings) in &CALENDAR_UNITS {
             if text.value() == *word {
                 return match missing_feature(word, cfg!(any(test, feature = "calendar"))) {
                     None => Ok(Window::Calendar(*unit, text.span())),

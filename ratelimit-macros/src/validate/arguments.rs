@@ -87,11 +87,11 @@ fn max(args: &Args) -> Option<u64> {
     literal(args.max.as_ref(), Some(DEFAULT_MAX))
 }
 
-/// The length of the window, of a calendar the longest. `None` for a wrong value.
+/// The length of the window. `None` for a calendar window, and for a wrong value.
 pub(super) fn micros(args: &Args) -> Option<u64> {
     match &args.window {
         None => Some(DEFAULT_MICROS),
-        Some(argument) => argument.value.as_ref().ok().map(Window::micros),
+        Some(argument) => argument.value.as_ref().ok().and_then(Window::micros),
     }
 }
 
@@ -150,12 +150,6 @@ fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
 fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(block) = value_of(args.block.as_ref()) else { return };
     let Some(window) = micros(args) else { return };
-    let unit = args.calendar_unit();
-    if let Some(unit) = unit.filter(|_| window > grammar::MAX_MICROS) {
-        let message = format!("`block` cannot be as long as a {}; remove it", unit.name());
-        diagnostics.error_at(block.span, message);
-        return;
-    }
     let by_default = if args.window.is_none() { " by default" } else { "" };
     let refill = match (literal(args.burst.as_ref(), None), max(args)) {
         (Some(burst), Some(max)) => (u128::from(burst) * u128::from(window)).div_ceil(u128::from(max)),
@@ -166,9 +160,7 @@ fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
     let (least, what) = if refill > window && refill <= grammar::MAX_MICROS {
         (refill, format!("the time to refill a full bucket, which is {}", grammar::format(refill)))
     } else {
-        let longest = unit.map_or_else(String::new, |unit| format!("longest {}", unit.name()));
-        let what = if unit.is_some() { longest.as_str() } else { "window" };
-        (window, format!("the {what}, which is {}{by_default}", grammar::format(window)))
+        (window, format!("the window, which is {}{by_default}", grammar::format(window)))
     };
     if block.micros < least {
         let message = format!(
@@ -253,6 +245,14 @@ fn check_calendar(args: &Args, diagnostics: &mut Diagnostics) {
     {
         let message = format!("`window = \"{name}\"` is counted by \"{FIXED_WINDOW}\"; remove `algorithm`");
         diagnostics.error(&algorithm.keyword, message);
+    }
+    if let Some(block) = value_of(args.block.as_ref()) {
+        let example = grammar::format(block.micros);
+        let message = format!(
+            "`block` is not for `window = \"{name}\"`, whose counts end with the {name}; remove it, or write it for a second \
+             limit with a window of one length: `window = \"{example}\", block = \"{example}\"`"
+        );
+        diagnostics.error_at(block.span, message);
     }
     if let Some(anchor) = &args.anchor {
         let without = "a day begins with its first instant; remove `anchor`".to_owned();

@@ -183,8 +183,18 @@ fn a_calendar_window_keeps_its_calendar_and_its_counts() {
     let in_force = raised.in_force(&budget).policy().clone();
     assert_eq!((in_force.max(), in_force.calendar()), (500, Some(&calendar)));
     assert_eq!(in_force.state_id(), budget.state_id());
-    let error = built("[limit.budget]\nwindow = '1h'").unwrap_err().to_string();
-    assert!(error.contains("window cannot replace a calendar window"), "{error}");
+    for (row, expected) in [
+        ("[limit.budget]\nwindow = '1h'", "limit `budget`: window cannot replace a calendar window"),
+        ("[limit.budget]\nblock = '90d'", "limit `budget`: block is not for a calendar window"),
+        (
+            "[limit.budget.plans]\npro = { block = '90d' }",
+            "line 2: plan `pro` of limit `budget`: block is not for a calendar window",
+        ),
+    ] {
+        let error = built(row).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    assert!(built("[limit.budget]\nblock = 'off'").is_ok());
 }
 
 #[test]
