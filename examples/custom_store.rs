@@ -43,7 +43,8 @@ impl<C: Clock> Store for MapStore<C> {
     }
 
     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
-        reset_with(group, self.clock.now(), &self.digest_key, &mut *self.states());
+        let mut states = self.states();
+        reset_with(group, self.clock.now(), &self.digest_key, &mut *states);
         Ok(())
     }
 

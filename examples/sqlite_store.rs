@@ -49,22 +49,26 @@ impl<C: Clock> SqliteStore<C> {
         Ok(Self { clock, digest_key, connection })
     }
 
+    /// The clock. Those of other processes with this file may be ahead.
+    fn now(&self, connection: &Connection) -> Result<Timestamp, Error> {
+        let latest: i64 = connection.query_row("SELECT now FROM shared", [], |row| row.get(0))?;
+        Ok(self.clock.now().max(Timestamp::from_micros(latest.unsigned_abs())))
+    }
+
     /// Runs `decide` over the states of `checks`, and writes those that it names, under the write lock of the
-    /// file.
+    /// file. Beside a check is the instant of its charge, or none for now.
     fn transaction<'a, T>(
         &self,
-        checks: impl Iterator<Item = Check<'a>>,
+        checks: impl Iterator<Item = (Check<'a>, Option<Timestamp>)>,
         decide: impl FnOnce(&mut HashMap<u128, State>, Timestamp) -> (T, Vec<u128>),
     ) -> Result<T, StoreError> {
         let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        let latest =
-            tx.query_row("SELECT now FROM shared", [], |row| row.get::<_, i64>(0)).map_err(failed)?;
-        // Read under the lock. The clocks of other processes may be ahead.
-        let now = self.clock.now().max(Timestamp::from_micros(latest.unsigned_abs()));
+        // Under the lock, and before the states: each window of a calendar has its own.
+        let now = self.now(&tx).map_err(failed)?;
         let mut states = HashMap::new();
-        for check in checks {
-            let digest = check.digest(&self.digest_key, now);
+        for (check, charged_at) in checks {
+            let digest = check.digest(&self.digest_key, charged_at.unwrap_or(now));
             if let Some(bytes) = load(&tx, digest).map_err(failed)? {
                 states.insert(digest, State::from_bytes(check.policy(), &bytes)?);
             }
@@ -116,7 +120,7 @@ impl<C: Clock> Store for SqliteStore<C> {
         operation: Operation,
         _: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        self.transaction(group.iter().copied(), |states, now| {
+        self.transaction(group.iter().map(|check| (*check, None)), |states, now| {
             let decided = decide_with(group, operation, now, &self.digest_key, states);
             (decided.outcome, decided.changed)
         })
@@ -124,15 +128,17 @@ impl<C: Clock> Store for SqliteStore<C> {
 
     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.now(&connection).map_err(failed)?;
         for check in group {
-            let digest = check.digest(&self.digest_key, self.clock.now()).to_be_bytes();
+            let digest = check.digest(&self.digest_key, now).to_be_bytes();
             connection.execute("DELETE FROM states WHERE digest = ?", [digest]).map_err(failed)?;
         }
         Ok(())
     }
 
     async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
-        self.transaction(reservation.charges().map(|charge| charge.check()), |states, now| {
+        let charges = reservation.charges().map(|charge| (charge.check(), Some(charge.at())));
+        self.transaction(charges, |states, now| {
             let refunded = refund_with(reservation, now, &self.digest_key, states);
             (refunded.result, refunded.changed)
         })?
