@@ -1,5 +1,5 @@
 //! A budget for each billing month beside a rate for each minute. The months of an account begin on its own
-//! billing day.
+//! billing day. An account that moves the day gets at most one budget for each month in which one begins.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|

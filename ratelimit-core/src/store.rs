@@ -42,6 +42,7 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// 6. **Bounded.** Expired states are dropped. A state that still counts is never dropped to make room for
 ///    another.
 /// 7. **Opaque.** Partitions are kept as [digests](Check::digest), whose key lives as long as the states do.
+///    A digest is that of an instant: the present one, and for a refund that of the charge.
 ///
 /// * **Blocking.** [`try_decide`](Self::try_decide) must not block. `decide` runs on the thread of the
 ///   request, so it may block for as long as a local disk takes, and no longer. A store that calls a server

@@ -47,7 +47,7 @@ use crate::parse::kind::Kind;
 /// | `sub_windows` | 1 to 60 equal parts of the window, in whole microseconds; for the sliding window counter only | `1` |
 /// | `burst` | tokens in a full bucket, 1 to 10^12; for the token bucket only | `max` |
 /// | `cost` | units per request, 1 to 10^12 and at most `max`, or at most `burst`; or [chosen per request](#values-chosen-per-request) | `1` |
-/// | `block` | after a denial under this limit every request of the caller is denied [for this long](#blocks): at least the window, and the time to refill a full bucket; at most 366 days | none |
+/// | `block` | after a denial under this limit every request of the caller is denied [for this long](#blocks): at least the window, and the time to refill a full bucket; at most 366 days; not for a window of a calendar | none |
 /// | `mode` | `"enforce"`, or `"shadow"`: the limit counts and reports, but [denies nothing](#shadow-limits) | `"enforce"` |
 /// | `count` | [the responses that count](#responses-that-count): `"all"`, `"failures"`, `"successes"`, or `\|status: StatusCode\| -> bool` | `"all"` |
 /// | `lease` | string such as `"100ms"`, at most `"10s"`: a hot caller below its limit is decided in the process, by units that Redis has charged ahead, and never more requests pass; fixed windows and sliding window counters only, and not with `max` per request | none |
@@ -120,10 +120,10 @@ use crate::parse::kind::Kind;
 /// - A `max` of 0 denies. A `max` above 10^12 denies as well and logs an error once: numbers are never
 ///   rounded. The count stays the same when `max` changes, except that a token bucket has a separate bucket
 ///   for each `max`.
-/// - Another `anchor` keeps the count until its next edge, if the new window starts less than half a window
-///   after the old one, and starts a new count otherwise. A day that does not exist logs an error once, and
-///   the nearest one is used: the 1st for a day 0, the 31st for a day 32, 29 February for the 30th. Such a
-///   limit has no `lease`.
+/// - A caller whose `anchor` moves has at most one quota for each month, week or year in which a window
+///   begins: the window by the new day has what is left of the quota of the one in which it began. A day that
+///   does not exist logs an error once, and the nearest one is used: the 1st for a day 0, the 31st for a day
+///   32, 29 February for the 30th. Such a limit has no `lease`.
 /// - A cost of 0 is checked and charges nothing. A cost above the limit is always denied. A cost above 10^12
 ///   also logs an error.
 ///
@@ -159,6 +159,8 @@ use crate::parse::kind::Kind;
 /// `anchor`. A month without that day has its last one instead. `Retry-After` and the reset are that instant,
 /// to the second, also where summer time begins or ends. Such a limit is counted by `"fixed_window"`, which
 /// needs not be written. A name of a zone that does not exist ends the program when its limiter is built.
+/// Each window has a count of its own, so such a limit has no `block`, which would end with the window: write
+/// it for a second limit with a window of one length.
 ///
 /// # Responses that count
 ///

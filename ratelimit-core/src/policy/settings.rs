@@ -205,9 +205,10 @@ setters! {
 
     /// Sets days, weeks, months or years as windows, counted by a [fixed window](Algorithm::FixedWindow).
     ///
-    /// Another kind starts new counts. Another zone keeps them, and so does another day on which windows
-    /// begin, until the next window if the new one begins less than half a window after the old one. Redis
-    /// has to keep its data for as long.
+    /// Each window has a count of its own, that of the day, week, month or year in which it begins. Another
+    /// kind starts new counts; another zone, and another day on which windows begin, keep them until their
+    /// windows end. [`Calendar::clamped`] is for a day that differs from request to request. Redis has to
+    /// keep its data for as long. Such a limit has no [`block`](Self::block).
     #[cfg(feature = "calendar")]
     calendar(calendar: Calendar) { window: LimitWindow::Calendar(calendar), algorithm: Algorithm::FixedWindow }
 
@@ -248,7 +249,8 @@ setters! {
     ///
     /// At least the window, and for a token bucket at least the time to refill a full bucket, so that nothing
     /// that was counted outlives the block. At most [`MAX_WINDOW`](crate::policy::MAX_WINDOW), in whole
-    /// microseconds. See [`Policy::block`](crate::Policy::block) for the details.
+    /// microseconds. Not for windows of a calendar. See [`Policy::block`](crate::Policy::block) for the
+    /// details.
     block(block: Duration) { block: Switch::On(block) }
 
     /// Takes the block away: denials do not block the caller.
