@@ -282,6 +282,20 @@ mod tests {
     }
 
     /// What a store outside of this process leaves out decides nothing later.
+    #[cfg(feature = "calendar")]
+    #[test]
+    fn a_refund_finds_the_window_of_its_charge() {
+        let policy = Policy::builder("k").max(3).calendar(crate::policy::Calendar::day()).build();
+        let (group, mut table) = ([Check::new(&policy, "a")], HashMap::new());
+        let charged = decide_with(&group, Operation::Check, at(0), &KEY, &mut table);
+        let reservation = charged.outcome.reservation(&group).unwrap();
+        // From a clock that went back to the day before.
+        let now = Timestamp::from_micros(at(0).as_micros() - 86_400_000_000);
+        assert_eq!(refund_with(&reservation, now, &KEY, &mut table).changed, charged.changed);
+        let left = decide_with(&group, Operation::Peek, at(0), &KEY, &mut table).outcome;
+        assert_eq!(left.outcomes()[0].remaining(), 3);
+    }
+
     #[test]
     fn only_charges_blocks_and_a_clock_that_went_back_change_a_state() {
         for &algorithm in Algorithm::ALL {

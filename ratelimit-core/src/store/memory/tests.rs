@@ -242,6 +242,19 @@ fn a_refund_reaches_the_window_of_its_charge_by_any_day() {
     assert_eq!(check_n(&store, &late, "a", 0).remaining(), 2);
 }
 
+#[cfg(feature = "calendar")]
+#[test]
+fn a_refund_reaches_the_window_of_its_charge_from_a_clock_that_went_back() {
+    let (store, clock, [first]) = months([1]);
+    let (now, group) = (clock.now(), [Check::new(&first, "a").with_cost(2)]);
+    let charged = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
+    // The month before.
+    clock.set(Timestamp::from_micros(now.as_micros() - 30 * 86_400_000_000));
+    store.refund_all(&charged).unwrap();
+    clock.set(now);
+    assert_eq!(check_n(&store, &first, "a", 0).remaining(), 3);
+}
+
 #[test]
 fn a_shadow_limit_takes_no_turn() {
     let (store, _) = store(10);

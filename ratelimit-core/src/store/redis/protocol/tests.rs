@@ -353,6 +353,10 @@ fn a_window_of_a_calendar_has_a_key_and_its_first_instant_is_the_shape() {
         encoder(at + 86_400_000_000 * 30).encode(&[request(&[(&in_september, "a", 1)], Operation::Check)]);
     let longest = 31 * 86_400_000_000 + 3 * 3_600_000_000_u64;
     assert_eq!(doubles(&call.arguments[0])[2..6], [1.0, 7.0, longest as f64, first as f64]);
+    let moving = Policy::builder("m").calendar(Calendar::month(1).clamped()).max(7).build();
+    let moving = moving.in_window_of(at).unwrap();
+    let (kept, _) = encoder(at).encode(&[request(&[(&moving, "a", 1)], Operation::Check)]);
+    assert_eq!(doubles(&kept.arguments[0])[4], 2.0 * longest as f64, "by any day");
     let key = String::from_utf8(call.keys.first().unwrap().to_vec()).unwrap();
     assert!(key.starts_with("rl1:m:fM.681:{") && key.ends_with('}'), "{key}");
 }

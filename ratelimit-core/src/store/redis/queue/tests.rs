@@ -221,6 +221,21 @@ async fn a_reply_over_a_connection_that_was_given_up_is_that_of_another_call() {
 }
 
 #[tokio::test]
+async fn a_reply_tells_what_the_servers_clock_shows() {
+    const YEAR_2100: u32 = 4_102_444_800;
+    let (lane, _calls) = connected("").await;
+    let connection = lane.connections.to(NodeId::SINGLE).unwrap();
+    let (request, reply) = check();
+    let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &lane.shared).unwrap();
+    // The instant, and a key without a state.
+    let answer = [&(f64::from(YEAR_2100) * 1e6).to_le_bytes()[..], b"."].concat();
+    let next = lane.take_reply(&connection, call, Ok(redis::Value::BulkString(answer)));
+    assert!(matches!(next, trip::Next::Ended));
+    assert!(ended(reply).await.is_ok());
+    assert!(lane.shared.encoder.server_time() >= u64::from(YEAR_2100) * 1_000_000);
+}
+
+#[tokio::test]
 async fn a_worker_without_a_connection_leaves_its_requests_to_the_store() {
     let (of_store, _calls) = connected("-ERR over the store's\r\n").await;
     let lane = of_worker(&of_store);
