@@ -119,3 +119,22 @@ impl Calendar {
 pub(super) const fn place(id: u64) -> usize {
     (id % PLACES as u64) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two threads may store their windows at the same time.
+    #[test]
+    fn the_label_of_another_window_is_not_taken() {
+        let (calendar, zone, zero) = (Calendar::day(), TimeZone::UTC, AtomicU64::new(0));
+        let known = KnownCalendar { calendar, zone, last: zero, label: AtomicU64::new(0) };
+        let [first, second] = [1_790_000_000_000_000, 1_790_090_000_000_000].map(|at| {
+            known.window_at(at);
+            (at, calendar.window_at(at), known.label.load(Ordering::Relaxed))
+        });
+        known.label.store(first.2, Ordering::Relaxed);
+        assert_ne!(first.1.label, second.1.label);
+        assert_eq!(known.window_at(second.0), second.1);
+    }
+}

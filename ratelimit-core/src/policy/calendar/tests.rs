@@ -151,6 +151,29 @@ fn a_window_and_its_label_are_of_one_instant() {
     });
 }
 
+/// By hand: 1 December 2026, a Tuesday, has number 20,789, its week 2,971, its month 684 and its year 57.
+#[test]
+fn a_label_is_the_number_of_the_period_in_which_the_first_day_lies() {
+    let label = |calendar: Calendar, at| calendar.window_at(micros(at)).label;
+    for (calendar, expected) in [
+        (Calendar::day(), 20_789),
+        (Calendar::month(1), 684),
+        (Calendar::month(2), 683),
+        (Calendar::month(31), 683),
+        (Calendar::year(12, 1), 57),
+        (Calendar::year(12, 2), 56),
+    ] {
+        assert_eq!(label(calendar, "2026-12-01T00:00:00Z"), expected, "{calendar}");
+    }
+    let labels = Weekday::ALL.iter().map(|day| label(Calendar::week(*day), "2026-12-02T12:00:00Z"));
+    assert_eq!(labels.collect::<Vec<_>>(), [2971, 2971, 2971, 2970, 2970, 2970, 2970]);
+    for calendar in
+        [Calendar::day(), Calendar::week(Weekday::Thursday), Calendar::month(1), Calendar::year(1, 1)]
+    {
+        assert_eq!(label(calendar, "1970-01-01T00:00:00Z"), 1, "{calendar}");
+    }
+}
+
 #[test]
 fn many_calendars_are_told_apart() {
     let at = micros("2026-11-22T12:00:00Z");

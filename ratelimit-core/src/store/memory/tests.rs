@@ -223,7 +223,7 @@ fn a_spent_budget_is_not_swept_while_a_later_day_has_its_label() {
     let (store, clock, [first, last]) = months([1, 31]);
     assert_eq!(check_n(&store, &first, "a", 3).remaining(), 0);
     // After 1 February, where the window of the charge ended.
-    clock.advance(DAY * 12);
+    clock.advance(DAY * 13);
     assert!(passes(&store, &first, "b"), "an overflow count");
     assert!(!passes(&store, &last, "a"), "the month that begins on 31 January");
     clock.advance(DAY * 60);
