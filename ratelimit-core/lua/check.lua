@@ -1,9 +1,10 @@
 -- check.lua: judge requests, each a group of limits, in order and at one instant; charge each request that passes.
 -- KEYS    one for each distinct state
 -- ARGV    1: little-endian doubles: the instant in microseconds, or -1 for the server's clock; the number of policies; then
---         for each policy: number of its algorithm, max, window in microseconds, shape (sub-windows, burst, or the first
---         instant of a window with a key of its own); then for each key: number of its policy, and the sum of the costs of its requests,
---         or -1 when one of them is a peek, a group, or under another policy
+--         for each policy: number of its algorithm, max, window in microseconds (how long the key is kept, if a window has
+--         one of its own), shape (sub-windows, burst, or the first instant of a window with a key of its own); then for each
+--         key: number of its policy, and the sum of the costs of its requests, or -1 when one of them is a peek, a group, or
+--         under another policy
 --         2: little-endian doubles, for each request: the number of its limits, negative for a peek; 256 more for a part
 --         of a denied group, which is not charged; 512 more if as many units as fit are charged, at most the cost; 768
 --         more if they are charged beyond the limit, to one key under two policies, the second of which is that of the

@@ -103,7 +103,7 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
       end
       ttls[key] = not is_peek and (is_charged or value.dirty) and 0 or ttls[key]
     elseif not is_peek then
-      if not is_charged then -- A denied request changes only what every cost changes: that the clock went back.
+      if not is_charged then -- A denied request writes only a state whose clock went back.
         _, bytes, ttl = step(key, policy, math.huge)
       end
       if bytes then

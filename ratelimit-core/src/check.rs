@@ -107,20 +107,20 @@ impl<'a> Check<'a> {
     /// or. So the digests of one partition differ whenever the fingerprints do, and those of two partitions
     /// collide as rarely as random numbers.
     pub fn digest(&self, key: &[u8; 16], at: Timestamp) -> u128 {
-        let caller: u128 = keyed(key).hash(self.partition).into();
-        let policy = u128::from(self.policy.state_id_at(at.as_micros()));
-        caller ^ (policy << 64 | policy)
+        self.digest_of(self.policy.state_id_at(at.as_micros()), key)
     }
 
-    /// The digest of a check whose policy is in one window, or whose states are not by windows.
+    /// The same for a policy that is in one window, or whose counts are not by windows.
     #[cfg(feature = "redis")]
     pub(crate) fn digest_in_window(&self, key: &[u8; 16]) -> u128 {
-        debug_assert_eq!(
-            self.policy.calendar().is_some(),
-            self.policy.span().is_some(),
-            "a window is chosen"
-        );
-        self.digest(key, Timestamp::default())
+        self.digest_of(self.policy.state_id_in_window(), key)
+    }
+
+    #[inline]
+    fn digest_of(&self, state_id: u64, key: &[u8; 16]) -> u128 {
+        let caller: u128 = keyed(key).hash(self.partition).into();
+        let policy = u128::from(state_id);
+        caller ^ (policy << 64 | policy)
     }
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn random_key() -> [u8; 16] {
 pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
     let mut hasher = keyed(key);
     for check in group {
-        hasher.write_u64(check.policy.state_id_at(0));
+        hasher.write_u64(check.policy.state_id_in_window());
         hasher.write_u64(check.policy.max());
         hasher.write_u64(check.policy.block_us());
         hasher.write_u64(check.policy.span().map_or(0, |span| span.before));

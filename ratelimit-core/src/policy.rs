@@ -51,8 +51,8 @@ pub use self::state_kind::MAX_NAME_LEN;
 pub(crate) use self::state_kind::StateKind;
 use self::state_kind::{is_name, labelled};
 pub use self::value::Value;
-pub(crate) use self::window::WindowSpan;
 pub use self::window::{MAX_WINDOW, MIN_WINDOW, Window, WindowError};
+pub(crate) use self::window::{WindowSpan, nearest};
 use crate::clock::Timestamp;
 
 /// Longest [wait](crate::RateLimiter::wait) for a turn: one day.
@@ -155,10 +155,6 @@ impl Policy {
             sub_windows: self.numbers.sub_windows,
             calendar: match &self.numbers.calendar {
                 Some(calendar) => Some(calendar.letter()),
-                None => None,
-            },
-            label: match self.span {
-                Some(span) => Some(span.label),
                 None => None,
             },
             bucket: if self.numbers.algorithm.has_burst() {
@@ -277,23 +273,32 @@ impl Policy {
         Self { span: Some(span), ..self.clone() }
     }
 
-    /// This policy in each window that may be present at an instant by some anchor, the last one first: for a
-    /// look at the counts of a caller whose anchor is not known. The policy itself, if its counts are not by
-    /// windows.
+    /// This policy in each window that may be present at an instant, the last one first: for a look at the
+    /// counts of a caller whose anchor is not known. The policy itself, if it has no moving windows.
     #[doc(hidden)]
-    pub fn in_windows_by_any_anchor(&self, at: Timestamp) -> Vec<Self> {
-        let Some(calendar) = self.numbers.calendar else { return vec![self.clone()] };
+    pub fn in_present_windows(&self, at: Timestamp) -> Vec<Self> {
+        let Some(calendar) = self.numbers.calendar.filter(|_| self.has_moving_windows()) else {
+            return vec![self.clone()];
+        };
         calendar.windows_by_any_anchor(at.as_micros()).map(|span| self.in_window(span)).into()
     }
 
-    /// How long a state is kept after its window began, in microseconds: until the end of the longest window
-    /// that may have the same label, by any zone data, and if the anchor moves by any anchor.
+    /// Whether the windows have an anchor that differs from request to request, and none of them is chosen.
+    #[doc(hidden)]
+    pub const fn has_moving_windows(&self) -> bool {
+        self.span.is_none() && self.has_moving_anchor()
+    }
+
     #[inline]
-    pub(crate) const fn kept_us(&self) -> u64 {
-        match &self.numbers.calendar {
-            Some(calendar) if calendar.moves() => 2 * self.numbers.window_us,
-            _ => self.numbers.window_us,
-        }
+    const fn has_moving_anchor(&self) -> bool {
+        matches!(&self.numbers.calendar, Some(calendar) if calendar.moves())
+    }
+
+    /// How long the count of a window is kept after the window began, in microseconds. If anchors move,
+    /// another window with the same label may begin as late as this one ends.
+    #[inline]
+    pub(crate) const fn kept_us(&self, span: WindowSpan) -> u64 {
+        if self.has_moving_anchor() { 2 * self.numbers.window_us } else { span.length() }
     }
 
     /// Days, weeks, months or years whose windows this policy has; `None` for windows of one length.
@@ -450,8 +455,8 @@ impl Policy {
         MAX_WAIT.min(Duration::from_micros(micros))
     }
 
-    /// Fingerprint of key and [kind of state](StateKind): the same for policies that count together in windows
-    /// with the same label.
+    /// Fingerprint of key and [kind of state](StateKind): the same for policies that count together in
+    /// windows with the same label.
     pub(crate) const fn state_id(&self) -> u64 {
         self.state_id
     }
@@ -464,6 +469,13 @@ impl Policy {
             Some(span) => labelled(self.state_id, span.label),
             None => self.state_id,
         }
+    }
+
+    /// The same for a policy that is in one window, or whose counts are not by windows.
+    #[cfg(feature = "redis")]
+    pub(crate) fn state_id_in_window(&self) -> u64 {
+        debug_assert_eq!(self.calendar().is_some(), self.span.is_some(), "a window is chosen");
+        self.state_id_at(0)
     }
 
     /// Length of the window, in microseconds.

@@ -171,10 +171,10 @@ tests::on_both_stores! {
     }
 
     fn a_request_near_an_edge_is_one_of_the_window_that_was_chosen(store: &Timed) {
-        let day = policy(Calendar::day(), 3);
+        let day = policy(Calendar::day().clamped(), 3);
         let (edge, hour) = (micros("2027-03-02T00:00:00Z"), 3_600_000_000);
         // As if the store's clock had shown the other day when the request was made.
-        let [tomorrow, today] = day.in_windows_by_any_anchor(Timestamp::from_micros(edge)).try_into().unwrap();
+        let [tomorrow, today] = day.in_present_windows(Timestamp::from_micros(edge)).try_into().unwrap();
         for (window, now, at, caller) in [(&today, edge + hour, edge - 1, "late"), (&tomorrow, edge - hour, edge, "early")] {
             store.set(now);
             let group = [Check::new(window, caller)];
@@ -220,7 +220,7 @@ tests::on_both_stores! {
             for time in ["2026-01-10T23:30:00Z", "2026-01-11T00:30:00Z"] {
                 store.set_with_expiry(micros(time));
                 reference.set(micros(time));
-                // Loads the script: a call of one that the server does not know is sent again, behind the others.
+                // Loads the script: a call of an unknown one is sent again, behind the others.
                 let _ = store.check_all(&[Check::new(&policies[0], "first")]);
                 let requests: Vec<_> = (callers.iter())
                     .flat_map(|caller| order.map(|place| (&policies[place], format!("{name} {caller}"))))

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use ratelimit_core::clock::FakeClock;
+use ratelimit_core::policy::Calendar;
 use ratelimit_core::{
     Algorithm, Check, Mode as LimitMode, OnError, Policy, PolicyBuilder, RateLimiter, RedisStore,
-    RedisStoreBuilder,
+    RedisStoreBuilder, Timestamp,
 };
 use tests::algorithms::leasable;
 use tests::clock_at_start;
@@ -188,6 +189,28 @@ async fn a_default_lease_is_for_windows_only() {
         let error = store(&server, &clock).default_lease(lease).build().unwrap_err();
         assert!(error.to_string().contains("default_lease"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_window_of_a_calendar_has_leases_of_its_own() {
+    const EDGE: u64 = 1_790_035_200_000_000; // 2026-09-22T00:00:00Z
+    let Some(server) = server() else { return };
+    let clock = FakeClock::at(Timestamp::from_micros(EDGE - 1_000_000));
+    let (first, second) = (limiter(&server, &clock), limiter(&server, &clock));
+    let day =
+        Policy::builder("day").calendar(Calendar::day()).max(1_000).lease(LEASE).on_error(OnError::Deny);
+    let day = day.build();
+    let mut used = pass(&first, &day, "a", 1, 300).await + 1;
+    while first.try_check(&day, "a").unwrap().is_none() {
+        used += pass(&first, &day, "a", 1, 1).await;
+        assert!(used < 500, "units are held");
+    }
+    clock.set(Timestamp::from_micros(EDGE));
+    assert!(first.try_check(&day, "a").unwrap().is_none(), "they are of the day before");
+    assert_eq!(pass(&first, &day, "a", 1, 2_000).await, 1_000);
+    clock.set(Timestamp::from_micros(EDGE - 1));
+    let left = pass(&second, &day, "a", 1, 2_000).await;
+    assert!(left <= 1_000 - used && left + used >= 800, "{left} and {used} of the day before");
 }
 
 #[tokio::test]

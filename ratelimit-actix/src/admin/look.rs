@@ -190,14 +190,9 @@ impl Subject {
         let (mut is_known, mut counted) = (false, Vec::new());
         for candidate in &self.candidates {
             let counts = counts_of_name(limiter, &candidate.partition, &self.limit);
-            let policies =
-                distinct(limiter, &candidate.partition, &counts).await.map_err(LookError::Reset)?;
             let partition = &candidate.partition;
-            let asked = policies.iter().map(|policy| Asked {
-                policy: policy.clone(),
-                partition,
-                has_own_anchor: false,
-            });
+            let policies = distinct(limiter, partition, &counts).await;
+            let asked = policies.iter().map(|policy| Asked { policy: policy.clone(), partition });
             let asked: Vec<_> = asked.collect();
             // Without an answer something may be counted. A corrupt state has none until it is reset.
             let was_counted =
@@ -240,7 +235,7 @@ impl Candidate {
         let policy = count.in_force.policy();
         // Without a `max` the largest one, so that a peek counts exactly.
         let policy = if count.computed.has_max(&count.in_force) { policy.clone() } else { policy.largest() };
-        let asked = Asked { policy, partition: &self.partition, has_own_anchor: count.computed.anchor };
+        let asked = Asked { policy, partition: &self.partition };
         (!count.in_force.is_off()).then_some(asked)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ratelimit_core::__private_0_1::{in_both_modes, state_id};
+use ratelimit_core::__private_0_1::{in_both_modes, state_id, wall_clock};
 use ratelimit_core::overrides::{InForce, Origin};
 #[cfg(feature = "admin")]
 use ratelimit_core::stats::LimitStats;
@@ -115,7 +115,7 @@ async fn reset(
     counts.add_decided(policy.name(), |decided| {
         decided.key() == policy.key() && decided.algorithm() == policy.algorithm()
     });
-    let policies = distinct(limiter, partition, &counts.found).await?;
+    let policies = distinct(limiter, partition, &counts.found).await;
     reset_counts(limiter, &policies, partition).await
 }
 
@@ -163,32 +163,25 @@ impl CallerCount {
     }
 }
 
-/// The policies of a caller's counts in both modes, since overrides may have changed the mode since the caller
-/// was counted; one of those that count together.
-pub(crate) async fn distinct(
-    limiter: &RateLimiter,
-    partition: &[u8],
-    counts: &[CallerCount],
-) -> Result<Vec<Policy>, StoreError> {
+/// The policies of a caller's counts in both modes, since overrides may have changed the mode meanwhile; one
+/// of those that count together.
+pub(crate) async fn distinct(limiter: &RateLimiter, partition: &[u8], counts: &[CallerCount]) -> Vec<Policy> {
     let mut known = HashSet::new();
     let policies = counts.iter().flat_map(|count| in_both_modes(count.in_force.policy()));
-    let policies = policies.filter(|policy| known.insert(state_id(policy))).collect();
-    if counts.iter().any(|count| count.computed.anchor) {
-        return in_present_windows(limiter, policies, partition).await;
-    }
-    Ok(policies)
+    let policies = policies.filter(|policy| known.insert((state_id(policy), policy.calendar().copied())));
+    in_present_windows(limiter, policies.collect(), partition).await
 }
 
-/// These policies in each window that may be present, where each request tells the day on which its window
-/// begins: the last window of each first. The clock of the store tells which these are.
+/// These policies in each window that may be present, where requests tell the day on which their windows
+/// begin: the last window of each first. The clock of the store tells which these are, if it answers.
 pub(crate) async fn in_present_windows(
     limiter: &RateLimiter,
     policies: Vec<Policy>,
     partition: &[u8],
-) -> Result<Vec<Policy>, StoreError> {
-    let Some(first) = policies.first() else { return Ok(policies) };
-    let at = limiter.peek(first, partition).await?.at();
-    Ok(policies.iter().flat_map(|policy| policy.in_windows_by_any_anchor(at)).collect())
+) -> Vec<Policy> {
+    let Some(moving) = policies.iter().find(|policy| policy.has_moving_windows()) else { return policies };
+    let at = limiter.peek(moving, partition).await.map_or_else(|_| wall_clock(), |outcome| outcome.at());
+    policies.iter().flat_map(|policy| policy.in_present_windows(at)).collect()
 }
 
 /// The counts that a caller may have under all limits with one name: those that are declared, given to the

@@ -143,7 +143,7 @@ fn read(policy: &Policy, bytes: &[u8]) -> Option<Packed> {
         tag if tag == policy.algorithm().spec().tag => match policy.algorithm() {
             Algorithm::FixedWindow => {
                 let (forget_at, count) = (reader.micros()?, reader.bounded_units()?);
-                let is_possible = count == 0 || forget_at >= policy.kept_us();
+                let is_possible = count == 0 || forget_at >= policy.window_us();
                 is_possible.then_some(Packed::FixedWindow { forget_at: forget_at.into(), count })?
             }
             Algorithm::SlidingWindowCounter => {

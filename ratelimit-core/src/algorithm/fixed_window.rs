@@ -25,7 +25,7 @@ use super::step::Step;
 use super::step::{Encoded, Reader};
 #[cfg(feature = "redis")]
 use crate::policy::Algorithm;
-use crate::policy::{Policy, WindowSpan};
+use crate::policy::{Policy, WindowSpan, nearest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
@@ -44,8 +44,8 @@ impl State {
     /// it has one.
     #[inline]
     pub(super) fn unpack(policy: &Policy, span: Option<WindowSpan>, forget_at: u64, units: u64) -> Self {
-        if let Some(WindowSpan { from, before, .. }) = span {
-            return Self { start: from, units, kept: policy.kept_us(), own_end: before };
+        if let Some(span) = span {
+            return Self { start: span.from, units, kept: policy.kept_us(span), own_end: span.before };
         }
         let kept = policy.window_us();
         Self { start: forget_at.saturating_sub(kept), units, kept, own_end: 0 }
@@ -68,7 +68,7 @@ impl State {
 
 impl Step for State {
     fn instant(&self, now: u64) -> u64 {
-        if self.has_own_state() { now.clamp(self.start, self.own_end - 1) } else { now }
+        if self.has_own_state() { nearest(now, self.start, self.own_end) } else { now }
     }
 
     fn advance(&mut self, _policy: &Policy, now: u64) -> bool {

@@ -91,7 +91,7 @@ impl State {
 
     /// The instant from which this state decides as a new one would, so that it can be dropped. For a counter
     /// over two windows, up to a twelfth of the window later; of slots that are held, in the year 4253; of a
-    /// calendar window, when the longest one from the same instant ends, or the next one if its anchor moves.
+    /// calendar window whose anchor moves, as late as a window with the same label may end.
     pub fn expires_at(&self) -> Timestamp {
         Timestamp::from_micros(match &self.0 {
             Packed::FixedWindow { forget_at, .. } | Packed::TwoWindows { forget_at, .. } => {

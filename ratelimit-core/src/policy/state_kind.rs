@@ -16,14 +16,12 @@ pub(crate) struct StateKind {
     pub(crate) sub_windows: u64,
     /// The letter of a calendar. Without zone and anchor: a change of these keeps the counts.
     pub(crate) calendar: Option<u8>,
-    /// The label of a window that has a count of its own.
-    pub(crate) label: Option<u64>,
     /// `max` and burst of a token bucket, whose state is an instant that depends on both.
     pub(crate) bucket: Option<[u64; 2]>,
 }
 
 impl StateKind {
-    /// FNV-1a of the key and the kind without its label, so that a store hashes 8 bytes instead of a name. Developers choose
+    /// FNV-1a of the key and the kind, so that a store hashes 8 bytes instead of a name. Developers choose
     /// the input, so the hash need not resist attacks.
     pub(super) const fn id(self, key: &str) -> u64 {
         let mut hash = fnv1a(FNV_OFFSET, key.as_bytes());
@@ -44,7 +42,7 @@ impl StateKind {
 /// The fingerprint of the count with this label, from that of the counts of all windows.
 #[inline]
 pub(super) const fn labelled(hash: u64, label: u64) -> u64 {
-    // All of its bytes at once, because each request computes it: of one policy no two labels have one result.
+    // All bytes at once, because each request computes it. Two labels of one policy differ in the result.
     (hash ^ label).wrapping_mul(FNV_PRIME)
 }
 

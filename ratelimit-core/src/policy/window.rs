@@ -131,13 +131,13 @@ pub(crate) struct WindowSpan {
     pub(crate) label: u64,
 }
 
-impl WindowSpan {
-    /// The instant in the window that is the nearest to another one.
-    #[inline]
-    pub(crate) fn nearest(self, at: u64) -> u64 {
-        at.clamp(self.from, self.before - 1)
-    }
+/// The instant of a window that is the nearest to `at`.
+#[inline]
+pub(crate) fn nearest(at: u64, from: u64, before: u64) -> u64 {
+    at.clamp(from, before - 1)
+}
 
+impl WindowSpan {
     pub(crate) const fn length(self) -> u64 {
         self.before - self.from
     }

@@ -62,7 +62,7 @@ impl MemoryStore {
     }
 
     /// Creates a store for up to about `max_callers` callers, at least 1. A caller counts once for each of
-    /// its policies.
+    /// its policies; where requests choose the anchor of a calendar, once for each of two windows.
     pub fn with_max_callers(max_callers: usize) -> Self {
         // A table doubles when it is seven eighths full, so this size of shards wastes least when the store
         // is full.

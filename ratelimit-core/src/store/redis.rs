@@ -116,8 +116,8 @@ impl Store for RedisStore {
         deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         let groups = self.groups()?;
-        let deadline = deadline.at_most(self.deadline);
-        let policies = groups.policies_now(group);
+        let mut deadline = deadline.at_most(self.deadline);
+        let policies = groups.policies(group, &mut deadline).await;
         let group = &*in_windows(group, &policies);
         match operation {
             // Boxed, because they are rare and their futures are large.
@@ -129,8 +129,8 @@ impl Store for RedisStore {
 
     async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
         let groups = self.groups()?;
-        let deadline = deadline.at_most(self.deadline);
-        let policies = groups.policies_now(group);
+        let mut deadline = deadline.at_most(self.deadline);
+        let policies = groups.policies(group, &mut deadline).await;
         groups.reset_each_caller(&in_windows(group, &policies), deadline).await
     }
 

@@ -281,7 +281,6 @@ mod tests {
         }
     }
 
-    /// What a store outside of this process leaves out decides nothing later.
     #[cfg(feature = "calendar")]
     #[test]
     fn a_refund_finds_the_window_of_its_charge() {
@@ -296,6 +295,7 @@ mod tests {
         assert_eq!(left.outcomes()[0].remaining(), 3);
     }
 
+    /// What a store outside of this process leaves out decides nothing later.
     #[test]
     fn only_charges_blocks_and_a_clock_that_went_back_change_a_state() {
         for &algorithm in Algorithm::ALL {

@@ -268,7 +268,9 @@ fn calendar(facade: Facade<'_>, unit: CalendarUnit, span: Span, limit: &Args) ->
         let name = string_literal(zone);
         quote_spanned!(span=> .in_zone(#name))
     });
-    call("calendar", span, &quote_spanned!(span=> #private::Calendar::#days #zone))
+    let moves = value_of(limit.anchor.as_ref()).and_then(Anchor::per_request);
+    let moves = moves.map(|_| quote_spanned!(span=> .clamped()));
+    call("calendar", span, &quote_spanned!(span=> #private::Calendar::#days #zone #moves))
 }
 
 /// `.setter(Type::Variant)`.

@@ -341,25 +341,36 @@ async fn a_window_that_cannot_be_present_is_not_shown() {
 
 #[actix_web::test]
 async fn policies_with_one_count_and_two_calendars_are_each_told_by_their_own() {
-    let clock = clock_at_start();
-    clock.set(Timestamp::from_micros(1_699_963_200_000_000)); // 2023-11-14T12:00:00Z
     let policies =
         [1, 15].map(|day| Policy::builder("!over-months").calendar(Calendar::month(day)).max(9).build());
-    let store = MemoryStore::new().with_clock(clock);
-    let limiter = RateLimiter::builder(store).policies(&policies).build();
-    for policy in &policies {
-        assert!(limiter.check(policy, "a").await.unwrap().is_allowed());
+    // 14 and 20 November: the windows have different labels, and the same.
+    for (now, units) in [(1_699_963_200_000_000, 1), (1_700_481_600_000_000, 2)] {
+        let clock = clock_at_start();
+        clock.set(Timestamp::from_micros(now));
+        let store = MemoryStore::new().with_clock(clock);
+        let limiter = RateLimiter::builder(store).policies(&policies).build();
+        for policy in &policies {
+            assert!(limiter.check(policy, "a").await.unwrap().is_allowed());
+        }
+        let app = app!(limiter, false);
+        let looked = looked(&app, "!over-months", "partition a").await;
+        let counted: Vec<_> = looked.iter().map(|count| &count["counted"]).collect();
+        let told: Vec<_> =
+            counted.iter().map(|counted| counted["reset_after_us"].as_u64().unwrap()).collect();
+        let mut resets = Vec::new();
+        for policy in &policies {
+            let reset_after = limiter.peek(policy, "a").await.unwrap().reset_after();
+            resets.push(u64::try_from(reset_after.as_micros()).unwrap());
+        }
+        assert_eq!(told, resets);
+        assert_ne!(told[0], told[1]);
+        assert!(counted.iter().all(|counted| counted["units"] == units));
+        let form = [("limit", "!over-months"), ("caller", "partition a")];
+        assert_eq!(post(&app, "/_limits/reset.json", &form).await.status, 200);
+        for policy in &policies {
+            assert_eq!(limiter.peek(policy, "a").await.unwrap().remaining(), 9, "each is reset");
+        }
     }
-    let looked = looked(&app!(limiter, false), "!over-months", "partition a").await;
-    let mut resets = Vec::new();
-    for policy in &policies {
-        resets
-            .push(u64::try_from(limiter.peek(policy, "a").await.unwrap().reset_after().as_micros()).unwrap());
-    }
-    let told: Vec<_> =
-        looked.iter().map(|count| count["counted"]["reset_after_us"].as_u64().unwrap()).collect();
-    assert_eq!(told, resets);
-    assert_ne!(told[0], told[1]);
 }
 
 #[actix_web::test]

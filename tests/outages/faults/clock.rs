@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use ratelimit_core::policy::Calendar;
-use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter};
+use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore};
 use tests::clock::clocked_server;
 use tests::outage::SLACK;
 use tests::redis::server;
@@ -170,6 +170,28 @@ async fn a_server_clock_that_is_set_by_days_fails_no_request_and_keeps_the_conne
     }
     let connection = limiter.store_status().connection.unwrap();
     assert_eq!(connection.connections, 1, "the connection is kept");
+}
+
+#[tokio::test]
+async fn the_first_requests_are_counted_in_the_window_of_the_servers_clock() {
+    const DAY_US: i64 = 86_400_000_000;
+    let Some(mut clocked) = clocked_server() else { return };
+    let day = Policy::builder("day").calendar(Calendar::day()).max(3).on_error(OnError::Deny).build();
+    for days in [3, 10] {
+        clocked.ahead(days * DAY_US);
+        // Before the store is connected.
+        let limiter = RateLimiter::new(
+            RedisStore::builder(&clocked.server.url())
+                .deadline(10 * SECOND)
+                .denial_cache_ttl(Duration::ZERO)
+                .build()
+                .unwrap(),
+        );
+        let caller = days.to_string();
+        let first = join_all((0..2).map(|_| limiter.check(&day, &caller))).await;
+        assert!(first.iter().all(|outcome| outcome.as_ref().unwrap().is_allowed()));
+        assert_eq!(limiter.check(&day, &caller).await.unwrap().remaining(), 0, "{days} days");
+    }
 }
 
 /// Runs `body` in a process whose clocks it may move.

@@ -8,17 +8,24 @@ use crate::caller::reset::in_present_windows;
 pub(super) struct Asked<'a> {
     pub(super) policy: Policy,
     pub(super) partition: &'a [u8],
-    /// Whether each request tells the day on which its window begins.
-    pub(super) has_own_anchor: bool,
+}
+
+impl Asked<'_> {
+    /// Whether requests tell the day on which their windows begin.
+    fn moves(&self) -> bool {
+        self.policy.has_moving_windows()
+    }
 }
 
 /// Asks the store about counts, in one call for each group.
 pub(super) async fn peek(limiter: &RateLimiter, asked: &[Asked<'_>]) -> Result<Vec<Outcome>, StoreError> {
     let mut outcomes = Vec::with_capacity(asked.len());
-    let groups = asked.chunk_by(|one, next| !one.has_own_anchor && !next.has_own_anchor);
+    // In a group the first of two calendars with one count tells when it ends.
+    let calendar = |asked: &Asked<'_>| asked.policy.calendar().copied();
+    let groups = asked.chunk_by(|one, next| !one.moves() && !next.moves() && calendar(one) == calendar(next));
     for group in groups.flat_map(|group| group.chunks(MAX_GROUP)) {
         match group {
-            [one] if one.has_own_anchor => outcomes.extend(peek_windows(limiter, one).await?),
+            [one] if one.moves() => outcomes.extend(peek_windows(limiter, one).await?),
             _ => outcomes.extend(peek_group(limiter, group).await?),
         }
     }
@@ -40,8 +47,8 @@ async fn peek_group(limiter: &RateLimiter, group: &[Asked<'_>]) -> Result<Vec<Ou
 
 /// The window of the caller is the last one in which something is counted.
 async fn peek_windows(limiter: &RateLimiter, asked: &Asked<'_>) -> Result<Option<Outcome>, StoreError> {
-    let windows = in_present_windows(limiter, vec![asked.policy.clone()], asked.partition).await?;
-    let windows = windows.into_iter().map(|policy| Asked { policy, has_own_anchor: false, ..*asked });
+    let windows = in_present_windows(limiter, vec![asked.policy.clone()], asked.partition).await;
+    let windows = windows.into_iter().map(|policy| Asked { policy, ..*asked });
     let outcomes = peek_group(limiter, &windows.collect::<Vec<_>>()).await?;
     Ok(outcomes.iter().find(|outcome| !is_whole(outcome)).or(outcomes.first()).cloned())
 }

@@ -77,8 +77,8 @@ impl Shard {
         self.table.len() + others < max
     }
 
-    /// Drops expired entries. At most once until a sixteenth of the entries has
-    /// expired, so that it takes constant time per request on average.
+    /// Drops expired entries. At most once until a sixteenth of the entries has expired, so that it takes
+    /// constant time per request on average.
     pub(super) fn sweep(&mut self, now: Timestamp) {
         if now < self.next_sweep {
             return;

@@ -15,6 +15,7 @@ pub(super) use self::requests::Groups;
 use self::requests::{split_by_caller, unknown_outcome, wait_for_all};
 use super::command::{Command, GuardedCommand, Keys};
 use super::lanes::PendingReply;
+use super::timeouts::reply_by;
 use crate::algorithm::Operation;
 use crate::check::{Check, policies_in_windows};
 use crate::error::StoreError;
@@ -28,6 +29,15 @@ impl Groups {
     /// a group is of these: below, each window is a limit of its own.
     pub(super) fn policies_now(&self, group: &[Check<'_>]) -> Vec<Policy> {
         policies_in_windows(group, || self.encoder.server_time())
+    }
+
+    /// The same, when a first connection has told the time, or cannot be made.
+    pub(super) async fn policies(&self, group: &[Check<'_>], deadline: &mut Deadline) -> Vec<Policy> {
+        if !self.encoder.knows_server_time() && group.iter().any(|check| check.policy().calendar().is_some())
+        {
+            let _ = reply_by(deadline, self.client.link.connected()).await;
+        }
+        self.policies_now(group)
     }
 
     /// Decides without the server: by held units, if there are enough for all limits, or by a cached denial.

@@ -1,9 +1,10 @@
 //! Keys in Redis.
 //!
 //! `rl1:user-api:c1m:{FwzRx1Fh8AJBaEpWvD3p5w}` consists of the prefix with the version of the layout; the
-//! policy's key; the kind of state (algorithm, window or the letter and the label of a calendar, further
-//! numbers, and `.shadow` for a shadow limit); and the caller's digest, 128 bits as 22 characters of URL-safe base64. The
-//! braces make the digest the hash tag, so all limits of one caller are on one node of a cluster.
+//! policy's key; the kind of state (algorithm, window or the letter of a calendar, further numbers, and
+//! `.shadow` for a shadow limit), under a calendar with the label of the window; and the caller's digest, 128
+//! bits as 22 characters of URL-safe base64. The braces make the digest the hash tag, so all limits of one
+//! caller are on one node of a cluster.
 //!
 //! No two callers or policies share a key. A policy's key may contain colons, but the prefix and the kind
 //! contain none, and the digest has a fixed length, so the parts can be read from both ends.
@@ -48,7 +49,8 @@ impl KeyFormat {
         let mut caller = [0; 16];
         let digest = blake3::keyed_hash(&self.digest_key, check.partition());
         caller.copy_from_slice(&digest.as_bytes()[..16]);
-        StateKey { caller, policy: check.policy().shared_key(), kind: check.policy().state_kind() }
+        let (policy, label) = (check.policy(), check.policy().span().map(|span| span.label));
+        StateKey { caller, policy: policy.shared_key(), kind: policy.state_kind(), label }
     }
 
     /// Appends the key as it is sent.
@@ -57,7 +59,7 @@ impl KeyFormat {
         name.extend_from_slice(self.prefix.as_bytes());
         name.extend_from_slice(key.policy.as_bytes());
         name.push(b':');
-        push_kind(key.kind, name);
+        push_kind(key.kind, key.label, name);
         name.extend_from_slice(b":{");
         name.extend_from_slice(&base64(&key.caller));
         name.push(b'}');
@@ -71,6 +73,8 @@ pub(super) struct StateKey {
     caller: [u8; 16],
     policy: Cow<'static, str>,
     kind: StateKind,
+    /// The label of a window that has a key of its own.
+    label: Option<u64>,
 }
 
 impl StateKey {
@@ -93,8 +97,9 @@ impl StateKey {
 }
 
 /// Appends the algorithm's tag, the window, further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`,
-/// `f1m.shadow`; for a calendar `fd.20789`, `fw.2970`, `fM.684` and `fy.57`, for slots `n`.
-fn push_kind(kind: StateKind, name: &mut Vec<u8>) {
+/// `f1m.shadow`; for slots `n`; for the windows of a calendar on 1 December 2026 `fd.20789`, `fw.2971`,
+/// `fM.684` and `fy.57`.
+fn push_kind(kind: StateKind, label: Option<u64>, name: &mut Vec<u8>) {
     name.push(kind.algorithm.spec().tag);
     let units = [
         (86_400_000_000, "d"),
@@ -115,7 +120,7 @@ fn push_kind(kind: StateKind, name: &mut Vec<u8>) {
         let _ = write!(name, "{}{suffix}", window / unit);
     }
     let sub_windows = Some(kind.sub_windows).filter(|number| *number > 1);
-    for number in kind.bucket.into_iter().flatten().chain(sub_windows).chain(kind.label) {
+    for number in kind.bucket.into_iter().flatten().chain(sub_windows).chain(label) {
         let _ = write!(name, ".{number}");
     }
     if kind.mode == Mode::Shadow {

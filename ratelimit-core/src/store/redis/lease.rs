@@ -54,6 +54,7 @@ use self::size::LastAnswer;
 pub(super) use self::table::{LeaseTarget, Leases};
 use super::key::StateKey;
 use super::protocol::{self, LimitArg, Replies};
+use crate::policy::nearest;
 
 /// The leases of one call. Requests for leases whose answer never comes are ended when this is dropped.
 pub(super) struct CallLeases {
@@ -160,7 +161,7 @@ impl CallLeases {
             }
             let is_present = is_present && asked.is_some() == verdict.is_some();
             let Some(state) = state else { continue };
-            let at = target.policy.span().map_or(at, |span| span.nearest(at));
+            let at = target.policy.span().map_or(at, |span| nearest(at, span.from, span.before));
             let mut granted = asked.zip(verdict);
             if let Some((request, is_granted)) = granted.filter(|_| self.is_rerouted) {
                 granted = None;

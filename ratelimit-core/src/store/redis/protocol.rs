@@ -46,7 +46,10 @@ impl PolicyArg {
             (_, Some(span)) => span.from,
             (Parameter::SubWindows | Parameter::None, None) => policy.sub_windows(),
         };
-        let (max, window_us, block_us) = (policy.max(), policy.kept_us(), policy.block_us());
+        let (max, block_us) = (policy.max(), policy.block_us());
+        // Another process may have other zone data.
+        let kept_us = policy.span().map_or(0, |span| policy.kept_us(span));
+        let window_us = policy.window_us().max(kept_us);
         Self { algorithm, max, window_us, shape, block_us }
     }
 
@@ -229,6 +232,11 @@ impl Encoder {
     /// Learns that the server's clock shows `at`.
     pub(super) fn note_server_time(&self, at: Timestamp) {
         self.server_clock.set(at.as_micros());
+    }
+
+    /// Whether the server's clock is known.
+    pub(super) fn knows_server_time(&self) -> bool {
+        (self.now)().is_some() || self.server_clock.is_known()
     }
 
     /// What the server's clock shows by now, in microseconds.

@@ -29,7 +29,7 @@ fn kinds_tell_states_apart() {
     };
     let kind = |policy: &Policy| {
         let mut kind = Vec::new();
-        push_kind(policy.state_kind(), &mut kind);
+        push_kind(policy.state_kind(), None, &mut kind);
         String::from_utf8(kind).unwrap()
     };
     assert_eq!(kind(&policy(Algorithm::FixedWindow, 86_400_000_000)), "f1d");

@@ -165,12 +165,12 @@ impl LeasedCount {
         (self.last_answer, self.in_flight) = (None, None);
     }
 
-    /// Takes over the terms of a request. Units that were leased under another `max` are given back: the
-    /// server judged them by that one.
+    /// Takes over the terms of a request. Units that were leased under another `max`, or in another window
+    /// with the same label, are given back: the server judged them by that one.
     fn adopt(&mut self, terms: Terms<'_>, now: u64, effects: &mut Effects) {
         self.renew(terms.connection, effects);
         self.interval = terms.interval;
-        if self.policy.max() != terms.policy.max() {
+        if (self.policy.max(), self.policy.span()) != (terms.policy.max(), terms.policy.span()) {
             self.give_back_all(terms.connection, now, effects);
             self.policy = terms.policy.clone();
             self.last_answer = None;
