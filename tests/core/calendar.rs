@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::policy::{Calendar, Weekday};
-use ratelimit_core::{Check, OnError, Policy, Reservation, Timestamp};
+use ratelimit_core::{Check, OnError, Outcome, Policy, Reservation, Timestamp};
 use serde::Deserialize;
 use tests::strategies;
 use tests::timed::{Timed, reference};
@@ -133,7 +133,7 @@ tests::on_both_stores! {
         let spent = |day: u8, at: &str| {
             store.set_with_expiry(micros(at));
             let policy = month(day);
-            std::iter::repeat_with(|| store.check(&policy, "a")).take_while(|outcome| outcome.is_allowed()).count()
+            std::iter::repeat_with(|| store.check(&policy, "a")).take_while(Outcome::is_allowed).count()
         };
         // The day moves as often as it can: to the last one at the beginning of each month, and back.
         let mut quotas = Vec::new();
@@ -198,7 +198,7 @@ tests::on_both_stores! {
         let left = |at: &str, [first, second]: [&Policy; 2]| {
             store.set_with_expiry(micros(at));
             let outcome = store.check_all(&[first, second].map(|policy| Check::new(policy, "a")));
-            (outcome.is_allowed(), outcome.outcomes().iter().map(|limit| limit.remaining()).collect::<Vec<_>>())
+            (outcome.is_allowed(), outcome.outcomes().iter().map(Outcome::remaining).collect::<Vec<_>>())
         };
         // Berlin's day has begun, London's begins in half an hour.
         assert_eq!(left("2026-01-10T23:30:00Z", [berlin, london]), (true, vec![3, 3]));
