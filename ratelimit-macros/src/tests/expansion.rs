@@ -156,7 +156,7 @@ fn a_day_of_each_request_is_one_of_the_calendar_in_the_arguments() {
         ("year", "year(1u8,1u8)".to_owned(), "(::core::primitive::u8,::core::primitive::u8)".to_owned()),
     ] {
         let text = expanded(&format!("window = \"{window}\", zone = \"Asia/Tokyo\", anchor = with(f)"));
-        let template = format!(".calendar({P}::Calendar::{first}.in_zone(\"Asia/Tokyo\"))");
+        let template = format!(".calendar({P}::Calendar::{first}.in_zone(\"Asia/Tokyo\").clamped())");
         assert!(text.contains(&template) && text.contains(&computed(false, true)), "{text}");
         assert!(text.contains(&format!("__rate_limit_group.call::<{returned},_,_>(f).await")), "{text}");
         assert!(text.contains(&format!("__rate_limit_group.{window}(0,__rate_limit_value)")), "{text}");
