@@ -113,8 +113,7 @@ impl Groups {
 
     /// Sends what is held of the limits back, as far as it is in the way, before the request that follows.
     fn make_way(&self, group: &[Check<'_>], operation: Operation) {
-        let is_cluster = self.client.link.is_cluster();
-        for command in self.riders.held.make_way(group, operation, &self.encoder, is_cluster) {
+        for command in self.riders.held.make_way(group, operation, &self.encoder) {
             drop(self.client.lanes.send(command));
         }
     }

@@ -219,8 +219,8 @@ impl Lanes {
 
     /// Sends the commands of riders.
     pub(super) fn send_rider_commands(self: &Arc<Self>) -> Vec<PendingReply> {
-        let Shared { link, riders, encoder, .. } = &*self.shared;
-        let commands = riders.held.take_give_backs(encoder, link.is_cluster());
+        let Shared { riders, encoder, .. } = &*self.shared;
+        let commands = riders.held.take_give_backs(encoder);
         commands.into_iter().map(|command| self.send(command)).collect()
     }
 

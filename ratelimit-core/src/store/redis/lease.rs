@@ -29,6 +29,7 @@
 //! give_backs   units on their way back to the server
 //! shard        the counts under one lock
 //! table        all counts of which this process holds leases, or may soon
+//! requests     what each request does with them
 //! ```
 //!
 //! Here are the leases in one call: what is asked for as it is written, and what its answer brings.
@@ -36,6 +37,7 @@
 mod count;
 mod give_backs;
 mod lessors;
+mod requests;
 mod shard;
 mod size;
 mod table;
@@ -168,7 +170,8 @@ impl CallLeases {
                 if is_granted {
                     let until = LastAnswer::new(&target.policy, state.clone(), at, asked_at).resets_at;
                     let back = GiveBack { units: request.units, at, until, connection };
-                    self.leases.give_backs.push_one(&target.count_id(key), back);
+                    // Another node than the one of the leases has charged them.
+                    self.leases.give_backs.push(&target.count_id(key), [back]);
                 }
             } else if granted.is_some() {
                 *lease = None;

@@ -102,7 +102,7 @@ impl Lane {
         let Taken { mut commands, requests } = taken;
         if self.of_store.is_none() && !requests.is_empty() {
             // Before the requests, so that these find the units again.
-            for command in riders.held.take_give_backs(encoder, link.is_cluster()) {
+            for command in riders.held.take_give_backs(encoder) {
                 let hash_slot = link.hash_slot(command.command.keys().first());
                 commands.push(QueuedCommand { command, hash_slot, reply: None });
             }

@@ -18,7 +18,7 @@ use crate::store::redis::key::StateKey;
 use crate::store::redis::protocol::{Encoder, PolicyArg, RefundArgs};
 use crate::store::redis::script;
 
-/// Maximum number of keys in one call.
+/// Maximum number of keys in one call to a single server.
 const MAX_KEYS: usize = 64;
 
 /// What names a count on the server and in the denial cache.
@@ -37,38 +37,37 @@ pub(super) struct GiveBacks {
     waiting: Mutex<Vec<(CountId, GiveBack)>>,
     any: AtomicBool,
     denials: Arc<DenialCache>,
+    /// Maximum number of keys in one call.
+    most_keys: usize,
     pub(super) observer: LeaseObserver,
 }
 
 impl GiveBacks {
-    pub(super) fn new(denials: Arc<DenialCache>) -> Self {
+    pub(super) fn new(denials: Arc<DenialCache>, is_cluster: bool) -> Self {
         Self {
             waiting: Mutex::default(),
             any: AtomicBool::new(false),
             denials,
+            most_keys: if is_cluster { 1 } else { MAX_KEYS },
             observer: LeaseObserver::default(),
         }
     }
 
     /// Notes what an event of a count gives back, and what became of the units of leases that ended.
     #[inline]
-    pub(super) fn note(&self, count_id: &CountId, effects: Effects) {
+    pub(super) fn note(&self, count_id: &CountId, effects: &mut Effects) {
         if !effects.give_backs.is_empty() {
-            self.push(count_id, effects.give_backs);
+            self.push(count_id, effects.give_backs.drain(..));
         }
         self.observer.ended(effects.tally);
     }
 
+    /// Notes units that go back to the server.
     #[cold]
-    fn push(&self, count_id: &CountId, give_backs: SmallVec<[GiveBack; 2]>) {
+    pub(super) fn push(&self, count_id: &CountId, give_backs: impl IntoIterator<Item = GiveBack>) {
         let mut waiting = self.waiting.lock();
         waiting.extend(give_backs.into_iter().map(|back| (count_id.clone(), back)));
         self.any.store(true, Ordering::Relaxed);
-    }
-
-    /// Notes units that another node than the one of the leases has charged.
-    pub(super) fn push_one(&self, count_id: &CountId, back: GiveBack) {
-        self.push(count_id, smallvec![back]);
     }
 
     /// Forgets the units of a count that is reset.
@@ -80,7 +79,7 @@ impl GiveBacks {
 
     /// Takes the waiting units out, as commands: up to 64 keys each, and in a cluster one. Units of a
     /// connection that has been replaced are forgotten, because its server may have lost their charge.
-    pub(super) fn take(&self, lessors: &Lessors, encoder: &Encoder, is_cluster: bool) -> Vec<GuardedCommand> {
+    pub(super) fn take(&self, lessors: &Lessors, encoder: &Encoder) -> Vec<GuardedCommand> {
         if !self.any.swap(false, Ordering::Relaxed) {
             return Vec::new();
         }
@@ -88,7 +87,7 @@ impl GiveBacks {
         waiting.retain(|(_, back)| {
             lessors.present(usize::from(back.connection.lessor)) == Some(back.connection)
         });
-        self.encode_all(&waiting, encoder, is_cluster)
+        self.encode_all(&waiting, encoder)
     }
 
     /// The commands that give units back.
@@ -96,10 +95,8 @@ impl GiveBacks {
         &self,
         given_back: &[(CountId, GiveBack)],
         encoder: &Encoder,
-        is_cluster: bool,
     ) -> Vec<GuardedCommand> {
-        let size = if is_cluster { 1 } else { MAX_KEYS };
-        given_back.chunks(size).map(|batch| self.encode(batch, encoder)).collect()
+        given_back.chunks(self.most_keys).map(|batch| self.encode(batch, encoder)).collect()
     }
 
     fn encode(&self, batch: &[(CountId, GiveBack)], encoder: &Encoder) -> GuardedCommand {

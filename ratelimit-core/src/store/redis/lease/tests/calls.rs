@@ -88,11 +88,11 @@ impl Process {
 
     /// Calls that give units back before a request.
     fn make_way(&self, group: &[Check<'_>], operation: Operation) -> usize {
-        self.leases.make_way(group, operation, &self.encoder, false).len()
+        self.leases.make_way(group, operation, &self.encoder).len()
     }
 
     fn held(&self, check: &Check<'_>) -> u64 {
-        self.leases.change(self.leases.digest(check), |count, _, _, _| count.held()).unwrap_or(0)
+        self.leases.held(check)
     }
 
     /// Uses one held unit; what the outcome says is left.
@@ -103,7 +103,7 @@ impl Process {
 
     /// Calls that give units back.
     fn give_backs(&self) -> usize {
-        self.leases.take_give_backs(&self.encoder, false).len()
+        self.leases.take_give_backs(&self.encoder).len()
     }
 }
 
