@@ -173,24 +173,21 @@ const fn exact(number: u64) -> f64 {
     number as f64
 }
 
-fn push(bytes: &mut Vec<u8>, number: u64) {
-    bytes.extend_from_slice(&exact(number).to_le_bytes());
+fn push<const N: usize>(bytes: &mut Vec<u8>, numbers: [f64; N]) {
+    for number in numbers {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
 }
 
-/// Appends the instant of a decision; -1 stands for the server's clock.
-fn push_now(bytes: &mut Vec<u8>, now: Option<u64>) {
-    match now {
-        Some(now) => push(bytes, now),
-        None => bytes.extend_from_slice(&(-1.0f64).to_le_bytes()),
-    }
+/// A number that may be missing: the instant of a decision, which the server's clock tells then, or a sum.
+fn or_none(number: Option<u64>) -> f64 {
+    number.map_or(-1.0, exact)
 }
 
 impl PolicyArg {
     fn push(&self, bytes: &mut Vec<u8>) {
         let Self { max, window_us, shape, .. } = *self;
-        for number in [self.algorithm.spec().number.into(), max, window_us, shape] {
-            push(bytes, number);
-        }
+        push(bytes, [self.algorithm.spec().number.into(), max, window_us, shape].map(exact));
     }
 }
 
@@ -246,82 +243,108 @@ impl Encoder {
 
     /// Encodes one call of `check.lua` for these requests.
     pub(super) fn encode<R: Borrow<Request>>(&self, requests: &[R]) -> (ScriptCall, Batch) {
-        let mut policies: SmallVec<[PolicyArg; 4]> = SmallVec::new();
-        let mut keys: SmallVec<[&StateKey; 16]> = SmallVec::new();
-        // A call has so few keys that a search is as fast as a table.
-        let mut hashes: SmallVec<[u64; 16]> = SmallVec::new();
-        let mut entries: SmallVec<[KeyEntry; 1]> = SmallVec::with_capacity(requests.len());
-        let mut body = Vec::with_capacity(32 * requests.len());
-        let encoded = requests.iter().map(|request| {
-            let &Request { operation, ref limits } = request.borrow();
-            body.extend_from_slice(&header(operation, limits.len()).to_le_bytes());
-            // A wait whose cost fits is a check.
-            let is_alone =
-                limits.len() == 1 && matches!(operation, Operation::Check | Operation::Wait { .. });
-            // A shadow limit alone is decided like an enforced one; the process takes its denial for what it
-            // is.
-            let marks_shadows = limits.len() > 1 || operation == Operation::UpTo;
-            let limits = limits.iter().map(|limit| {
-                let &LimitArg { ref key, policy, cost, shadow, ref largest, ref own } = limit;
-                // What is told is written on denial as well, so requests are judged one by one.
-                let is_plain = is_alone && own.is_none();
-                let mut number_of = |policy| number(&mut policies, policy);
-                let (policy, largest) = (number_of(policy), largest.as_deref().copied().map(number_of));
-                let hash = key.hash();
-                let of_hash = hashes.iter().enumerate().filter(|(_, known)| **known == hash);
-                let known = of_hash.map(|(index, _)| index).find(|&index| keys[index] == key);
-                let index = short(known.unwrap_or(keys.len()));
-                if known.is_none() {
-                    hashes.push(hash);
-                    keys.push(key);
-                    entries.push(KeyEntry { policy, total: cost, is_plain, own: own.clone() });
-                } else {
-                    let entry = &mut entries[usize::from(index)];
-                    entry.is_plain &= is_plain && entry.policy == policy;
-                    entry.total += cost;
-                }
-                push(&mut body, u64::from(index) + 1);
-                let number = f64::from(policy) + 1.0;
-                body.extend_from_slice(&if marks_shadows && shadow { -number } else { number }.to_le_bytes());
-                push(
-                    &mut body,
-                    if let Operation::Wait { at_most_us } = operation { at_most_us } else { cost },
-                );
-                if let Some(largest) = largest {
-                    push(&mut body, u64::from(index) + 1);
-                    push(&mut body, u64::from(largest) + 1);
-                    push(&mut body, cost);
-                }
-                (index, cost)
-            });
-            RequestEntry { operation, limits: limits.collect() }
-        });
-        let requests = encoded.collect();
-        let mut head = Vec::with_capacity(HEADER_LEN + POLICY_LEN * policies.len() + 16 * entries.len());
-        push_now(&mut head, (self.now)());
-        push(&mut head, policies.len() as u64);
-        policies.iter().for_each(|policy| policy.push(&mut head));
-        for KeyEntry { policy, total, is_plain, .. } in &entries {
-            push(&mut head, u64::from(*policy) + 1);
-            if *is_plain {
-                push(&mut head, *total);
-            } else {
-                head.extend_from_slice(&(-1.0f64).to_le_bytes());
-            }
+        let mut writer = CallWriter {
+            policies: SmallVec::new(),
+            keys: SmallVec::new(),
+            hashes: SmallVec::new(),
+            entries: SmallVec::with_capacity(requests.len()),
+            body: Vec::with_capacity(32 * requests.len()),
+        };
+        let requests = requests.iter().map(|request| writer.request(request.borrow())).collect();
+        writer.finish(self, requests)
+    }
+}
+
+/// Writes the requests of one call.
+struct CallWriter<'r> {
+    policies: SmallVec<[PolicyArg; 4]>,
+    keys: SmallVec<[&'r StateKey; 16]>,
+    /// The hashes of `keys`. A call has so few keys that a search is as fast as a table.
+    hashes: SmallVec<[u64; 16]>,
+    /// What the requests have of each of `keys`.
+    entries: SmallVec<[KeyEntry; 1]>,
+    /// The second argument.
+    body: Vec<u8>,
+}
+
+impl<'r> CallWriter<'r> {
+    fn request(&mut self, request: &'r Request) -> RequestEntry {
+        let Request { operation, limits } = request;
+        push(&mut self.body, [header(*operation, limits.len())]);
+        let limits = limits.iter().map(|limit| self.limit(request, limit)).collect();
+        RequestEntry { operation: *operation, limits }
+    }
+
+    /// Writes a limit of a request. Returns the index of its key, and its cost.
+    fn limit(&mut self, request: &Request, limit: &'r LimitArg) -> (u16, u64) {
+        let (operation, is_alone) = (request.operation, request.limits.len() == 1);
+        let (policy, cost) = (self.policy(limit.policy), limit.cost);
+        // A wait whose cost fits is a check. What is told is written on denial as well, so these requests are
+        // judged one by one.
+        let is_plain =
+            is_alone && matches!(operation, Operation::Check | Operation::Wait { .. }) && limit.own.is_none();
+        let key = self.key(limit, policy, is_plain);
+        // A shadow limit alone is decided like an enforced one; the process takes its denial for what it is.
+        let is_marked = limit.shadow && (!is_alone || operation == Operation::UpTo);
+        let number = |index: u16| f64::from(index) + 1.0;
+        let marked = if is_marked { -number(policy) } else { number(policy) };
+        let amount = if let Operation::Wait { at_most_us } = operation { at_most_us } else { cost };
+        push(&mut self.body, [number(key), marked, exact(amount)]);
+        if let Some(largest) = limit.largest.as_deref() {
+            let largest = self.policy(*largest);
+            push(&mut self.body, [number(key), number(largest), exact(cost)]);
         }
-        let script = script::check(policies.iter().map(|policy| policy.algorithm));
+        (key, cost)
+    }
+
+    /// The index of a policy, which is added if it is new.
+    fn policy(&mut self, policy: PolicyArg) -> u16 {
+        let known = self.policies.iter().rposition(|known| *known == policy);
+        short(known.unwrap_or_else(|| {
+            self.policies.push(policy);
+            self.policies.len() - 1
+        }))
+    }
+
+    /// The index of the key of a limit, which is added if it is new.
+    fn key(&mut self, limit: &'r LimitArg, policy: u16, is_plain: bool) -> u16 {
+        let LimitArg { key, cost, own, .. } = limit;
+        let hash = key.hash();
+        let mut of_hash = self.hashes.iter().enumerate().filter(|(_, known)| **known == hash);
+        if let Some((index, _)) = of_hash.find(|&(index, _)| self.keys[index] == key) {
+            let entry = &mut self.entries[index];
+            entry.is_plain &= is_plain && entry.policy == policy;
+            entry.total += cost;
+            return short(index);
+        }
+        self.hashes.push(hash);
+        self.keys.push(key);
+        self.entries.push(KeyEntry { policy, total: *cost, is_plain, own: own.clone() });
+        short(self.keys.len() - 1)
+    }
+
+    fn finish(self, encoder: &Encoder, requests: SmallVec<[RequestEntry; 1]>) -> (ScriptCall, Batch) {
+        let Self { policies, keys, entries, body, .. } = self;
+        let mut head = Vec::with_capacity(HEADER_LEN + POLICY_LEN * policies.len() + 16 * entries.len());
+        push(&mut head, [or_none((encoder.now)()), exact(policies.len() as u64)]);
+        policies.iter().for_each(|policy| policy.push(&mut head));
+        for entry in &entries {
+            let total = entry.is_plain.then_some(entry.total);
+            push(&mut head, [f64::from(entry.policy) + 1.0, or_none(total)]);
+        }
         let mut names = Keys::default();
-        keys.iter().for_each(|key| names.push(|bytes| self.key_format.push_key(key, bytes)));
+        keys.iter().for_each(|key| names.push(|bytes| encoder.key_format.push_key(key, bytes)));
         let mut arguments: SmallVec<_> = smallvec![head, body];
         let tells = entries.iter().any(|entry| entry.own.is_some());
         if tells || policies.iter().any(|policy| policy.block_us > 0) {
             let mut blocks = Vec::with_capacity(8 * policies.len());
-            policies.iter().for_each(|policy| push(&mut blocks, policy.block_us));
+            policies.iter().for_each(|policy| push(&mut blocks, [exact(policy.block_us)]));
             arguments.push(blocks);
         }
         if tells {
             arguments.push(own_entries(&entries));
         }
+        let script = script::check(policies.iter().map(|policy| policy.algorithm));
         (ScriptCall::new(script, names, arguments), Batch { requests, policies, keys: entries })
     }
 }
@@ -330,22 +353,12 @@ impl Encoder {
 fn own_entries(keys: &[KeyEntry]) -> Vec<u8> {
     let process = keys.iter().find_map(|key| key.own.as_ref()).map_or(0, |own| own.process);
     let mut bytes = Vec::with_capacity(8 + 16 * keys.len());
-    push(&mut bytes, process);
+    push(&mut bytes, [exact(process)]);
     for key in keys {
         let own = key.own.as_deref().copied().unwrap_or_default().kept();
-        push(&mut bytes, own.granted);
-        push(&mut bytes, own.freed);
+        push(&mut bytes, [own.granted, own.freed].map(exact));
     }
     bytes
-}
-
-/// The index of a policy of the call, which is added if it is new.
-fn number(policies: &mut SmallVec<[PolicyArg; 4]>, policy: PolicyArg) -> u16 {
-    let known = policies.iter().rposition(|other| *other == policy);
-    short(known.unwrap_or_else(|| {
-        policies.push(policy);
-        policies.len() - 1
-    }))
 }
 
 /// An index into a table of one call, which is short.
@@ -358,27 +371,19 @@ pub(super) struct RefundArgs(Vec<u8>);
 
 impl RefundArgs {
     pub(super) fn new(now: Option<u64>) -> Self {
-        let mut bytes = Vec::new();
-        push_now(&mut bytes, now);
-        Self(bytes)
+        Self(or_none(now).to_le_bytes().to_vec())
     }
 
     pub(super) fn push(&mut self, charge: &Charge<'_>) {
-        let (policy, units) = (PolicyArg::new(charge.check().policy()), charge.check().cost());
-        self.push_units(
-            &policy,
-            units.min(MAX_UNITS + 1),
-            charge.at().as_micros(),
-            charge.until().as_micros(),
-        );
+        let check = charge.check();
+        let (units, at, until) = (check.cost().min(MAX_UNITS + 1), charge.at(), charge.until());
+        self.push_units(&PolicyArg::new(check.policy()), units, at.as_micros(), until.as_micros());
     }
 
     /// Units that were charged at `at` and count until `until`, in microseconds.
     pub(super) fn push_units(&mut self, policy: &PolicyArg, units: u64, at: u64, until: u64) {
         policy.push(&mut self.0);
-        for number in [units, at, until] {
-            push(&mut self.0, number);
-        }
+        push(&mut self.0, [units, at, until].map(exact));
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {
