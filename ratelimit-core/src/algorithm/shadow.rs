@@ -57,39 +57,39 @@ pub(crate) fn decide(
     {
         return GroupOutcome::from(decide_one(check, state, now, operation));
     }
-    let operation = match operation {
+    // Only one enforced bucket, which is alone, has turns.
+    let of_enforced = match operation {
         Operation::Wait { .. } if !matches!(group, [check] if check.has_turns()) => Operation::Check,
-        operation => operation,
+        _ => operation,
     };
-    let decide_part = |indices: &[usize], states: &mut [State], operation, units: Option<u64>| {
-        let members = indices.iter().map(|&index| {
-            let (check, state) = (&group[index], places[index]);
-            Member { policy: check.policy(), cost: units.unwrap_or(check.cost()), state }
-        });
-        block::decide(&members.collect::<SmallVec<[_; 2]>>(), states, now, operation)
+    let members = |indices: &[usize], units: Option<u64>| -> SmallVec<[Member<'_>; 2]> {
+        let member = |&index: &usize| {
+            let (policy, cost) = (group[index].policy(), units.unwrap_or(group[index].cost()));
+            Member { policy, cost, state: places[index] }
+        };
+        indices.iter().map(member).collect()
     };
-    let (shadow, enforced): (Indices, Indices) =
+    let (mut shadow, enforced): (Indices, Indices) =
         (0..group.len()).partition(|&index| group[index].is_shadow());
-    let decided = decide_part(&enforced, states, operation, None);
+    let decided = block::decide(&members(&enforced, None), states, now, of_enforced);
     if shadow.is_empty() {
         return decided;
     }
     let allowed = decided.is_allowed();
     // Of as many as fit, the number that the enforced limits have.
     let units = decided.outcomes().first().map(Outcome::cost).filter(|_| operation == Operation::UpTo);
-    let operation = match operation {
-        operation if !allowed && operation.charges() => Operation::Judge,
+    let of_shadow = match of_enforced {
+        _ if !allowed && operation.charges() => Operation::Judge,
         Operation::UpTo => Operation::Check,
-        operation => operation,
+        _ => of_enforced,
     };
+    // The shadow limits over each state are decided by themselves.
     let mut parts: SmallVec<[(Indices, GroupOutcome); 2]> = smallvec![(enforced, decided)];
-    for (before, first) in shadow.iter().enumerate() {
-        let shares = |index: &usize| places[*index] == places[*first];
-        if !shadow[..before].iter().any(shares) {
-            let sharing: Indices = shadow.iter().copied().filter(shares).collect();
-            let decided = decide_part(&sharing, states, operation, units);
-            parts.push((sharing, decided.map(|_, outcome| outcome.in_shadow())));
-        }
+    while let Some(&first) = shadow.first() {
+        let sharing: Indices;
+        (sharing, shadow) = shadow.into_iter().partition(|&index| places[index] == places[first]);
+        let decided = block::decide(&members(&sharing, units), states, now, of_shadow);
+        parts.push((sharing, decided.map(|_, outcome| outcome.in_shadow())));
     }
     GroupOutcome::join(group.len(), allowed, parts.iter().map(|(indices, part)| (&indices[..], part)))
 }
