@@ -35,7 +35,7 @@ end
 -- server's error. A part of a denied group is not charged, but may begin blocks, as a peek may not. A shadow limit that does
 -- not fit is spared: it is not charged, and changes no verdict. Of a request for as many units as fit the costs are the most.
 local function judge(first, last, is_peek, is_denied, is_up_to)
-  local verdict, sums, spared, changes, begun = '1', {}, {}, {}, {}
+  local verdict, sums = '1', {}
   for limit = first, last, 3 do
     local key, policy = requests[limit], 4 * math.abs(requests[limit + 1])
     local failure = values[key] == nil and not corrupt[key] and open(key, policy)
@@ -52,18 +52,20 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
       sums[key] = most > 0 and sum / most * units or 0
     end
   end
+
+  -- Asks each limit. By number of the key: whether one of its limits does not fit; policy, bytes and TTL of the step that may
+  -- change it; and how long the block is that replaces it.
+  local spared, changes, begun = {}, {}, {}
   for limit = first, last, 3 do
     local key, policy = requests[limit], 4 * math.abs(requests[limit + 1])
-    local decides = requests[limit + 1] > 0
-    local value, change = values[key], changes[key]
-    local fits = not corrupt[key]
+    local value, change, decides, fits = values[key], changes[key], requests[limit + 1] > 0, false
     if type(value) == 'table' then
       changes[key] = { policy }
       fits = verdict == '-' or log.fits(value, sums[key], args[policy])
       if not fits then
         log.note_wait(value, sums[key], args[policy])
       end
-    elseif fits then
+    elseif not corrupt[key] then
       -- Beside a corrupt state it still has to be known whether this one is corrupt, since the reply holds it.
       local bytes, ttl
       fits, bytes, ttl = step(key, policy, verdict == '-' and 0 or sums[key])
@@ -91,9 +93,10 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
     local key, block = requests[limit], blocks[math.abs(requests[limit + 1])] or 0
     begun[key] = begun[key] and block > 0 and math.min(begun[key], block) or begun[key]
   end
+
+  -- Changes the states, each in one way: a block replaces it, a log is charged, or the bytes of a step are put in.
   local charges = verdict == '1' and not is_peek and not is_denied
-  for key, change in pairs(verdict ~= '-' and changes or {}) do
-    local policy, bytes, ttl = unpack(change, 1, 3)
+  for key, change in pairs((is_peek or verdict == '-') and {} or changes) do
     local value, is_charged = values[key], charges and not spared[key]
     if begun[key] then
       values[key], ttls[key] = pack('<c1I7', 'b', now + begun[key]), begun[key]
@@ -101,19 +104,24 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
       if is_charged then
         log.charge(value, sums[key])
       end
-      ttls[key] = not is_peek and (is_charged or value.dirty) and 0 or ttls[key]
-    elseif not is_peek then
+      if is_charged or value.dirty then
+        ttls[key] = 0
+      end
+    else
+      local policy, bytes, ttl = change[1], change[2], change[3]
       if not is_charged then -- A denied request writes only a state whose clock went back.
         _, bytes, ttl = step(key, policy, math.huge)
       end
-      if bytes then
-        values[key] = ttl and bytes or string.sub(value, 1, 8) .. bytes .. string.sub(value, 14)
-        ttls[key] = ttl or ttls[key] or false
-        begun[key] = end_of_block(values[key]) and ttl -- a block from the future was cut
+      if bytes and ttl then
+        values[key], ttls[key] = bytes, ttl
+        begun[key] = end_of_block(bytes) and ttl -- a block from the future was cut
+      elseif bytes then
+        values[key], ttls[key] = string.sub(value, 1, 8) .. bytes .. string.sub(value, 14), ttls[key] or false
       end
     end
   end
-  -- For each limit: two limits over one log may have different maxima.
+
+  -- What the reply holds. For each limit: two limits over one log may have different maxima.
   for limit = first, last, 3 do
     local value = values[requests[limit]]
     if type(value) == 'table' then
