@@ -84,7 +84,8 @@ pub(crate) fn own_entry(bytes: &[u8], now: Timestamp, told: OwnEntry) -> Option<
     Some(Entries::found(bytes)?.tell(told, now.as_micros()))
 }
 
-/// The same as [`decide`], if a script told of the blocks that begin or are cut, and of no others.
+/// Decides again what a script decided, and checks that both begin and cut the same blocks. `told` has what
+/// the script replied of each limit. `None` if the blocks differ.
 pub(crate) fn decide_as_told(
     group: &[Check<'_>],
     places: &[usize],
@@ -99,7 +100,7 @@ pub(crate) fn decide_as_told(
     let agrees = |(limit, &place): (usize, &usize)| {
         let until = states[place].blocked_until();
         match told.get(limit) {
-            // One that was found is cut already by what the script told.
+            // The state of a block that was found has the end that the script replied already.
             Some(Effect::Blocked(told)) => until == Some(*told),
             _ => until.is_none() || was_blocked[place],
         }

@@ -104,8 +104,9 @@ impl Replies {
         reply.state(policy, (key, *self.effects.get(usize::from(key))?)).ok()
     }
 
-    /// The units that one limit of one request was charged, of which the request asked for `cost`. Of limits
-    /// over one key the first tells the charges of all, where the script tells them.
+    /// Units that were charged to one limit of one request, whose cost is `cost`. If the script replied the
+    /// charges and several limits of the request share a key, the first of these limits gets the sum and the
+    /// others get 0.
     pub(in crate::store::redis) fn charged(&self, request: usize, limit: usize, cost: u64) -> u64 {
         let Some(reply) = self.replies.get(request) else { return 0 };
         let Some(&(key, _)) = reply.limits.get(limit) else { return 0 };
