@@ -78,7 +78,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// A [`StoreError`] if the store cannot be reached, does not reply in time, or holds corrupt state for a
     /// caller of the group. Nothing was decided then; after [`StoreError::Timeout`] it is unknown whether the
-    /// group was charged.
+    /// group was charged. [`StoreError::SeveralCallers`] for [`Operation::UpTo`], if the store cannot decide
+    /// about the callers of the group together.
     fn decide(
         &self,
         group: &[Check<'_>],
