@@ -165,6 +165,12 @@ tests::on_both_stores! {
         assert_eq!(store.peek(&day, "a").remaining(), 3, "nothing of the day before counts");
         store.refund(after.clone());
         assert_eq!(store.peek(&day, "a").remaining(), 5);
+        // Also while the clock is in the window before.
+        let last = charged(edge);
+        store.set_with_expiry(edge - 1);
+        store.refund(last.clone());
+        store.set_with_expiry(edge);
+        assert_eq!(store.peek(&day, "a").remaining(), 5);
         // The clock goes back over the edge: what was counted there is there, and so is the debt.
         store.set_with_expiry(edge - 1);
         let again = store.peek(&day, "a");
