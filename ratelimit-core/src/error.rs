@@ -169,7 +169,7 @@ impl StoreError {
         )
     }
 
-    /// Whether no store can decide about the group, so that none is asked.
+    /// Whether the group is the cause, and not the store: no failure policy decides then.
     pub(crate) const fn is_of_group(&self) -> bool {
         matches!(self, Self::GroupTooLarge { .. } | Self::SeveralCallers)
     }

@@ -22,7 +22,9 @@ pub(super) async fn peek(limiter: &RateLimiter, asked: &[Asked<'_>]) -> Result<V
     let mut outcomes = Vec::with_capacity(asked.len());
     // In a group the first of two calendars with one count tells when it ends.
     let calendar = |asked: &Asked<'_>| asked.policy.calendar().copied();
-    let groups = asked.chunk_by(|one, next| !one.moves() && !next.moves() && calendar(one) == calendar(next));
+    let is_one =
+        |one: &Asked<'_>, next: &Asked<'_>| calendar(next).is_none() || calendar(one) == calendar(next);
+    let groups = asked.chunk_by(|one, next| !one.moves() && !next.moves() && is_one(one, next));
     for group in groups.flat_map(|group| group.chunks(MAX_GROUP)) {
         match group {
             [one] if one.moves() => outcomes.extend(peek_windows(limiter, one).await?),

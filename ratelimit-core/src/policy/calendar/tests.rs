@@ -138,19 +138,6 @@ fn the_last_window_that_was_asked_for_is_kept_and_any_other_is_found() {
     assert_eq!(calendar.window_at(u64::MAX), calendar.window_at(u64::MAX - 1));
 }
 
-/// Threads that ask for other windows never see the edges of one with the label of another.
-#[test]
-fn a_window_and_its_label_are_of_one_instant() {
-    let (zone, calendar) = (TimeZone::get("Asia/Seoul").unwrap(), Calendar::day().in_zone("Asia/Seoul"));
-    let days = [0, 1].map(|day| micros("2026-03-15T00:00:00Z") + day * 86_400 * MICROS);
-    std::thread::scope(|scope| {
-        for at in days {
-            let expected = calendar.window_in(&zone, at);
-            scope.spawn(move || (0..20_000).for_each(|_| assert_eq!(calendar.window_at(at), expected)));
-        }
-    });
-}
-
 /// By hand: 1 December 2026, a Tuesday, has number 20,789, its week 2,971, its month 684 and its year 57.
 #[test]
 fn a_label_is_the_number_of_the_period_in_which_the_first_day_lies() {
