@@ -7,7 +7,8 @@ use std::fmt;
 use ratelimit_core::{Mode, Policy};
 
 pub use self::check::{DeclaredLimitsError, SharedCount, check_declared_limits};
-use crate::handler::limit::{Computed, HandlerLimit, SourceText};
+use crate::handler::computed::Computed;
+use crate::handler::limit::{HandlerLimit, SourceText};
 
 /// The limits of one handler, as the attribute writes them into a `static`: `L` is an array there, and a
 /// slice in the list.
@@ -71,17 +72,17 @@ impl DeclaredLimit {
 
     /// Units per window, or requests at a time. `None` if `max` is computed for each request.
     pub const fn max(&self) -> Option<u64> {
-        if self.limit.computed.max { None } else { Some(self.limit.policy().max()) }
+        if self.limit.computed.max.is_computed() { None } else { Some(self.limit.policy().max()) }
     }
 
     /// Whether `anchor`, the day on which windows of a calendar begin, is computed for each request.
     pub const fn has_computed_anchor(&self) -> bool {
-        self.limit.computed.anchor
+        self.limit.computed.anchor.is_computed()
     }
 
     /// Units that a request costs. `None` if the cost is computed for each request.
     pub const fn cost(&self) -> Option<u64> {
-        if self.limit.text.has_dynamic_cost { None } else { Some(self.limit.written.cost) }
+        if self.limit.computed.cost.is_computed() { None } else { Some(self.limit.written.cost) }
     }
 
     /// What tells callers apart, as in the source: `ip`, `path("id")`, the placeholders of a template, or the
@@ -97,7 +98,7 @@ impl DeclaredLimit {
 
     /// Whether the limit has `skip`, so that some requests are not counted.
     pub const fn skips(&self) -> bool {
-        self.limit.text.skips
+        self.limit.computed.skip.is_computed()
     }
 
     /// The name that clients see.
@@ -109,12 +110,12 @@ impl DeclaredLimit {
     /// Whether a request may be rejected for want of a caller. Code that finds the caller may find none.
     #[cfg(feature = "utoipa")]
     pub(crate) fn may_lack_caller(&self) -> bool {
-        self.limit.rejects_missing() && (self.by().contains('|') || self.limit.by.may_be_missing())
+        self.limit.rejects_missing() && self.limit.by.may_be_missing()
     }
 
     /// Whether the limit has `plan`, so that overrides may have rows for plans.
     pub const fn has_plan(&self) -> bool {
-        self.limit.text.has_plan
+        self.limit.computed.plan.is_computed()
     }
 
     /// The path of the handler, which no other handler has.
@@ -128,8 +129,8 @@ impl DeclaredLimit {
     }
 
     /// What is computed for each request.
-    pub(crate) const fn computed(&self) -> Computed {
-        self.limit.computed
+    pub(crate) const fn computed(&self) -> &'static Computed {
+        &self.limit.computed
     }
 }
 

@@ -1,11 +1,12 @@
 //! The run-time half of the attribute: the way of a request around its handler.
 
 pub(crate) mod bounds;
+pub(crate) mod computed;
 pub(crate) mod default_key;
-pub(crate) mod dynamic;
-mod extracted;
+pub(crate) mod extracted;
 pub(crate) mod limit;
 pub(crate) mod sole_limiter;
+pub(crate) mod values;
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -13,14 +14,11 @@ use std::task::{Context, Poll};
 
 use actix_web::dev::Payload;
 use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, web};
-use ratelimit_core::RateLimiter;
 
 use self::bounds::Answer;
 use self::limit::HandlerLimit;
-use crate::applied_limit::LimitRef;
-use crate::caller::Caller;
+use self::values::AttributeLimit;
 use crate::config::RateLimitConfig;
-use crate::decision::limit_source::LimitSource;
 use crate::decision::{
     Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
 };
@@ -81,7 +79,7 @@ pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerL
     let config = RateLimitConfig::nearest(&req);
     let is_configured = config.is_registered();
     let attempt = if is_counted(&req, config) {
-        try_decide(&req, config, limits)
+        try_decide(&req, config, limits.iter().map(|limit| AttributeLimit { limit, values: None }))
     } else {
         Attempt::Decided(Ok(Held::default()))
     };
@@ -113,38 +111,21 @@ pub(crate) fn admission(
     }
 }
 
-impl LimitSource for &'static HandlerLimit {
-    #[inline]
-    fn limit(&self) -> LimitRef {
-        LimitRef::Attribute(&self.written)
-    }
-
-    #[inline]
-    fn note_limiter(&self, limiter: &RateLimiter) {
-        self.limiter.note(limiter, self.policy());
-    }
-
-    #[inline]
-    fn caller(&mut self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
-        self.by.caller(req, config)
-    }
-}
-
-impl Admission {
-    /// Awaits the decision, and runs the extractors of the handler together, as Actix does. One function does
-    /// both, because each `await` in an expansion is code of its own in every handler.
-    ///
-    /// # Errors
-    ///
-    /// The response to a rejected request; or that of the extractor that failed, with the quotas: the request
-    /// was charged, which is refunded if the response does not count.
-    pub async fn extract<T: FromRequest>(self) -> Result<(AdmittedRequest, T), HttpResponse> {
-        let mut admitted = self.await?;
-        match T::from_request(&admitted.req, &mut admitted.payload).await {
-            Ok(arguments) => Ok((admitted, arguments)),
-            // Boxed, because it is rare and its future is large.
-            Err(error) => Err(Box::pin(admitted.fail(error.into())).await),
-        }
+/// Awaits the decision, and runs the extractors of the handler together, as Actix does. One function does
+/// both, because each `await` in an expansion is code of its own in every handler.
+///
+/// # Errors
+///
+/// The response to a rejected request; or that of the extractor that failed, with the quotas: the request was
+/// charged, which is refunded if the response does not count.
+pub async fn extract<T: FromRequest>(
+    admission: impl Future<Output = Admitted>,
+) -> Result<(AdmittedRequest, T), HttpResponse> {
+    let mut admitted = admission.await?;
+    match T::from_request(&admitted.req, &mut admitted.payload).await {
+        Ok(arguments) => Ok((admitted, arguments)),
+        // Boxed, because it is rare and its future is large.
+        Err(error) => Err(Box::pin(admitted.fail(error.into())).await),
     }
 }
 

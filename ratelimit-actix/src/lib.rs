@@ -177,8 +177,10 @@ pub mod __private_0_1 {
         Answer, BodylessExtractor, ConstantPolicy, Extractor, RequestFn, assert_bodyless_extractor,
         assert_extractor, assert_policy,
     };
+    pub use crate::handler::computed::{Computed, PerRequest};
     pub use crate::handler::default_key::DefaultKey;
-    pub use crate::handler::dynamic::{DynamicLimits, join};
-    pub use crate::handler::limit::{Computed, HandlerLimit, SourceText};
-    pub use crate::handler::{Admission, AdmittedRequest, admit};
+    pub use crate::handler::extracted::{Extracted, Failure, LaterValue, later};
+    pub use crate::handler::limit::{HandlerLimit, SourceText};
+    pub use crate::handler::values::admit_computed;
+    pub use crate::handler::{Admission, AdmittedRequest, admit, extract};
 }

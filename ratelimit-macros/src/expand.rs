@@ -1,10 +1,9 @@
 //! Third stage: turns specifications into tokens. It cannot fail.
 
-mod closure_fn;
-mod dynamic;
 pub(crate) mod fallback;
 mod limits;
 pub(crate) mod paths;
+mod per_request;
 pub(crate) mod wrapper;
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};

@@ -40,7 +40,7 @@ fn rows_tell_the_numbers_in_force_and_where_they_come_from() {
         ("log-in", &["5 per 1m, blocks for 10m", "deny in an outage"]),
         (
             "reports",
-            &["chosen for each request per calendar month in UTC from a day that each request tells"],
+            &["chosen for each request per calendar month in UTC from a day chosen for each request"],
         ),
         ("streams", &["3 at a time, concurrency", "0 running here"]),
     ];
@@ -91,7 +91,7 @@ fn a_caller_is_told_by_every_row_that_may_decide() {
             &[
                 "Counted1",
                 "passes if its max is larger than the count",
-                "at the next edge, which each request tells",
+                "at the next edge, chosen for each request",
             ],
         ),
         ("streams", "127.0.0.1", &["from the program", "Held in all0 of 3", "Remaining3"]),

@@ -220,7 +220,7 @@ fn a_limit_says_that_each_request_tells_the_day() {
     let limits = declared_limits();
     let limit = |name| limits.iter().find(|limit| limit.policy().name() == name).unwrap();
     let text = limit("!billed").to_string();
-    let per = "3 per calendar month in Europe/Berlin from a day that each request tells by ";
+    let per = "3 per calendar month in Europe/Berlin from a day chosen for each request by ";
     assert!(text.contains(per), "{text}");
     assert!(limit("!billed").has_computed_anchor() && limit("!billed").max() == Some(3));
     assert!(limit("!yearly").has_computed_anchor() && limit("!yearly").max().is_none());

@@ -217,7 +217,7 @@ function countTerms(count) {
     passes === null ? "passes if its max is larger than the count" : passes ? "passes now" : denied]);
   // Slots are held, and have no time at which they end.
   if (!isConcurrency) {
-    terms.push(["Full quota", reset === null ? "at the next edge, which each request tells" : `in ${wait(reset)}`]);
+    terms.push(["Full quota", reset === null ? "at the next edge, chosen for each request" : `in ${wait(reset)}`]);
   }
   if (count.counted.is_degraded) terms.push(["Outage", "counted in this process only"]);
   return terms;

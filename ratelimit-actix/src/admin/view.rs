@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::caller::notation::notation;
 use crate::declared::{DeclaredLimit, declared_limits};
-use crate::handler::limit::Computed;
+use crate::handler::computed::Computed;
 
 /// Largest number of rows of plans and callers that JSON has of one limit.
 const MAX_ROWS: usize = 100;
@@ -138,7 +138,7 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
         view_of(&mut views, declared.policy().name()).numbers.push(numbers);
     }
     for policy in limiter.given_policies() {
-        let numbers = LimitNumbers::new(&policy, Computed::NONE, limiter, show_callers);
+        let numbers = LimitNumbers::new(&policy, &Computed::NONE, limiter, show_callers);
         view_of(&mut views, policy.name()).numbers.push(numbers);
     }
     for stats in limiter.stats().limits() {
@@ -149,7 +149,7 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
         view.recent = stats.recent().to_vec();
         // A limit of middleware or of code: what it was decided with.
         if view.numbers.is_empty() {
-            let numbers = |policy| LimitNumbers::new(policy, Computed::NONE, limiter, show_callers);
+            let numbers = |policy| LimitNumbers::new(policy, &Computed::NONE, limiter, show_callers);
             view.numbers = stats.policies().iter().map(numbers).collect();
         }
     }
@@ -166,7 +166,7 @@ fn view_of<'v>(views: &'v mut BTreeMap<String, LimitView>, name: &str) -> &'v mu
 
 impl LimitNumbers {
     /// The numbers of a limit without an attribute.
-    fn new(policy: &Policy, computed: Computed, limiter: &RateLimiter, show_callers: bool) -> Self {
+    fn new(policy: &Policy, computed: &Computed, limiter: &RateLimiter, show_callers: bool) -> Self {
         let numbers = |row: &InForce<'_>| NumbersView::of(row, computed, limiter);
         let limit = limiter.in_force(policy);
         let in_force = numbers(&limit);
@@ -199,7 +199,7 @@ impl AttributeView {
 
 impl NumbersView {
     /// The numbers of a row. A limiter in shadow mode enforces none.
-    pub(super) fn of(in_force: &InForce<'_>, computed: Computed, limiter: &RateLimiter) -> Self {
+    pub(super) fn of(in_force: &InForce<'_>, computed: &Computed, limiter: &RateLimiter) -> Self {
         let policy = in_force.policy();
         let max = computed.has_max(in_force).then(|| policy.max());
         let mut values = BTreeMap::new();

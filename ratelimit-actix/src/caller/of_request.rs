@@ -11,10 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use actix_web::{HttpMessage, HttpRequest};
 use percent_encoding::percent_decode_str;
 use ratelimit_core::__private_0_1::{help, is_first};
+use smallvec::SmallVec;
 
 use super::value::{Caller, IntoCaller};
 use crate::address::{FORWARDED, X_FORWARDED_FOR, X_REAL_IP};
 use crate::config::RateLimitConfig;
+use crate::handler::extracted::{Extracted, Failure, LaterValue};
 
 /// The address of the client: that of the peer, or if the peer is a [trusted proxy], the one that it forwards
 /// for.
@@ -215,7 +217,9 @@ pub enum By {
     /// returns it.
     Header(&'static str),
     /// The caller that a function finds.
-    Function(fn(&HttpRequest) -> Caller),
+    Now(fn(&HttpRequest) -> Caller),
+    /// The same by a function that is async, or that needs extractors.
+    Later(for<'r> fn(&'r Extracted) -> LaterValue<'r, Caller>),
     /// All of these together.
     Parts(&'static [Self]),
 }
@@ -226,9 +230,26 @@ impl By {
     pub(crate) fn may_be_missing(&self) -> bool {
         match self {
             Self::Ip | Self::Global | Self::Path(_) => false,
-            Self::Header(_) | Self::Function(_) => true,
+            Self::Header(_) | Self::Now(_) | Self::Later(_) => true,
             Self::Parts(parts) => parts.iter().any(Self::may_be_missing),
         }
+    }
+
+    /// The caller of a request, if a function has to find it that is async or needs extractors.
+    pub(crate) async fn computed(&self, extracted: &Extracted) -> Result<Option<Caller>, Failure> {
+        let parts = match self {
+            Self::Later(caller) => return caller(extracted).await.map(Some),
+            Self::Parts(parts) if parts.iter().any(|part| matches!(part, Self::Later(_))) => *parts,
+            _ => return Ok(None),
+        };
+        let (req, mut callers) = (extracted.request(), SmallVec::<[Caller; 4]>::new());
+        for part in parts {
+            callers.push(match part {
+                Self::Later(caller) => caller(extracted).await?,
+                part => part.caller(req, RateLimitConfig::nearest(req)),
+            });
+        }
+        Ok(Some(Caller::join(callers)))
     }
 
     /// The caller of a request under `config`, the nearest configuration.
@@ -241,7 +262,9 @@ impl By {
                 Some(value) if !value.is_empty() => Caller::text(value.as_bytes()),
                 _ => Caller::missing(),
             },
-            Self::Function(caller) => caller(req),
+            Self::Now(caller) => caller(req),
+            // It was computed before, by `computed`.
+            Self::Later(_) => Caller::missing(),
             Self::Parts(parts) => Caller::join(parts.iter().map(|part| part.caller(req, config))),
         }
     }

@@ -12,7 +12,7 @@ use super::IntoCaller;
 use crate::declared::DeclaredLimit;
 #[cfg(feature = "admin")]
 use crate::declared::declared_limits;
-use crate::handler::limit::Computed;
+use crate::handler::computed::Computed;
 
 impl DeclaredLimit {
     /// What is left for one caller of this limit, and whether a request of cost 1 passes now. Charges
@@ -37,7 +37,7 @@ impl DeclaredLimit {
         let Some(partition) = caller.partition() else { return Ok(None) };
         let in_force = limiter.in_force_for(self.policy(), None, partition);
         let computed = self.computed();
-        if in_force.is_off() || computed.anchor || !computed.has_max(&in_force) {
+        if in_force.is_off() || computed.anchor.is_computed() || !computed.has_max(&in_force) {
             return Ok(None);
         }
         limiter.peek(in_force.policy(), partition).await.map(Some)
@@ -98,13 +98,13 @@ pub async fn reset_caller(
     policy: &Policy,
     caller: impl IntoCaller,
 ) -> Result<(), StoreError> {
-    reset(limiter, policy, Computed::NONE, caller).await
+    reset(limiter, policy, &Computed::NONE, caller).await
 }
 
 async fn reset(
     limiter: &RateLimiter,
     policy: &Policy,
-    computed: Computed,
+    computed: &'static Computed,
     caller: impl IntoCaller,
 ) -> Result<(), StoreError> {
     let caller = caller.into_caller();
@@ -139,7 +139,7 @@ pub(crate) struct CallerCount {
     /// The plan for whose requests the numbers are.
     pub(crate) plan: Option<String>,
     /// What the program computes for each request.
-    pub(crate) computed: Computed,
+    pub(crate) computed: &'static Computed,
     /// Whether an earlier decision tells the numbers, and nothing declares them: they were made at run time,
     /// or overrides had them.
     pub(crate) is_undeclared: bool,
@@ -152,7 +152,7 @@ impl CallerCount {
     /// The count by numbers that are in force.
     fn of(in_force: InForce<'_>) -> Self {
         let in_force = in_force.into_owned();
-        Self { in_force, plan: None, computed: Computed::NONE, is_undeclared: false, may_decide: true }
+        Self { in_force, plan: None, computed: &Computed::NONE, is_undeclared: false, may_decide: true }
     }
 
     /// Whether both have the same numbers, wherever they come from.
@@ -193,7 +193,7 @@ pub(crate) fn counts_of_name(limiter: &RateLimiter, partition: &[u8], name: &str
         counts.add_limit(limit.policy(), limit.computed());
     }
     for policy in limiter.given_policies().iter().filter(|policy| policy.name() == name) {
-        counts.add_limit(policy, Computed::NONE);
+        counts.add_limit(policy, &Computed::NONE);
     }
     counts.add_decided(name, |_| true);
     counts.found
@@ -209,7 +209,7 @@ struct Counts<'a> {
 impl Counts<'_> {
     /// Adds the counts by the row of the caller or that for all callers, by those of plans, and by what may
     /// have been in force before.
-    fn add_limit(&mut self, policy: &Policy, computed: Computed) {
+    fn add_limit(&mut self, policy: &Policy, computed: &'static Computed) {
         let for_all = self.limiter.in_force(policy);
         let now = for_all.clone().of_request(None, self.partition);
         let has_own_row = now.origin() == Origin::Caller;

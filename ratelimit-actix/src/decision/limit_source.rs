@@ -11,18 +11,13 @@ use crate::config::RateLimitConfig;
 use crate::quotas::LeftOut;
 use crate::response::Rejection;
 
-/// A limit as it is written, with the values that are computed for one request.
+/// A limit for one request: as it is written, with what is computed for the request.
 pub(crate) trait LimitSource {
     /// The limit as it is written, without overrides.
     fn limit(&self) -> LimitRef;
 
     /// Notes that a limiter decides about the limit.
     fn note_limiter(&self, _: &RateLimiter) {}
-
-    /// What the request costs, if that is computed.
-    fn computed_cost(&self) -> Option<u64> {
-        None
-    }
 
     /// Whether nothing leaves the limit out for this request, such as `skip`.
     fn applies_to(&self, _: &HttpRequest) -> bool {
@@ -32,13 +27,13 @@ pub(crate) trait LimitSource {
     /// The caller of the request, or none.
     fn caller(&mut self, req: &HttpRequest, config: &RateLimitConfig) -> Caller;
 
-    /// The plan of the request. Asked while overrides have rows of plans.
+    /// The plan of the request. Called while overrides have rows of plans.
     fn plan(&self, _: &HttpRequest) -> Plan {
         Plan::default()
     }
 
-    /// Changes the numbers in force, which are those of `row` if overrides have one, to computed ones.
-    /// Returns whether they admit any request.
+    /// Changes the numbers in force, which are those of `row` if overrides have one, and the cost to computed
+    /// ones. Returns whether they admit any request.
     fn adjust(&self, _: &mut AppliedLimit, _row: Option<&InForce<'_>>, _: &HttpRequest) -> bool {
         true
     }
@@ -83,8 +78,8 @@ pub(crate) fn applied_limits<S: LimitSource>(
             LeftOut::note(req, limit);
             continue;
         }
-        let cost = source.computed_cost().unwrap_or(limit.cost);
         let in_force = overridden.as_ref().map(InForce::shared_policy);
+        let cost = limit.cost;
         let mut applied = AppliedLimit { limit, in_force, caller, cost };
         if !source.adjust(&mut applied, overridden.as_ref(), req) {
             return Err(deny_all(req, applied));

@@ -2,11 +2,15 @@
 
 use std::borrow::Cow;
 
+#[cfg(feature = "calendar")]
+use ratelimit_core::__private_0_1::has_anchor;
 use ratelimit_core::__private_0_1::{help, is_first};
-use ratelimit_core::overrides::{Field, Origin};
+#[cfg(feature = "calendar")]
+use ratelimit_core::policy::Calendar;
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{InForce, Policy, PolicyBuilder};
+use ratelimit_core::{Policy, PolicyBuilder};
 
+use super::computed::Computed;
 use super::sole_limiter::SoleLimiter;
 use crate::applied_limit::{Count, WrittenLimit};
 use crate::caller::OnMissing;
@@ -71,16 +75,23 @@ impl HandlerLimit {
         }
     }
 
-    /// A limit of which some numbers are computed for each request.
+    /// As [`new`](Self::new), for a policy that the argument may leave without a `max`, because values are
+    /// computed for each request.
     #[track_caller]
     pub const fn with_computed(template: PolicyBuilder, computed: Computed) -> Self {
         // Units of a lease are charged under one `max`, and end with one window.
-        let template = template.without_lease();
+        let is_template = computed.max.is_computed() || computed.anchor.is_computed();
+        let template = if is_template { template.without_lease() } else { template };
         // Checks everything else at compile time: the largest `max` gives the largest products.
-        let largest = if computed.max { template.max(MAX_UNITS) } else { template };
-        let mut limit = Self::new(largest.build());
-        limit.computed = computed;
-        limit
+        let largest = if computed.max.is_computed() { template.max(MAX_UNITS) } else { template };
+        Self::new(largest.build()).computed(computed)
+    }
+
+    /// Sets what is computed for each request, of a policy that is in a `static`.
+    #[must_use]
+    pub const fn computed(mut self, computed: Computed) -> Self {
+        self.computed = computed;
+        self
     }
 
     /// Sets what tells callers apart.
@@ -135,6 +146,24 @@ impl HandlerLimit {
         self
     }
 
+    /// The calendar from the nearest day on which its windows can begin, in the zone of the program. Logs
+    /// once that it is another day.
+    #[cfg(feature = "calendar")]
+    pub(super) fn nearest_calendar(&self, computed: Calendar) -> Calendar {
+        let zone = self.policy().calendar().map_or(computed.zone(), Calendar::zone);
+        let (computed, used) = (computed.in_zone(zone), computed.clamped().in_zone(zone));
+        if !has_anchor(&computed) && self.is_first("computed-anchor") {
+            tracing::error!(
+                policy = self.policy().name(),
+                %computed,
+                %used,
+                help = help("computed-anchor"),
+                "the `anchor` that was computed for a request is no day on which a window begins; the nearest one is used"
+            );
+        }
+        used
+    }
+
     /// The policy. What of it is [`Computed`] means nothing.
     pub(crate) const fn policy(&self) -> &Policy {
         self.written.policy()
@@ -158,66 +187,24 @@ impl HandlerLimit {
         }
     }
 
-    /// Whether the line of a section has not been told of this limit, which is in a `static`.
+    /// Whether no line about this limit, which is in a `static`, names this section so far.
     pub(super) fn is_first(&self, section: &'static str) -> bool {
         is_first(section, std::ptr::from_ref(self))
     }
 }
 
-/// What operators see of a limit that its policy does not tell: `by`, `count`, and what is computed for each
-/// request.
+/// What operators see of a limit that neither its policy nor what is computed shows.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceText {
-    /// What tells callers apart.
+    /// What distinguishes callers.
     pub by: &'static str,
     /// Which responses count.
     pub count: &'static str,
-    /// Whether the cost is computed for each request.
-    pub has_dynamic_cost: bool,
-    /// Whether `skip` is set.
-    pub skips: bool,
-    /// Whether `plan` is set.
-    pub has_plan: bool,
 }
 
 impl SourceText {
     /// That of a limit without these arguments.
-    pub const DEFAULT: Self =
-        Self { by: "ip", count: "all", has_dynamic_cost: false, skips: false, has_plan: false };
-}
-
-/// What of a policy is computed for each request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Computed {
-    /// Its `max`.
-    pub max: bool,
-    /// The day on which the windows of its calendar begin.
-    pub anchor: bool,
-}
-
-impl Computed {
-    /// Nothing.
-    pub(crate) const NONE: Self = Self { max: false, anchor: false };
-
-    /// Whether `max` of the numbers in force means something: overrides may replace a computed one.
-    pub(crate) fn has_max(self, in_force: &InForce<'_>) -> bool {
-        !self.max || in_force.origin_of(Field::Max) != Origin::Program
-    }
-
-    /// The calendar of the policy as a phrase, such as `calendar month in Europe/Berlin from the 15th`.
-    #[cfg_attr(
-        not(feature = "calendar"),
-        allow(clippy::unused_self, reason = "without the feature no limit has a calendar")
-    )]
-    pub(crate) fn calendar_of(self, policy: &Policy) -> Option<String> {
-        let calendar = policy.calendar()?;
-        #[cfg(feature = "calendar")]
-        if self.anchor {
-            let (unit, zone) = (calendar.unit(), calendar.zone());
-            return Some(format!("calendar {unit} in {zone} from a day that each request tells"));
-        }
-        Some(calendar.to_string())
-    }
+    pub const DEFAULT: Self = Self { by: "ip", count: "all" };
 }
 
 #[cfg(test)]

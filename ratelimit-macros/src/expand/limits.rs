@@ -5,19 +5,21 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::ExprPath;
 
 use crate::diagnostics::{located, located_at_start};
-use crate::expand::closure_fn;
 use crate::expand::paths::Facade;
-use crate::parse::args::table::with_arguments;
+use crate::expand::per_request::{self, CALLER, PLAN, Returned};
+use crate::parse::algorithm::Algorithm;
+use crate::parse::args::table::{ARGUMENTS, with_arguments};
 use crate::parse::args::{Args, Argument, value_of};
 use crate::parse::bounds::is_name;
 use crate::parse::by::By;
 use crate::parse::calendar::{Anchor, AnchorDay, CalendarUnit, WEEKDAYS, Window};
-use crate::parse::choice::{Choice, Count, Responses, Spelling};
+use crate::parse::choice::{Choice, Count, Mode, OnError, OnMissing, Responses, Spelling};
 use crate::parse::kind::Kind;
 use crate::parse::name::{Key, Text};
 use crate::parse::number::Number;
-use crate::parse::request_fn::{Closure, Inputs};
+use crate::parse::request_fn::RequestFn;
 use crate::parse::tokens::{code_text, path_text};
+use crate::parse::usage::{Of, Usage};
 use crate::parse::window::Length;
 use crate::validate::spec::HandlerSpec;
 
@@ -48,17 +50,38 @@ pub(crate) fn declaration(spec: &HandlerSpec) -> TokenStream {
 fn limit(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> TokenStream {
     let start = match value_of(limit.policy.as_ref()) {
         None => own_policy(facade, handler, index, limit),
-        Some(path) => shared_policy(facade, limit.kind, path),
+        Some(path) => {
+            let start = shared_policy(facade, limit.kind, path);
+            let computed = computed(facade, limit).map(|values| quote!(.computed(#values)));
+            quote!(#start #computed)
+        }
     };
-    let by = limit.caller().filter(|by| !matches!(by, By::Ip)).and_then(|by| {
-        self::by(facade, by, Span::mixed_site()).map(|by| quote_spanned!(Span::mixed_site()=> .by(#by)))
+    let by = limit.caller().filter(|by| !matches!(by, By::Ip)).map(|by| {
+        let by = self::by(facade, by, Span::mixed_site());
+        quote_spanned!(Span::mixed_site()=> .by(#by))
     });
-    let on_missing =
-        value_of(limit.on_missing.as_ref()).map(|value| value.setter("on_missing", facade, limit));
-    let cost = value_of(limit.cost.as_ref()).map(|value| value.setter("cost", facade, limit));
-    let count = value_of(limit.count.as_ref()).map(|count| self::count(facade, count, limit));
+    let setters = setters(facade, limit, Of::Limit);
     let text = text(facade, limit);
-    quote_spanned!(Span::mixed_site()=> #start #by #on_missing #cost #count #text)
+    quote_spanned!(Span::mixed_site()=> #start #by #setters #text)
+}
+
+/// Returns true if a value of the limit is computed for each request and not by a function over the request
+/// that finds the caller.
+pub(crate) fn is_computed(limit: &Args) -> bool {
+    limit.caller().is_some_and(|by| !by.is_immediate()) || values(limit).any(|(_, value)| value.is_computed())
+}
+
+/// What is computed for each request.
+fn computed(facade: Facade<'_>, limit: &Args) -> Option<TokenStream> {
+    let site = Span::mixed_site();
+    let private = facade.private(site);
+    let fields = values(limit).filter_map(|(usage, value)| {
+        let (name, value) = (Ident::new(usage.name, site), value.computed(usage.name, facade, limit)?);
+        Some(quote_spanned!(site=> #name: #value))
+    });
+    let fields: Vec<TokenStream> = fields.collect();
+    (!fields.is_empty())
+        .then(|| quote_spanned!(site=> #private::Computed { #(#fields,)* ..#private::Computed::NONE }))
 }
 
 /// What only the source says, unless it is the default.
@@ -67,14 +90,7 @@ fn text(facade: Facade<'_>, limit: &Args) -> Option<TokenStream> {
     let private = facade.private(site);
     let by = limit.caller().filter(|by| !matches!(by, By::Ip)).map(By::text);
     let count = value_of(limit.count.as_ref()).and_then(count_text);
-    let has_dynamic_cost = value_of(limit.cost.as_ref()).and_then(Number::per_request).is_some();
-    let fields = [
-        by.map(|by| quote!(by: #by)),
-        count.map(|count| quote!(count: #count)),
-        has_dynamic_cost.then(|| quote!(has_dynamic_cost: true)),
-        limit.skip.as_ref().map(|_| quote!(skips: true)),
-        limit.plan.as_ref().map(|_| quote!(has_plan: true)),
-    ];
+    let fields = [by.map(|by| quote!(by: #by)), count.map(|count| quote!(count: #count))];
     let fields: Vec<TokenStream> = fields.into_iter().flatten().collect();
     (!fields.is_empty()).then(|| {
         quote_spanned! {site=>
@@ -128,7 +144,7 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
             quote_spanned!(site=> .with_public_name(#private::DefaultKey::new(#default_key).as_str()))
         }
     });
-    let setters = setters(facade, limit);
+    let setters = setters(facade, limit, Of::Policy);
     let only_algorithm =
         limit.kind.only_algorithm().map(|only| variant_setter(facade, "algorithm", "Algorithm", only));
     // rustc reports a wrong number at the whole chain, from its first token to its last.
@@ -137,17 +153,9 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
     let rule = quote_spanned! {span=>
         #private::Policy::builder(#key) #setters #only_algorithm
     };
-    let has_dynamic_max = value_of(limit.max.as_ref()).and_then(Number::per_request).is_some();
-    let has_dynamic_anchor = value_of(limit.anchor.as_ref()).and_then(Anchor::per_request).is_some();
-    let limit = if has_dynamic_max || has_dynamic_anchor {
-        quote_spanned! {span=>
-            #private::HandlerLimit::with_computed(
-                #rule,
-                #private::Computed { max: #has_dynamic_max, anchor: #has_dynamic_anchor }
-            )
-        }
-    } else {
-        quote_spanned!(span=> #private::HandlerLimit::new(#rule.build()))
+    let limit = match computed(facade, limit) {
+        None => quote_spanned!(span=> #private::HandlerLimit::new(#rule.build())),
+        Some(computed) => quote_spanned!(span=> #private::HandlerLimit::with_computed(#rule, #computed)),
     };
     quote_spanned!(site=> #limit #shown)
 }
@@ -166,31 +174,77 @@ fn string_literal(name: &Text) -> TokenStream {
     literal.into_token_stream()
 }
 
-/// The setters of the builder of a policy, for the given arguments.
-fn setters(facade: Facade<'_>, limit: &Args) -> TokenStream {
+/// The values of the arguments, in the order of the table.
+fn values(limit: &Args) -> impl Iterator<Item = (&'static Usage, &dyn Value)> {
     macro_rules! of_each {
         ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $read:expr, [$($alias:literal),*] $(, $why:literal)?;)*) => {
-            [$(of_one!($of, $field, $name)),*]
+            [$(value_of(limit.$field.as_ref()).map(|value: &$type| value as &dyn Value)),*]
         };
     }
-    macro_rules! of_one {
-        (Policy, $field:ident, $name:literal) => {
-            value_of(limit.$field.as_ref()).map(|value| value.setter($name, facade, limit))
-        };
-        ($of:ident, $field:ident, $name:literal) => {
-            None
-        };
+    ARGUMENTS.iter().zip(with_arguments!(of_each)).filter_map(|(usage, value)| Some((usage, value?)))
+}
+
+/// The setters of the builder of a policy, or of a limit.
+fn setters(facade: Facade<'_>, limit: &Args, of: Of) -> TokenStream {
+    let values = values(limit).filter(|(usage, _)| usage.of == of);
+    values.map(|(usage, value)| value.setter(usage.name, facade, limit)).collect()
+}
+
+/// The value of an argument.
+trait Value {
+    /// `.name(value)`, or nothing for a default, and for what has no setter of its own.
+    fn setter(&self, _name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
+        TokenStream::new()
     }
-    with_arguments!(of_each).into_iter().flatten().collect()
+
+    /// Returns true if it is computed for each request.
+    fn is_computed(&self) -> bool {
+        false
+    }
+
+    /// What computes it for each request.
+    fn computed(&self, _name: &str, _: Facade<'_>, _: &Args) -> Option<TokenStream> {
+        None
+    }
 }
 
-/// A value that a setter of the same name takes.
-trait Setter {
-    /// `.name(value)`, or nothing for the default of the builder.
-    fn setter(&self, name: &str, facade: Facade<'_>, limit: &Args) -> TokenStream;
+impl Value for By {}
+impl Value for Key {}
+impl Value for ExprPath {}
+impl Value for Ident {}
+
+impl Value for RequestFn {
+    fn is_computed(&self) -> bool {
+        true
+    }
+
+    fn computed(&self, name: &str, facade: Facade<'_>, _: &Args) -> Option<TokenStream> {
+        let returned = if name == "plan" { PLAN } else { Returned::Primitive("bool") };
+        Some(per_request::value(facade, self, returned))
+    }
 }
 
-impl Setter for Number {
+impl Value for Anchor {
+    fn is_computed(&self) -> bool {
+        self.per_request().is_some()
+    }
+
+    fn computed(&self, _: &str, facade: Facade<'_>, limit: &Args) -> Option<TokenStream> {
+        Some(per_request::value(facade, self.per_request()?, Returned::Day(limit.calendar_unit()?)))
+    }
+}
+
+impl Value for Responses {
+    fn setter(&self, name: &str, facade: Facade<'_>, limit: &Args) -> TokenStream {
+        match self {
+            Self::Named(count) => count.setter(name, facade, limit),
+            Self::Closure(when) => count_when(facade, when),
+            Self::Function(when) => count_when(facade, when),
+        }
+    }
+}
+
+impl Value for Number {
     fn setter(&self, name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
         match self {
             Self::Literal { value, span } => {
@@ -202,16 +256,24 @@ impl Setter for Number {
             Self::PerRequest(_) => TokenStream::new(),
         }
     }
+
+    fn is_computed(&self) -> bool {
+        self.per_request().is_some()
+    }
+
+    fn computed(&self, _: &str, facade: Facade<'_>, _: &Args) -> Option<TokenStream> {
+        Some(per_request::value(facade, self.per_request()?, Returned::Primitive("u64")))
+    }
 }
 
-impl Setter for Length {
+impl Value for Length {
     fn setter(&self, name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
         let (span, micros) = (located(self.span), Literal::u64_suffixed(self.micros));
         call(name, span, &quote_spanned!(span=> ::core::time::Duration::from_micros(#micros)))
     }
 }
 
-impl Setter for Window {
+impl Value for Window {
     fn setter(&self, name: &str, facade: Facade<'_>, limit: &Args) -> TokenStream {
         match self {
             Self::Length(window) => window.setter(name, facade, limit),
@@ -220,13 +282,13 @@ impl Setter for Window {
     }
 }
 
-impl Setter for Text {
+impl Value for Text {
     fn setter(&self, name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
         call(name, Span::mixed_site(), &string_literal(self))
     }
 }
 
-impl<T: Choice> Setter for T {
+impl<T: Choice> Value for T {
     fn setter(&self, name: &str, facade: Facade<'_>, _: &Args) -> TokenStream {
         let Spelling { name: value, variant, .. } = self.spelling();
         if value == T::default().spelling().name {
@@ -295,57 +357,27 @@ fn constant_span(numbers: [&Option<Argument<Number>>; 3]) -> Span {
     }
 }
 
-/// The caller, if it is constant.
-pub(crate) fn by(facade: Facade<'_>, by: &By, span: Span) -> Option<TokenStream> {
+/// The caller.
+fn by(facade: Facade<'_>, by: &By, span: Span) -> TokenStream {
     let private = facade.private(span);
-    Some(match by {
+    match by {
         By::Ip => quote_spanned!(span=> #private::By::Ip),
         By::Global => quote_spanned!(span=> #private::By::Global),
         By::Facade(function) => {
             let function = Ident::new(function, span);
-            quote_spanned!(span=> #private::By::Function(#private::#function))
+            quote_spanned!(span=> #private::By::Now(#private::#function))
         }
         By::Path(parameter) => {
             let name = &parameter.name;
             quote_spanned!(span=> #private::By::Path(#name))
         }
         By::Header(name) => quote_spanned!(span=> #private::By::Header(#name)),
-        // Spanned at the user's path: an unsuitable function is reported there.
-        By::Function(path) => {
-            let span = located_at_start(path);
-            let private = facade.private(span);
-            quote_spanned! {span=>
-                #private::By::Function(|__rate_limit_request: &#private::HttpRequest| {
-                    #private::IntoCaller::into_caller(#path(__rate_limit_request))
-                })
-            }
-        }
-        By::Closure(closure @ Closure { asyncness: None, inputs: Inputs::Request(input), .. }) => {
-            let span = located_at_start(&closure.body);
-            let private = facade.private(span);
-            let (name, function) = closure_fn::function_to(facade, closure, &Ident::new("IntoCaller", span));
-            // Spanned at the type: a type other than the request's is reported there.
-            let request = Ident::new("__rate_limit_request", located_at_start(&input.ty));
-            quote_spanned! {span=>
-                #private::By::Function(|__rate_limit_request: &#private::HttpRequest| {
-                    #function
-                    #private::IntoCaller::into_caller(#name(#request))
-                })
-            }
-        }
-        By::Closure(_) => return None,
+        By::Function(path) => per_request::path(facade, "By", path, CALLER),
+        By::Closure(closure) => per_request::closure(facade, "By", closure, CALLER),
         By::Parts(parts) => {
-            let parts = parts.iter().map(|part| self::by(facade, part, span)).collect::<Option<Vec<_>>>()?;
+            let parts = parts.iter().map(|part| self::by(facade, part, span));
             quote_spanned!(span=> #private::By::Parts(const { &[#(#parts),*] }))
         }
-    })
-}
-
-fn count(facade: Facade<'_>, count: &Responses, limit: &Args) -> TokenStream {
-    match count {
-        Responses::Named(count) => count.setter("count", facade, limit),
-        Responses::Closure(when) => count_when(facade, when),
-        Responses::Function(when) => count_when(facade, when),
     }
 }
 

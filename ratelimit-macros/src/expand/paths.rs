@@ -11,7 +11,7 @@ pub(crate) const PRIVATE: &str = "__private_0_1";
 
 /// All names that expansions use below [`Facade::private`]. The facade has to define each.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 28] = [
+pub(crate) const NAMES: [&str; 31] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
@@ -32,9 +32,12 @@ pub(crate) const NAMES: [&str; 28] = [
     "Declared",
     "SourceText",
     "inventory",
-    "DynamicLimits",
+    "PerRequest",
+    "IntoPlan",
     "admit",
-    "join",
+    "admit_computed",
+    "extract",
+    "later",
     "principal",
     "principal_or_ip",
     "assert_extractor",

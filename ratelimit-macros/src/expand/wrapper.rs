@@ -10,8 +10,8 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ReturnType;
 
 use crate::diagnostics::{located, located_at_start};
+use crate::expand::limits;
 use crate::expand::paths::Facade;
-use crate::expand::{dynamic, limits};
 use crate::parse::args::value_of;
 use crate::parse::choice::{Count, Responses};
 use crate::validate::extractors::{Extractor, conditions, is_same};
@@ -116,11 +116,9 @@ fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
         value_of(limit.count.as_ref()).is_some_and(|count| !matches!(count, Responses::Named(Count::All)))
     });
     let respond = respond(&spec.handler, &names, counted);
-    let (values, decision) = dynamic::expand(spec);
-    let extraction = extraction(&spec.handler, extractors, &names, &decision);
+    let extraction = extraction(spec, extractors, &names);
     quote_spanned! {site=>
         #(#checks)*
-        #values
         #extraction
         #respond
     }
@@ -130,22 +128,25 @@ fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
 ///
 /// Spanned at the handler's name. If one argument is no extractor, `assert_extractor` reports it; the second
 /// error of rustc, about the tuple, then points at no other argument.
-fn extraction(
-    handler: &Handler,
-    extractors: &[&Extractor],
-    names: &[Ident],
-    decision: &TokenStream,
-) -> TokenStream {
-    let span = located(handler.signature.ident.span());
-    let (pass, extract) = if extractors.is_empty() {
-        (quote_spanned!(span=> __rate_limit_pass), None)
+fn extraction(spec: &HandlerSpec, extractors: &[&Extractor], names: &[Ident]) -> TokenStream {
+    let span = located(spec.handler.signature.ident.span());
+    let site = Span::mixed_site();
+    let private = Facade::of(spec).private(site);
+    let is_computed = spec.limits.iter().any(limits::is_computed);
+    let admit = Ident::new(if is_computed { "admit_computed" } else { "admit" }, site);
+    let admit = quote_spanned! {site=>
+        #private::#admit(__rate_limit_request, __rate_limit_payload, &__RATE_LIMIT.limits)
+    };
+    let (pass, admitted) = if extractors.is_empty() {
+        (quote_spanned!(span=> __rate_limit_pass), admit)
     } else {
         let types = extractors.iter().map(|extractor| &extractor.ty);
+        let private = Facade::of(spec).private(span);
         let pass = quote_spanned!(span=> (__rate_limit_pass, (#(#names,)*)));
-        (pass, Some(quote_spanned!(span=> .extract::<(#(#types,)*)>())))
+        (pass, quote_spanned!(span=> #private::extract::<(#(#types,)*)>(#admit)))
     };
     quote_spanned! {span=>
-        let #pass = match #decision #extract.await {
+        let #pass = match #admitted.await {
             ::core::result::Result::Ok(__rate_limit_admitted) => __rate_limit_admitted,
             ::core::result::Result::Err(__rate_limit_response) => return __rate_limit_response,
         };

@@ -90,11 +90,6 @@ impl By {
         self.closures().all(Closure::is_immediate)
     }
 
-    /// Returns true if an extractor may fail.
-    pub(crate) fn can_fail(&self) -> bool {
-        self.closures().any(Closure::can_fail)
-    }
-
     /// All path parameters.
     pub(crate) fn parameters(&self) -> impl Iterator<Item = &Parameter> {
         self.parts()

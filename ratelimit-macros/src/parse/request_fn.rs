@@ -14,12 +14,10 @@ use crate::parse::usage::Usage;
 /// User code that chooses a value per request.
 pub(crate) enum RequestFn {
     Closure(Closure),
-    /// A function by its path: `with(path)`, sync or async, over the request or over extractors, which may
-    /// fail; for a plan the path of a `fn(&HttpRequest) -> P`.
-    Function {
-        path: ExprPath,
-        can_fail: bool,
-    },
+    /// `with(path)`: a function, sync or async, over the request or over extractors.
+    With(ExprPath),
+    /// The path of a `fn(&HttpRequest) -> P`, for a plan.
+    Path(ExprPath),
 }
 
 impl RequestFn {
@@ -27,15 +25,7 @@ impl RequestFn {
     pub(crate) fn code(&self) -> TokenStream {
         match self {
             Self::Closure(closure) => closure.tokens.clone(),
-            Self::Function { path, .. } => path.to_token_stream(),
-        }
-    }
-
-    /// Returns true if an extractor may fail.
-    pub(crate) fn can_fail(&self) -> bool {
-        match self {
-            Self::Closure(closure) => closure.can_fail(),
-            Self::Function { can_fail, .. } => *can_fail,
+            Self::With(path) | Self::Path(path) => path.to_token_stream(),
         }
     }
 }
@@ -75,11 +65,6 @@ impl Closure {
     pub(crate) fn is_immediate(&self) -> bool {
         self.asyncness.is_none() && matches!(self.inputs, Inputs::Request(..))
     }
-
-    /// Returns true if an extractor may fail.
-    pub(crate) fn can_fail(&self) -> bool {
-        matches!(&self.inputs, Inputs::Extractors(inputs) if !inputs.is_empty())
-    }
 }
 
 /// Reads a closure or `with(..)`. `None` for any other expression.
@@ -90,9 +75,7 @@ pub(crate) fn read(
 ) -> Option<Result<RequestFn, Reported>> {
     match value {
         Expr::Closure(closure) => Some(self::closure(name, closure, diagnostics).map(RequestFn::Closure)),
-        Expr::Call(call) if is_with(call) => {
-            Some(with(name, call, diagnostics).map(|path| RequestFn::Function { path, can_fail: true }))
-        }
+        Expr::Call(call) if is_with(call) => Some(with(name, call, diagnostics).map(RequestFn::With)),
         _ => None,
     }
 }
@@ -120,7 +103,7 @@ pub(crate) fn plan(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) ->
         Expr::Closure(closure) => {
             return self::closure(usage.name, closure, diagnostics).map(RequestFn::Closure);
         }
-        Expr::Path(path) => return Ok(RequestFn::Function { path: path.clone(), can_fail: false }),
+        Expr::Path(path) => return Ok(RequestFn::Path(path.clone())),
         Expr::Lit(_) => "; the plans have their numbers in overrides, in `[limit.NAME.plans]`".to_owned(),
         Expr::Call(call) => match (call.args.first(), call.func.to_token_stream().to_string().as_str()) {
             (Some(Expr::Path(path)), "with") => format!("; did you mean `plan = {}`?", path_text(path)),

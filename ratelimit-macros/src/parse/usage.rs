@@ -3,6 +3,7 @@
 use crate::parse::kind::Kind;
 
 /// What an argument describes.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
     /// A policy, whose builder has a setter of this name: with `policy = PATH` it is written there.
     Policy,

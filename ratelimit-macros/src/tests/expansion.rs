@@ -126,7 +126,7 @@ fn every_argument_is_written_out() {
         [format!(
             "{P}::HandlerLimit::new({P}::Policy::builder(\"k\").max(16u64)\
              .window(::core::time::Duration::from_micros(60000000u64)).name(\"n\").sub_windows(6u64).build())\
-             .by({P}::By::Function(|__rate_limit_request:&{P}::HttpRequest|\
+             .by({P}::By::Now(|__rate_limit_request:&{P}::HttpRequest|\
              {{{P}::IntoCaller::into_caller(a::b(__rate_limit_request))}})).cost(5u64){}",
             source("by:\"a::b\"")
         )]
@@ -149,7 +149,13 @@ fn every_argument_is_written_out() {
 fn a_day_of_each_request_is_one_of_the_calendar_in_the_arguments() {
     let expanded =
         |arguments: &str| expand(arguments, HANDLER).to_string().split_whitespace().collect::<String>();
-    let computed = |max, anchor| format!("{P}::Computed{{max:{max},anchor:{anchor}}})");
+    let later = |name: &str, function: &str, ty: &str, convert: [&str; 2]| {
+        format!(
+            "{name}:{P}::PerRequest::Later(|__rate_limit_extracted|{P}::later(asyncmove{{::core::result::Result::Ok({{{}\
+             __rate_limit_extracted.call::<{ty},_,_>({function}).await?{}}})}}))",
+            convert[0], convert[1]
+        )
+    };
     for (window, first, returned) in [
         ("week", format!("week({P}::Weekday::Monday)"), format!("{P}::Weekday")),
         ("month", "month(1u8)".to_owned(), "::core::primitive::u8".to_owned()),
@@ -157,14 +163,22 @@ fn a_day_of_each_request_is_one_of_the_calendar_in_the_arguments() {
     ] {
         let text = expanded(&format!("window = \"{window}\", zone = \"Asia/Tokyo\", anchor = with(f)"));
         let template = format!(".calendar({P}::Calendar::{first}.in_zone(\"Asia/Tokyo\").clamped())");
-        assert!(text.contains(&template) && text.contains(&computed(false, true)), "{text}");
-        assert!(text.contains(&format!("__rate_limit_group.call::<{returned},_,_>(f).await")), "{text}");
-        assert!(text.contains(&format!("__rate_limit_group.{window}(0,__rate_limit_value)")), "{text}");
+        let (before, after) = match window {
+            "year" => (
+                "{let(__rate_limit_month,__rate_limit_day)=".to_owned(),
+                format!(";{P}::Calendar::year(__rate_limit_month,__rate_limit_day)}}"),
+            ),
+            _ => (format!("{P}::Calendar::{window}("), ")".to_owned()),
+        };
+        let anchor = later("anchor", "f", &returned, [&before, &after]);
+        let computed = format!(",{P}::Computed{{{anchor},..{P}::Computed::NONE}})");
+        assert!(text.contains(&template) && text.contains(&computed), "{text}");
         assert_eq!(text.matches(".in_zone(\"Asia/Tokyo\")").count(), 1, "{text}");
     }
     let both = expanded("window = \"month\", anchor = with(f), max = with(g)");
-    assert!(both.contains(&computed(true, true)), "{both}");
-    assert!(expanded("max = with(g)").contains(&computed(true, false)));
+    let anchor = later("anchor", "f", "::core::primitive::u8", [&format!("{P}::Calendar::month("), ")"]);
+    let max = later("max", "g", "::core::primitive::u64", ["", ""]);
+    assert!(both.contains(&format!("Computed{{{max},{anchor},..")), "{both}");
 }
 
 #[test]
@@ -306,8 +320,8 @@ fn arguments_are_checked_each_and_extracted_in_order() {
         format!("{P}::assert_extractor::<Path<u64>>();{P}::assert_extractor::<Json<&'staticstr>>();"),
         format!(
             "let(__rate_limit_pass,(__rate_limit_argument_0,__rate_limit_argument_1,__rate_limit_argument_2,))=\
-             match{P}::admit(__rate_limit_request,__rate_limit_payload,&__RATE_LIMIT.limits,)\
-             .extract::<(Path<u64>,Json<&'staticstr>,R,)>().await"
+             match{P}::extract::<(Path<u64>,Json<&'staticstr>,R,)>\
+             ({P}::admit(__rate_limit_request,__rate_limit_payload,&__RATE_LIMIT.limits)).await"
         ),
         "__rate_limit_pass.respond(__rate_limit_function(__rate_limit_argument_0,__rate_limit_argument_1,\
          __rate_limit_argument_2).await)"
@@ -367,7 +381,7 @@ fn only_the_listed_names_of_the_facade_are_used() {
         "by = global",
         "by = f",
         "by = (principal, principal_or_ip)",
-        "by = (ip, async |a: A| a), on_missing = \"skip\", on_error = \"deny\", count = \"failures\", skip = with(f)",
+        "by = (ip, async |a: A| a), on_missing = \"skip\", on_error = \"deny\", count = \"failures\", skip = with(f), plan = p",
     ] {
         let arguments = format!(
             "max = 1, algorithm = \"token_bucket\", burst = 2, cost = 1, name = \"n\", mode = \"shadow\", {rest}"
@@ -408,8 +422,7 @@ fn a_name_that_is_no_key_is_fitted_by_the_facade() {
 #[test]
 fn only_what_differs_is_said_of_the_source() {
     let arguments = "count = \"failures\", cost = with(c), skip = with(s), plan = p";
-    let fields = "count:\"failures\",has_dynamic_cost:true,skips:true,has_plan:true";
-    assert!(expansion(arguments, HANDLER).limits()[0].ends_with(&source(fields)));
+    assert!(expansion(arguments, HANDLER).limits()[0].ends_with(&source("count:\"failures\"")));
     assert!(
         !text(expand("on_missing = \"skip\", max = 1, on_error = \"deny\"", HANDLER)).contains("SourceText")
     );

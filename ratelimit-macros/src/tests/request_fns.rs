@@ -42,76 +42,49 @@ fn parameters_shadow_handlers_of_the_same_name() {
 }
 
 #[test]
-fn constant_limits_need_no_per_request_values() {
-    for constant in [
-        "by = path(\"id\")",
-        "by = header(\"x\")",
-        "by = (ip, f, |r: &HttpRequest| 1)",
-        "by = |r: &HttpRequest| r.path()",
-        "key = \"{path:a}:{ip}\"",
-        "count = \"failures\"",
-        "on_missing = \"skip\"",
+fn only_values_of_a_request_are_computed() {
+    for (arguments, admit) in [
+        ("by = path(\"id\")", "admit"),
+        ("by = header(\"x\")", "admit"),
+        ("by = (ip, f, |r: &HttpRequest| 1)", "admit"),
+        ("by = |r: &HttpRequest| r.path()", "admit"),
+        ("key = \"{path:a}:{ip}\"", "admit"),
+        ("count = \"failures\"", "admit"),
+        ("on_missing = \"skip\"", "admit"),
+        ("by = |p: web::Path<u64>| *p", "admit_computed"),
+        ("by = async |r: &HttpRequest| 1", "admit_computed"),
+        ("by = (ip, || 1)", "admit_computed"),
+        ("max = with(f)", "admit_computed"),
+        ("cost = |r: &HttpRequest| 1", "admit_computed"),
+        ("skip = |r: &HttpRequest| true", "admit_computed"),
+        ("plan = plan_of", "admit_computed"),
+        ("window = \"month\", anchor = |r: &HttpRequest| 1", "admit_computed"),
     ] {
-        let expanded = expand(constant, HANDLER).to_string();
-        assert!(
-            expanded.contains(":: admit (") && !expanded.contains(":: DynamicLimits ::"),
-            "{constant}: {expanded}"
-        );
-    }
-    for chosen in [
-        "by = |p: web::Path<u64>| *p",
-        "by = async |r: &HttpRequest| 1",
-        "by = (ip, || 1)",
-        "max = with(f)",
-        "cost = |r: &HttpRequest| 1",
-        "skip = |r: &HttpRequest| true",
-        "window = \"month\", anchor = |r: &HttpRequest| 1",
-    ] {
-        let expanded = expand(chosen, HANDLER).to_string();
-        assert!(
-            !expanded.contains(":: admit (") && expanded.contains(":: DynamicLimits :: new"),
-            "{chosen}: {expanded}"
-        );
+        let expanded = expand(arguments, HANDLER).to_string();
+        assert!(expanded.contains(&format!(":: {admit} (")), "{arguments}: {expanded}");
     }
 }
 
 #[test]
-fn per_request_values_are_computed_in_order_and_only_for_limits_that_apply() {
-    let arguments = "cost = with(c), max = with(m), by = |p: P| p, skip = with(s)";
-    let expanded =
-        expand(arguments, "#[rate_limit(skip = with(t))] async fn user() {}").to_string().replace(' ', "");
-    let order = [
-        "group.applies(0){'__rate_limit_value:{let__rate_limit_value=match__rate_limit_group.call::<::core::primitive::bool,_,_>(s)",
-        "__rate_limit_group.skip(0,",
-        "group.applies(0)",
-        "__rate_limit_group.by(0,",
-        "(m)",
-        "__rate_limit_group.max(0,",
-        "(c)",
-        "__rate_limit_group.cost(0,",
-        "group.applies(1)",
-        "__rate_limit_group.skip(1,",
-        "__rate_limit_group.admit().await",
-    ];
-    let mut rest = expanded.as_str();
-    for expected in order {
-        let at = rest.find(expected).unwrap_or_else(|| panic!("{expected} in {rest}"));
-        rest = &rest[at + expected.len()..];
-    }
-}
-
-#[test]
-fn a_value_that_cannot_be_computed_is_reported_with_the_position_of_its_limit() {
-    let text = |arguments: &str| expand(arguments, HANDLER).to_string().replace(' ', "");
-    let expanded = text("by = |p: P| p");
-    let fails = "::core::result::Result::Err(__rate_limit_error)=>{__rate_limit_group.fail(0,&__rate_limit_error);\
-                 break'__rate_limit_value}";
-    assert!(expanded.contains(fails), "{expanded}");
-    let second = expand("", "#[rate_limit(max = with(f))] async fn user() {}").to_string().replace(' ', "");
-    assert!(second.contains("__rate_limit_group.fail(1,"), "{second}");
-    // Nothing can fail, so there is no block to leave.
-    for arguments in ["max = |r: &HttpRequest| 1", "by = async |r: &HttpRequest| 1", "max = || CONFIG.max"] {
-        assert!(!text(arguments).contains("'__rate_limit_value"), "{arguments}");
+fn code_that_needs_no_await_is_a_function_over_the_request() {
+    for (arguments, kinds) in [
+        ("max = |r: &HttpRequest| 1", &["PerRequest::Now"][..]),
+        ("max = async |r: &HttpRequest| 1", &["PerRequest::Later"]),
+        ("max = |p: P| 1", &["PerRequest::Later"]),
+        ("skip = with(f)", &["PerRequest::Later"]),
+        ("plan = plan_of", &["PerRequest::Now"]),
+        ("plan = |r: &HttpRequest| r.path()", &["PerRequest::Now"]),
+        ("by = caller", &["By::Now"]),
+        ("by = (caller, |p: P| 1, |r: &HttpRequest| 2)", &["By::Now", "By::Later", "By::Now"]),
+    ] {
+        let expanded = expand(arguments, HANDLER).to_string().replace(' ', "");
+        let places = ["PerRequest::Now", "PerRequest::Later", "By::Now", "By::Later"].map(|kind| {
+            expanded.match_indices(&format!("::{kind}(")).map(move |(at, _)| (at, kind)).collect::<Vec<_>>()
+        });
+        let mut places = places.concat();
+        places.sort_unstable();
+        let found: Vec<&str> = places.into_iter().map(|(_, kind)| kind).collect();
+        assert_eq!(found, kinds, "{arguments}: {expanded}");
     }
 }
 
@@ -120,11 +93,11 @@ fn what_a_closure_takes_by_reference_is_shared_and_the_rest_extracted() {
     let expanded = expand("max = |a: &A, b: B, req: &HttpRequest, c: &mod_c::C<D>, e: E| 1", HANDLER);
     let expanded = expanded.to_string().replace(' ', "");
     for (shared, ty) in [(0, "A"), (2, "HttpRequest"), (3, "mod_c::C<D>")] {
-        let let_ = format!("let__rate_limit_choice_{shared}=match__rate_limit_group.share::<{ty}>().await{{");
+        let let_ = format!("let__rate_limit_choice_{shared}=__rate_limit_extracted.share::<{ty}>().await?;");
         assert!(expanded.contains(&let_), "{expanded}");
     }
     for expected in [
-        "match__rate_limit_group.extract::<(B,E,)>().await{::core::result::Result::Ok((__rate_limit_choice_1,__rate_limit_choice_4,))=>\
+        "let(__rate_limit_choice_1,__rate_limit_choice_4,)=__rate_limit_extracted.extract::<(B,E,)>().await?;\
          __rate_limit_function(&__rate_limit_choice_0,__rate_limit_choice_1,&__rate_limit_choice_2,&__rate_limit_choice_3,\
          __rate_limit_choice_4)",
         "::assert_bodyless_extractor::<A>();",
@@ -132,5 +105,5 @@ fn what_a_closure_takes_by_reference_is_shared_and_the_rest_extracted() {
         assert!(expanded.contains(expected), "{expanded}");
     }
     let only_shared = expand("by = |a: &A| a.id", HANDLER).to_string();
-    assert!(!only_shared.contains("group . extract"), "{only_shared}");
+    assert!(!only_shared.contains("extracted . extract"), "{only_shared}");
 }

@@ -127,17 +127,22 @@ impl Handler {
         self.owner.as_ref().map_or_else(|| name.to_string(), |owner| format!("{owner}::{name}"))
     }
 
-    /// Type and const parameters for a call of the user's function: `::<T, N>`.
-    pub(crate) fn turbofish(&self) -> TokenStream {
+    /// Type and const parameters.
+    pub(crate) fn parameters(&self) -> Vec<&Ident> {
         let Generics { params, .. } = &self.signature.generics;
-        let names: Vec<&Ident> = params
+        params
             .iter()
             .filter_map(|parameter| match parameter {
                 syn::GenericParam::Type(parameter) => Some(&parameter.ident),
                 syn::GenericParam::Const(parameter) => Some(&parameter.ident),
                 syn::GenericParam::Lifetime(_) => None,
             })
-            .collect();
+            .collect()
+    }
+
+    /// The parameters for a call of the user's function: `::<T, N>`.
+    pub(crate) fn turbofish(&self) -> TokenStream {
+        let names = self.parameters();
         if names.is_empty() { TokenStream::new() } else { quote!(::<#(#names),*>) }
     }
 }

@@ -12,6 +12,7 @@ use crate::parse::item::Item;
 use crate::parse::kind::Kind;
 use crate::parse::route::Route;
 use crate::parse::suggest::nearest;
+use crate::parse::tokens::find_word;
 use crate::validate::arguments::{read, read_attribute};
 use crate::validate::counts;
 use crate::validate::handler::Handler;
@@ -74,6 +75,9 @@ pub(crate) fn handler(
         let message = format!("a handler can have at most {MAX_GROUP} limits, found {found}; remove some");
         diagnostics.error(&handler.signature.ident, message);
     }
+    if let Ok(handler) = &handler {
+        check_generics(handler, &group, diagnostics);
+    }
     counts::check(&group, diagnostics);
     let mut facades = group.iter().filter_map(|args| args.facade.as_ref());
     let facade = facades.next();
@@ -95,6 +99,23 @@ pub(crate) fn handler(
         limits: group,
         other_kind: None,
     })
+}
+
+/// Reports a generic parameter of the handler in a value: all instances of the handler share one `static` with
+/// the limits.
+fn check_generics(handler: &Handler, group: &[Args], diagnostics: &mut Diagnostics) {
+    let names: Vec<String> = handler.parameters().into_iter().map(ToString::to_string).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for args in group {
+        if let Some(name) = find_word(args.code.clone(), &names) {
+            let message = format!(
+                "the generic parameter `{name}` cannot be named in {}: all instances of the handler share its limits; name one \
+                 type, or write a handler for each",
+                args.kind
+            );
+            diagnostics.error(name, message);
+        }
+    }
 }
 
 /// Requires one facade per handler, because all its attributes are expanded as one.

@@ -305,7 +305,7 @@ async fn a_limit_whose_anchor_is_computed_is_counted_from_any_day() {
         (&false.into(), &Value::Null)
     );
     assert_eq!(count["counted"]["reset_after_us"], Value::Null);
-    assert_eq!(count["calendar"], "calendar month in UTC from a day that each request tells");
+    assert_eq!(count["calendar"], "calendar month in UTC from a day chosen for each request");
     let form = [("limit", "!over-billed"), ("caller", "192.0.2.1")];
     assert_eq!(send(&app, request()).await.status, 429);
     let reset = async || -> (u16, Value) {

@@ -1,4 +1,4 @@
-//! A day that each request tells, beside a window of one length.
+//! A day of each request, beside a window of one length.
 
 use actix_web::{HttpRequest, get};
 use ratelimit_actix::rate_limit;

@@ -1,4 +1,4 @@
-//! Numbers that each request tells, by code that returns something else.
+//! Numbers of each request, by code that returns something else.
 
 use actix_web::{HttpRequest, get};
 use ratelimit_actix::rate_limit;

@@ -91,9 +91,9 @@ impl CountedView {
             limit: has_max.then(|| outcome.limit()),
             remaining: has_max.then(|| outcome.remaining()),
             passes,
-            retry_after_us: (passes == Some(false) && is_rate && !computed.anchor)
+            retry_after_us: (passes == Some(false) && is_rate && !computed.anchor.is_computed())
                 .then(|| micros(outcome.available_after())),
-            reset_after_us: (!computed.anchor).then(|| micros(outcome.reset_after())),
+            reset_after_us: (!computed.anchor.is_computed()).then(|| micros(outcome.reset_after())),
             is_degraded: outcome.is_degraded(),
         }
     }

@@ -45,6 +45,8 @@ macro_rules! arguments {
             pub(crate) kind: Kind,
             /// Whether some argument has no name or an unknown one, and may stand for one that is missing.
             pub(crate) has_unknown: bool,
+            /// The values as they are written.
+            pub(crate) code: TokenStream,
             $(pub(crate) $field: Option<Argument<$type>>,)*
         }
 
@@ -53,8 +55,8 @@ macro_rules! arguments {
 
         impl Args {
             /// An attribute without arguments.
-            pub(crate) const fn none(kind: Kind) -> Self {
-                Self { kind, has_unknown: false, $($field: None),* }
+            pub(crate) fn none(kind: Kind) -> Self {
+                Self { kind, has_unknown: false, code: TokenStream::new(), $($field: None),* }
             }
 
             /// Reads the value of an argument, and stores it.
@@ -70,6 +72,7 @@ macro_rules! arguments {
                     let value = value.map(ungrouped).and_then(|value| {
                         let tokens = value.to_token_stream();
                         let read = read(usage, value, diagnostics)?;
+                        self.code.extend(tokens.clone());
                         check_self(self.kind, tokens, diagnostics);
                         Ok(read)
                     });

@@ -35,7 +35,7 @@ async fn the_rate_holds_beside_the_budget() {
         }
         let declared = ratelimit_actix::declared_limits();
         let budget = declared.iter().find(|limit| limit.policy().name() == "budget").unwrap().to_string();
-        let per = "10000 per calendar month in Europe/Berlin from a day that each request tells";
+        let per = "10000 per calendar month in Europe/Berlin from a day chosen for each request";
         assert!(budget.contains(per), "{budget}");
     })
     .await;

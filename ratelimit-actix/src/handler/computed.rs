@@ -1,0 +1,99 @@
+//! What of a limit is computed for each request: functions in the `static` of an attribute.
+
+use actix_web::HttpRequest;
+use ratelimit_core::overrides::{Field, Origin};
+use ratelimit_core::policy::Calendar;
+use ratelimit_core::{InForce, Policy};
+
+use super::extracted::{Extracted, Failure, LaterValue};
+use crate::caller::plan::Plan;
+
+/// A value of a limit that may be computed for each request.
+#[derive(Debug)]
+pub enum PerRequest<T> {
+    /// It is not.
+    Never,
+    /// By a function over the request.
+    Now(fn(&HttpRequest) -> T),
+    /// By a function that is async, or that needs extractors.
+    Later(for<'r> fn(&'r Extracted) -> LaterValue<'r, T>),
+}
+
+impl<T> PerRequest<T> {
+    pub(crate) const fn is_computed(&self) -> bool {
+        !matches!(self, Self::Never)
+    }
+
+    /// The value for one request, if it is computed.
+    #[inline]
+    pub(super) async fn of(&self, extracted: &Extracted) -> Result<Option<T>, Failure> {
+        match self {
+            Self::Never => Ok(None),
+            Self::Now(value) => Ok(Some(value(extracted.request()))),
+            Self::Later(value) => value(extracted).await.map(Some),
+        }
+    }
+}
+
+/// The values of a limit that are computed for each request. A computed caller is one of
+/// [`By`](crate::caller::of_request::By).
+#[derive(Debug)]
+pub struct Computed {
+    /// Whether the limit does not apply to the request.
+    pub skip: PerRequest<bool>,
+    /// The plan of the request, for which overrides may have numbers.
+    pub plan: PerRequest<Plan>,
+    /// The calendar of the policy from the day on which its windows begin, in any zone.
+    ///
+    /// ```
+    /// # use actix_web::{HttpRequest, get};
+    /// # use ratelimit_actix::rate_limit;
+    /// #[rate_limit(max = 100, window = "month", anchor = |_: &HttpRequest| 15)]
+    /// #[get("/")]
+    /// async fn handler() -> &'static str {
+    ///     "ok"
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0308
+    /// # use actix_web::{HttpRequest, get};
+    /// # use ratelimit_actix::rate_limit;
+    /// #[rate_limit(max = 100, window = "month", anchor = |_: &HttpRequest| "15")]
+    /// #[get("/")]
+    /// async fn handler() -> &'static str {
+    ///     "ok"
+    /// }
+    /// ```
+    pub anchor: PerRequest<Calendar>,
+    /// Its `max`.
+    pub max: PerRequest<u64>,
+    /// What the request costs.
+    pub cost: PerRequest<u64>,
+}
+
+impl Computed {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        skip: PerRequest::Never,
+        plan: PerRequest::Never,
+        anchor: PerRequest::Never,
+        max: PerRequest::Never,
+        cost: PerRequest::Never,
+    };
+
+    /// Whether `max` of the numbers in force means something: overrides may replace a computed one.
+    pub(crate) fn has_max(&self, in_force: &InForce<'_>) -> bool {
+        !self.max.is_computed() || in_force.origin_of(Field::Max) != Origin::Program
+    }
+
+    /// The calendar of the policy as a phrase, such as `calendar month in Europe/Berlin from the 15th`.
+    pub(crate) fn calendar_of(&self, policy: &Policy) -> Option<String> {
+        let calendar = policy.calendar()?;
+        #[cfg(feature = "calendar")]
+        if self.anchor.is_computed() {
+            let (unit, zone) = (calendar.unit(), calendar.zone());
+            return Some(format!("calendar {unit} in {zone} from a day chosen for each request"));
+        }
+        Some(calendar.to_string())
+    }
+}

@@ -1,0 +1,342 @@
+//! The values that are computed for one request, for all limits of its handler, before any limit is checked.
+
+use std::sync::Arc;
+
+use actix_web::dev::Payload;
+use actix_web::http::Method;
+use actix_web::{Error, HttpRequest, HttpResponse, web};
+use ratelimit_core::__private_0_1::help;
+use ratelimit_core::policy::MAX_UNITS;
+use ratelimit_core::{InForce, Policy, RateLimiter, Settings};
+use smallvec::SmallVec;
+
+use super::extracted::{Extracted, Failure};
+use super::limit::HandlerLimit;
+use super::{Admitted, admission};
+use crate::applied_limit::{AppliedLimit, LimitRef};
+use crate::caller::Caller;
+use crate::caller::plan::Plan;
+use crate::config::RateLimitConfig;
+use crate::decision::limit_source::{LimitSource, rejects_without_value};
+use crate::decision::{is_counted, try_decide};
+use crate::request::nearest_limiter;
+
+/// A cost that no limit admits.
+const NEVER: u64 = MAX_UNITS + 1;
+
+/// The values of one limit for one request.
+#[derive(Default)]
+pub(super) struct Values {
+    /// Whether the limit does not apply to the request.
+    is_skipped: bool,
+    caller: Option<Caller>,
+    plan: Plan,
+    /// What is computed of the policy.
+    settings: Settings,
+    max: Option<u64>,
+    cost: Option<u64>,
+}
+
+/// The values of the limits of a handler, in their order.
+type AllValues = SmallVec<[Values; 2]>;
+
+impl Values {
+    /// Computes the values in this order: `skip`, `by`, `plan`, `anchor`, `max`, `cost`. A limit that is
+    /// skipped needs no other value.
+    async fn compute(&mut self, limit: &HandlerLimit, extracted: &Extracted) -> Result<(), Failure> {
+        let computed = &limit.computed;
+        self.is_skipped = computed.skip.of(extracted).await?.unwrap_or_default();
+        if self.is_skipped {
+            return Ok(());
+        }
+        self.caller = limit.by.computed(extracted).await?;
+        self.plan = computed.plan.of(extracted).await?.unwrap_or_default();
+        #[cfg(feature = "calendar")]
+        if let Some(calendar) = computed.anchor.of(extracted).await? {
+            self.settings = self.settings.calendar(limit.nearest_calendar(calendar));
+        }
+        self.max = computed.max.of(extracted).await?;
+        if let Some(max) = self.max {
+            self.settings = self.settings.max(max);
+        }
+        self.cost = computed.cost.of(extracted).await?;
+        Ok(())
+    }
+}
+
+/// Computes the values of all limits, one limit after another. Returns them with the first error of an
+/// extractor that an enforced limit needs.
+///
+/// A limit of which a value cannot be computed is left out. Unless it is a shadow limit, the request is
+/// rejected: by another limit, or with that error.
+async fn compute(limits: &[HandlerLimit], extracted: &Extracted) -> (AllValues, Option<Box<Error>>) {
+    let req = extracted.request();
+    // Only `OPTIONS` and exempt networks are worth looking the configuration up.
+    let may_skip = *req.method() == Method::OPTIONS || RateLimitConfig::any_exempt();
+    let skips_all = may_skip && !is_counted(req, RateLimitConfig::nearest(req));
+    let mut values = AllValues::new();
+    {
+        let overrides = nearest_limiter(req).overrides_guard();
+        let is_off = |limit: &HandlerLimit| {
+            overrides.limit(limit.policy()).is_some_and(|overridden| overridden.is_off_for_all())
+        };
+        let start = |limit| Values { is_skipped: skips_all || is_off(limit), ..Values::default() };
+        values.extend(limits.iter().map(start));
+    }
+    let mut failed = None;
+    for (limit, values) in limits.iter().zip(&mut values).filter(|(_, values)| !values.is_skipped) {
+        if let Err(failure) = values.compute(limit, extracted).await {
+            values.is_skipped = true;
+            if failed.is_none() && rejects_without_value(nearest_limiter(req), limit.policy()) {
+                failed = failure.take().map(Box::new);
+            }
+        }
+    }
+    (values, failed)
+}
+
+/// As [`admit`](super::admit), for limits with values that are computed for each request.
+///
+/// # Errors
+///
+/// The response to a rejected request.
+pub async fn admit_computed(
+    req: HttpRequest,
+    payload: web::Payload,
+    limits: &'static [HandlerLimit],
+) -> Admitted {
+    let extracted = Extracted::new(req);
+    let (mut values, failed) = compute(limits, &extracted).await;
+    let (req, payload) = (extracted.into_request(), payload.into_inner());
+    match failed {
+        None => decide(req, payload, limits, &mut values).await,
+        // Boxed, because it is rare and its future is large.
+        Some(error) => Err(Box::pin(reject_failed(req, payload, limits, values, error)).await),
+    }
+}
+
+fn decide(
+    req: HttpRequest,
+    payload: Payload,
+    limits: &'static [HandlerLimit],
+    values: &mut AllValues,
+) -> super::Admission {
+    let config = RateLimitConfig::nearest(&req);
+    let is_configured = config.is_registered();
+    let limits =
+        limits.iter().zip(values).map(|(limit, values)| AttributeLimit { limit, values: Some(values) });
+    let attempt = try_decide(&req, config, limits);
+    admission(req, payload, is_configured, attempt)
+}
+
+/// Rejects a request for which an extractor of a limit failed. The other limits are judged and charged first,
+/// as a group of their own, so that guesses of a token are limited.
+async fn reject_failed(
+    req: HttpRequest,
+    payload: Payload,
+    limits: &'static [HandlerLimit],
+    mut values: AllValues,
+    error: Box<Error>,
+) -> HttpResponse {
+    let config = RateLimitConfig::nearest(&req);
+    for (limit, values) in limits.iter().zip(&mut values) {
+        // A limit without a caller is left out as well. Its rejection would come before the other limits are
+        // charged.
+        let caller = || values.caller.clone().unwrap_or_else(|| limit.by.caller(&req, config));
+        values.is_skipped = values.is_skipped || limit.written.on_missing.resolve(caller()).is_err();
+    }
+    match decide(req, payload, limits, &mut values).await {
+        Ok(admitted) => admitted.fail(*error).await,
+        Err(denied) => denied,
+    }
+}
+
+/// A limit of an attribute, for one request.
+pub(super) struct AttributeLimit<'v> {
+    pub(super) limit: &'static HandlerLimit,
+    /// What is computed for the request. `None` if nothing is.
+    pub(super) values: Option<&'v mut Values>,
+}
+
+impl LimitSource for AttributeLimit<'_> {
+    #[inline]
+    fn limit(&self) -> LimitRef {
+        LimitRef::Attribute(&self.limit.written)
+    }
+
+    #[inline]
+    fn note_limiter(&self, limiter: &RateLimiter) {
+        self.limit.limiter.note(limiter, self.limit.policy());
+    }
+
+    #[inline]
+    fn applies_to(&self, _: &HttpRequest) -> bool {
+        self.values.as_ref().is_none_or(|values| !values.is_skipped)
+    }
+
+    #[inline]
+    fn caller(&mut self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
+        let computed = self.values.as_mut().and_then(|values| values.caller.take());
+        computed.unwrap_or_else(|| self.limit.by.caller(req, config))
+    }
+
+    fn plan(&self, _: &HttpRequest) -> Plan {
+        self.values.as_ref().map(|values| values.plan.clone()).unwrap_or_default()
+    }
+
+    #[inline]
+    fn adjust(&self, applied: &mut AppliedLimit, row: Option<&InForce<'_>>, req: &HttpRequest) -> bool {
+        self.values.as_ref().is_none_or(|values| values.adjust(self.limit, applied, row, req))
+    }
+}
+
+impl Values {
+    /// Puts the computed numbers into a limit. Returns whether they admit any request.
+    fn adjust(
+        &self,
+        limit: &HandlerLimit,
+        applied: &mut AppliedLimit,
+        row: Option<&InForce<'_>>,
+        req: &HttpRequest,
+    ) -> bool {
+        if let Some(cost) = self.cost {
+            limit.warn_about_cost(cost);
+            applied.cost = cost;
+        }
+        if self.settings == Settings::new() {
+            return true;
+        }
+        // Overrides may replace what is computed.
+        let replaced = row.map_or_else(Settings::new, InForce::replaced);
+        if let Some(policy) = self.policy(limit, replaced.over(self.settings)) {
+            applied.in_force = Some(Arc::new(policy));
+            return true;
+        }
+        // Such a `max` admits no request, and a shadow limit only reports that: no cost of `NEVER` passes
+        // under the smallest one.
+        let only_reports = !nearest_limiter(req).enforces(applied.policy());
+        let smallest = self.settings.max(1);
+        // A shadow limit may be one by overrides.
+        let mut smallest = [replaced.over(smallest), smallest].into_iter();
+        let mut smallest = || smallest.find_map(|settings| limit.policy().with_settings(settings).ok());
+        if only_reports && let Some(policy) = smallest() {
+            applied.in_force = Some(Arc::new(policy));
+            applied.cost = NEVER;
+        }
+        only_reports
+    }
+
+    /// The policy with the numbers of one request. `None` if `max` admits no request, or is out of its
+    /// bounds, which is logged once.
+    fn policy(&self, limit: &HandlerLimit, settings: Settings) -> Option<Policy> {
+        let policy = limit.policy().with_settings(settings);
+        if let Err(error) = &policy
+            && self.max != Some(0)
+            && limit.is_first("computed-max")
+        {
+            tracing::error!(
+                policy = limit.policy().name(),
+                max = self.max,
+                %error,
+                help = help("computed-max"),
+                "the `max` that was computed for a request is out of its bounds; such requests are denied"
+            );
+        }
+        policy.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use actix_web::error::ErrorUnauthorized;
+    use actix_web::test::TestRequest;
+    use ratelimit_core::Mode;
+
+    use super::*;
+    use crate::caller::IntoCaller;
+    use crate::caller::of_request::By;
+    use crate::caller::plan::IntoPlan;
+    use crate::handler::computed::{Computed, PerRequest};
+    use crate::handler::extracted::later;
+
+    thread_local! {
+        static CALLS: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Notes a call, and returns what the header field of this name has.
+    fn called(req: &HttpRequest, name: &'static str) -> Option<u64> {
+        CALLS.with_borrow_mut(|calls| calls.push(name));
+        req.headers().get(name)?.to_str().ok()?.parse().ok()
+    }
+
+    async fn extract(extracted: &Extracted, name: &'static str) -> Result<u64, Failure> {
+        let value = called(extracted.request(), name);
+        extracted.call(move |_: &HttpRequest| value).await?.ok_or_else(|| {
+            let error =
+                if name == "max" { ErrorUnauthorized("no max") } else { ErrorUnauthorized("no value") };
+            Failure::new(Some(error).into())
+        })
+    }
+
+    const ALL: Computed = Computed {
+        skip: PerRequest::Now(|req| called(req, "skip") == Some(1)),
+        plan: PerRequest::Now(|req| called(req, "plan").map(|plan| plan.to_string()).into_plan()),
+        max: PerRequest::Later(|extracted| later(extract(extracted, "max"))),
+        cost: PerRequest::Later(|extracted| later(extract(extracted, "cost"))),
+        ..Computed::NONE
+    };
+
+    static LIMITS: [HandlerLimit; 3] = [
+        HandlerLimit::with_computed(Policy::builder("values").mode(Mode::Enforce), ALL).by(By::Parts(&[
+            By::Global,
+            By::Later(|extracted| later(async { Ok(extract(extracted, "by").await?.into_caller()) })),
+        ])),
+        HandlerLimit::with_computed(
+            Policy::builder("values-shadow").mode(Mode::Shadow),
+            Computed { max: ALL.max, ..Computed::NONE },
+        ),
+        HandlerLimit::new(Policy::builder("values-constant").max(10).build()),
+    ];
+
+    /// The functions that were called, and the values.
+    async fn compute_for(fields: &[(&'static str, &str)]) -> (Vec<&'static str>, AllValues, Option<String>) {
+        let req = fields.iter().fold(TestRequest::default(), |req, field| req.insert_header(*field));
+        CALLS.take();
+        let (values, failed) = compute(&LIMITS, &Extracted::new(req.to_http_request())).await;
+        (CALLS.take(), values, failed.map(|error| error.to_string()))
+    }
+
+    #[actix_web::test]
+    async fn values_are_computed_in_one_order_limit_by_limit() {
+        let fields = [("by", "5"), ("plan", "6"), ("max", "7"), ("cost", "2")];
+        let (calls, values, failed) = compute_for(&fields).await;
+        assert_eq!(calls, ["skip", "by", "plan", "max", "cost", "max"]);
+        assert!(failed.is_none());
+        let [first, second, constant] = &values[..] else { panic!("three limits") };
+        assert_eq!(first.caller, Some(Caller::join([Caller::global(), 5.into_caller()])));
+        assert_eq!((first.plan.name(), first.max, first.cost), (Some("6"), Some(7), Some(2)));
+        assert_eq!(first.settings, Settings::new().max(7));
+        assert_eq!((second.max, second.cost, &second.caller), (Some(7), None, &None));
+        assert_eq!((constant.max, constant.is_skipped), (None, false));
+    }
+
+    #[actix_web::test]
+    async fn a_skipped_limit_needs_no_other_value() {
+        let (calls, values, failed) = compute_for(&[("skip", "1"), ("max", "7")]).await;
+        assert_eq!(calls, ["skip", "max"]);
+        assert_eq!((values[0].is_skipped, values[1].is_skipped, failed), (true, false, None));
+    }
+
+    #[actix_web::test]
+    async fn the_first_error_of_an_enforced_limit_is_kept_and_ends_its_values() {
+        let (calls, values, failed) = compute_for(&[("by", "5")]).await;
+        assert_eq!(calls, ["skip", "by", "plan", "max", "max"]);
+        assert_eq!(values.iter().map(|values| values.is_skipped).collect::<Vec<_>>(), [true, true, false]);
+        assert_eq!(failed.as_deref(), Some("no max"));
+        // Only the shadow limit lacks its value.
+        let (_, values, failed) = compute_for(&[("skip", "1")]).await;
+        assert_eq!((values[1].is_skipped, failed), (true, None));
+    }
+}
