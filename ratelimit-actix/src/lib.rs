@@ -174,12 +174,14 @@ pub mod __private_0_1 {
     pub use crate::caller::value::{Caller, IntoCaller, OnMissing};
     pub use crate::declared::{Declaration, Declared};
     pub use crate::handler::bounds::{
-        Answer, BodylessExtractor, ConstantPolicy, Extractor, RequestFn, assert_bodyless_extractor,
-        assert_extractor, assert_policy,
+        Answer, BodylessExtractor, ConstantPolicy, Extractor, RequestFn, TakesExtractors,
+        TakesExtractorsAsync, assert_bodyless_extractor, assert_extractor, assert_policy,
     };
+    #[cfg(feature = "calendar")]
+    pub use crate::handler::computed::calendar_year;
     pub use crate::handler::computed::{Computed, PerRequest};
     pub use crate::handler::default_key::DefaultKey;
-    pub use crate::handler::extracted::{Extracted, Failure, LaterValue, later};
+    pub use crate::handler::extracted::{Extracted, Failure, LaterValue, later, later_call};
     pub use crate::handler::limit::{HandlerLimit, SourceText};
     pub use crate::handler::values::admit_computed;
     pub use crate::handler::{Admission, AdmittedRequest, admit, extract};

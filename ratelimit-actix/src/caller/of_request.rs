@@ -235,21 +235,33 @@ impl By {
         }
     }
 
-    /// The caller of a request, if a function has to find it that is async or needs extractors.
-    pub(crate) async fn computed(&self, extracted: &Extracted) -> Result<Option<Caller>, Failure> {
-        let parts = match self {
-            Self::Later(caller) => return caller(extracted).await.map(Some),
-            Self::Parts(parts) if parts.iter().any(|part| matches!(part, Self::Later(_))) => *parts,
-            _ => return Ok(None),
-        };
-        let (req, mut callers) = (extracted.request(), SmallVec::<[Caller; 4]>::new());
-        for part in parts {
-            callers.push(match part {
-                Self::Later(caller) => caller(extracted).await?,
-                part => part.caller(req, RateLimitConfig::nearest(req)),
-            });
+    /// Whether the caller has to be awaited.
+    pub(crate) fn waits(&self) -> bool {
+        match self {
+            Self::Later(_) => true,
+            Self::Parts(parts) => parts.iter().any(Self::waits),
+            _ => false,
         }
-        Ok(Some(Caller::join(callers)))
+    }
+
+    /// The caller of a request, also if it has to be awaited.
+    pub(crate) async fn computed(&self, extracted: &Extracted) -> Result<Caller, Failure> {
+        let now = |by: &Self| by.caller(extracted.request(), RateLimitConfig::nearest(extracted.request()));
+        match self {
+            Self::Later(caller) => caller(extracted).await,
+            Self::Parts(parts) => {
+                let mut callers = SmallVec::<[Caller; 4]>::new();
+                for part in *parts {
+                    callers.push(if let Self::Later(caller) = part {
+                        caller(extracted).await?
+                    } else {
+                        now(part)
+                    });
+                }
+                Ok(Caller::join(callers))
+            }
+            other => Ok(now(other)),
+        }
     }
 
     /// The caller of a request under `config`, the nearest configuration.

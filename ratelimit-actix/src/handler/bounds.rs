@@ -76,8 +76,8 @@ pub trait RequestFn<T, Form> {
 }
 
 /// Runs extractors on the request without its body.
-pub(crate) async fn extract<A: FromRequest>(req: &HttpRequest) -> Result<A, Error> {
-    A::from_request(req, &mut Payload::None).await.map_err(Into::into)
+pub(crate) fn extract<A: FromRequest>(req: &HttpRequest) -> A::Future {
+    A::from_request(req, &mut Payload::None)
 }
 
 /// The form of a function that takes the request.
@@ -116,7 +116,7 @@ macro_rules! extractors {
         {
             async fn call(&self, req: &HttpRequest) -> Result<T, Error> {
                 #[allow(non_snake_case, reason = "the values are named after their types")]
-                let ($($name,)*) = extract::<($($name,)*)>(req).await?;
+                let ($($name,)*) = extract::<($($name,)*)>(req).await.map_err(Into::<Error>::into)?;
                 Ok(self($($name),*))
             }
         }
@@ -127,7 +127,7 @@ macro_rules! extractors {
         {
             async fn call(&self, req: &HttpRequest) -> Result<T, Error> {
                 #[allow(non_snake_case, reason = "the values are named after their types")]
-                let ($($name,)*) = extract::<($($name,)*)>(req).await?;
+                let ($($name,)*) = extract::<($($name,)*)>(req).await.map_err(Into::<Error>::into)?;
                 Ok(self($($name),*).await)
             }
         }

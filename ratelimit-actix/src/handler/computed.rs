@@ -5,7 +5,7 @@ use ratelimit_core::overrides::{Field, Origin};
 use ratelimit_core::policy::Calendar;
 use ratelimit_core::{InForce, Policy};
 
-use super::extracted::{Extracted, Failure, LaterValue};
+use super::extracted::{Extracted, LaterValue};
 use crate::caller::plan::Plan;
 
 /// A value of a limit that may be computed for each request.
@@ -22,16 +22,6 @@ pub enum PerRequest<T> {
 impl<T> PerRequest<T> {
     pub(crate) const fn is_computed(&self) -> bool {
         !matches!(self, Self::Never)
-    }
-
-    /// The value for one request, if it is computed.
-    #[inline]
-    pub(super) async fn of(&self, extracted: &Extracted) -> Result<Option<T>, Failure> {
-        match self {
-            Self::Never => Ok(None),
-            Self::Now(value) => Ok(Some(value(extracted.request()))),
-            Self::Later(value) => value(extracted).await.map(Some),
-        }
     }
 }
 
@@ -87,6 +77,10 @@ impl Computed {
     }
 
     /// The calendar of the policy as a phrase, such as `calendar month in Europe/Berlin from the 15th`.
+    #[cfg_attr(
+        not(feature = "calendar"),
+        allow(clippy::unused_self, reason = "without the feature no limit has a calendar")
+    )]
     pub(crate) fn calendar_of(&self, policy: &Policy) -> Option<String> {
         let calendar = policy.calendar()?;
         #[cfg(feature = "calendar")]
@@ -96,4 +90,10 @@ impl Computed {
         }
         Some(calendar.to_string())
     }
+}
+
+/// The calendar of years that begin on this day of this month.
+#[cfg(feature = "calendar")]
+pub const fn calendar_year((month, day): (u8, u8)) -> Calendar {
+    Calendar::year(month, day)
 }

@@ -24,6 +24,15 @@ pub fn later<'r, T>(value: impl Future<Output = Result<T, Failure>> + 'r) -> Lat
     Box::pin(value)
 }
 
+/// Calls a function of the application, and converts what it returns.
+pub fn later_call<'r, T: 'static, V: 'static, Form: 'r, F: RequestFn<T, Form> + 'r>(
+    extracted: &'r Extracted,
+    function: F,
+    convert: fn(T) -> V,
+) -> LaterValue<'r, V> {
+    Box::pin(async move { function.call(&extracted.req).await.map(convert).map_err(failure) })
+}
+
 /// One request, and what closures over it take by reference: of each type one value, or the error of its
 /// extractor.
 #[allow(
@@ -57,7 +66,7 @@ impl Extracted {
     ///
     /// The error of the extractor that failed.
     pub async fn extract<A: FromRequest>(&self) -> Result<A, Failure> {
-        extract(&self.req).await.map_err(failure)
+        extract::<A>(&self.req).await.map_err(|error| failure(error.into()))
     }
 
     /// What a closure takes by reference. Its extractor runs only the first time, also if it fails.
@@ -73,14 +82,5 @@ impl Extracted {
         let value = self.extract().await.map(Rc::new);
         self.shared.borrow_mut().insert(value.clone());
         value
-    }
-
-    /// Calls a function of the application.
-    ///
-    /// # Errors
-    ///
-    /// The error of the extractor that failed.
-    pub async fn call<T, Form, F: RequestFn<T, Form>>(&self, function: F) -> Result<T, Failure> {
-        function.call(&self.req).await.map_err(failure)
     }
 }

@@ -10,9 +10,10 @@ use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{InForce, Policy, RateLimiter, Settings};
 use smallvec::SmallVec;
 
+use super::computed::PerRequest;
 use super::extracted::{Extracted, Failure};
 use super::limit::HandlerLimit;
-use super::{Admitted, admission};
+use super::{Admission, Admitted, admission};
 use crate::applied_limit::{AppliedLimit, LimitRef};
 use crate::caller::Caller;
 use crate::caller::plan::Plan;
@@ -40,26 +41,40 @@ pub(super) struct Values {
 /// The values of the limits of a handler, in their order.
 type AllValues = SmallVec<[Values; 2]>;
 
+/// The value for one request, if it is computed. Not an async function, whose future would be one more to
+/// poll for each value.
+macro_rules! value {
+    ($value:expr, $extracted:expr) => {
+        match &$value {
+            PerRequest::Never => None,
+            PerRequest::Now(value) => Some(value($extracted.request())),
+            PerRequest::Later(value) => Some(value($extracted).await?),
+        }
+    };
+}
+
 impl Values {
     /// Computes the values in this order: `skip`, `by`, `plan`, `anchor`, `max`, `cost`. A limit that is
     /// skipped needs no other value.
     async fn compute(&mut self, limit: &HandlerLimit, extracted: &Extracted) -> Result<(), Failure> {
         let computed = &limit.computed;
-        self.is_skipped = computed.skip.of(extracted).await?.unwrap_or_default();
+        self.is_skipped = value!(computed.skip, extracted).unwrap_or_default();
         if self.is_skipped {
             return Ok(());
         }
-        self.caller = limit.by.computed(extracted).await?;
-        self.plan = computed.plan.of(extracted).await?.unwrap_or_default();
+        if limit.by.waits() {
+            self.caller = Some(limit.by.computed(extracted).await?);
+        }
+        self.plan = value!(computed.plan, extracted).unwrap_or_default();
         #[cfg(feature = "calendar")]
-        if let Some(calendar) = computed.anchor.of(extracted).await? {
+        if let Some(calendar) = value!(computed.anchor, extracted) {
             self.settings = self.settings.calendar(limit.nearest_calendar(calendar));
         }
-        self.max = computed.max.of(extracted).await?;
+        self.max = value!(computed.max, extracted);
         if let Some(max) = self.max {
             self.settings = self.settings.max(max);
         }
-        self.cost = computed.cost.of(extracted).await?;
+        self.cost = value!(computed.cost, extracted);
         Ok(())
     }
 }
@@ -106,25 +121,25 @@ pub async fn admit_computed(
     limits: &'static [HandlerLimit],
 ) -> Admitted {
     let extracted = Extracted::new(req);
-    let (mut values, failed) = compute(limits, &extracted).await;
-    let (req, payload) = (extracted.into_request(), payload.into_inner());
-    match failed {
-        None => decide(req, payload, limits, &mut values).await,
-        // Boxed, because it is rare and its future is large.
-        Some(error) => Err(Box::pin(reject_failed(req, payload, limits, values, error)).await),
-    }
+    let computed = compute(limits, &extracted).await;
+    decide(extracted.into_request(), payload.into_inner(), limits, computed).await
 }
 
 fn decide(
     req: HttpRequest,
     payload: Payload,
     limits: &'static [HandlerLimit],
-    values: &mut AllValues,
-) -> super::Admission {
+    (mut values, failed): (AllValues, Option<Box<Error>>),
+) -> Admission {
+    if let Some(error) = failed {
+        return Admission::Pending(Box::pin(async move {
+            Err(reject_failed(req, payload, limits, values, error).await)
+        }));
+    }
     let config = RateLimitConfig::nearest(&req);
     let is_configured = config.is_registered();
     let limits =
-        limits.iter().zip(values).map(|(limit, values)| AttributeLimit { limit, values: Some(values) });
+        limits.iter().zip(&mut values).map(|(limit, values)| AttributeLimit { limit, values: Some(values) });
     let attempt = try_decide(&req, config, limits);
     admission(req, payload, is_configured, attempt)
 }
@@ -145,7 +160,7 @@ async fn reject_failed(
         let caller = || values.caller.clone().unwrap_or_else(|| limit.by.caller(&req, config));
         values.is_skipped = values.is_skipped || limit.written.on_missing.resolve(caller()).is_err();
     }
-    match decide(req, payload, limits, &mut values).await {
+    match decide(req, payload, limits, (values, None)).await {
         Ok(admitted) => admitted.fail(*error).await,
         Err(denied) => denied,
     }
@@ -249,6 +264,7 @@ impl Values {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::future::ready;
 
     use actix_web::error::ErrorUnauthorized;
     use actix_web::test::TestRequest;
@@ -258,7 +274,7 @@ mod tests {
     use crate::caller::IntoCaller;
     use crate::caller::of_request::By;
     use crate::caller::plan::IntoPlan;
-    use crate::handler::computed::{Computed, PerRequest};
+    use crate::handler::computed::Computed;
     use crate::handler::extracted::later;
 
     thread_local! {
@@ -271,27 +287,23 @@ mod tests {
         req.headers().get(name)?.to_str().ok()?.parse().ok()
     }
 
-    async fn extract(extracted: &Extracted, name: &'static str) -> Result<u64, Failure> {
+    fn extract(extracted: &Extracted, name: &'static str) -> Result<u64, Failure> {
         let value = called(extracted.request(), name);
-        extracted.call(move |_: &HttpRequest| value).await?.ok_or_else(|| {
-            let error =
-                if name == "max" { ErrorUnauthorized("no max") } else { ErrorUnauthorized("no value") };
-            Failure::new(Some(error).into())
-        })
+        value.ok_or_else(|| Failure::new(Some(ErrorUnauthorized(format!("no {name}"))).into()))
     }
 
     const ALL: Computed = Computed {
         skip: PerRequest::Now(|req| called(req, "skip") == Some(1)),
         plan: PerRequest::Now(|req| called(req, "plan").map(|plan| plan.to_string()).into_plan()),
-        max: PerRequest::Later(|extracted| later(extract(extracted, "max"))),
-        cost: PerRequest::Later(|extracted| later(extract(extracted, "cost"))),
+        max: PerRequest::Later(|extracted| later(ready(extract(extracted, "max")))),
+        cost: PerRequest::Later(|extracted| later(ready(extract(extracted, "cost")))),
         ..Computed::NONE
     };
 
     static LIMITS: [HandlerLimit; 3] = [
         HandlerLimit::with_computed(Policy::builder("values").mode(Mode::Enforce), ALL).by(By::Parts(&[
             By::Global,
-            By::Later(|extracted| later(async { Ok(extract(extracted, "by").await?.into_caller()) })),
+            By::Later(|extracted| later(async { Ok(extract(extracted, "by")?.into_caller()) })),
         ])),
         HandlerLimit::with_computed(
             Policy::builder("values-shadow").mode(Mode::Shadow),

@@ -11,7 +11,7 @@ pub(crate) const PRIVATE: &str = "__private_0_1";
 
 /// All names that expansions use below [`Facade::private`]. The facade has to define each.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 31] = [
+pub(crate) const NAMES: [&str; 35] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
@@ -38,6 +38,10 @@ pub(crate) const NAMES: [&str; 31] = [
     "admit_computed",
     "extract",
     "later",
+    "later_call",
+    "TakesExtractors",
+    "TakesExtractorsAsync",
+    "calendar_year",
     "principal",
     "principal_or_ip",
     "assert_extractor",

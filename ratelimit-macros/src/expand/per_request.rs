@@ -3,7 +3,7 @@
 use std::slice;
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 
 use crate::diagnostics::located_at_start;
 use crate::expand::paths::Facade;
@@ -46,25 +46,27 @@ impl Returned {
         }
     }
 
-    /// From what the code returns to the value.
-    fn convert(self, facade: Facade<'_>, span: Span, value: &TokenStream) -> TokenStream {
+    /// The function from what the code returns to the value.
+    fn conversion(self, facade: Facade<'_>, span: Span) -> TokenStream {
         let private = facade.private(span);
-        match self {
-            Self::Primitive(_) => value.clone(),
-            Self::Day(CalendarUnit::Week) => quote_spanned!(span=> #private::Calendar::week(#value)),
-            Self::Day(CalendarUnit::Year) => quote_spanned! {span=> {
-                let (__rate_limit_month, __rate_limit_day) = #value;
-                #private::Calendar::year(__rate_limit_month, __rate_limit_day)
-            }},
+        let (ty, method) = match self {
+            Self::Primitive(_) => return quote_spanned!(span=> ::core::convert::identity),
+            Self::Day(CalendarUnit::Week) => ("Calendar", "week"),
             // A window of a day has no anchor; the attribute is rejected before.
-            Self::Day(CalendarUnit::Day | CalendarUnit::Month) => {
-                quote_spanned!(span=> #private::Calendar::month(#value))
-            }
-            Self::Into { bound, method } => {
-                let (bound, method) = (Ident::new(bound, span), Ident::new(method, span));
-                quote_spanned!(span=> #private::#bound::#method(#value))
-            }
+            Self::Day(CalendarUnit::Day | CalendarUnit::Month) => ("Calendar", "month"),
+            Self::Day(CalendarUnit::Year) => return quote_spanned!(span=> #private::calendar_year),
+            Self::Into { bound, method } => (bound, method),
+        };
+        let (ty, method) = (Ident::new(ty, span), Ident::new(method, span));
+        quote_spanned!(span=> #private::#ty::#method)
+    }
+
+    fn convert(self, facade: Facade<'_>, span: Span, value: TokenStream) -> TokenStream {
+        if let Self::Primitive(_) = self {
+            return value;
         }
+        let conversion = self.conversion(facade, span);
+        quote_spanned!(span=> #conversion(#value))
     }
 }
 
@@ -77,8 +79,7 @@ pub(crate) fn value(facade: Facade<'_>, function: &RequestFn, returned: Returned
         RequestFn::With(path) => {
             let span = located_at_start(path);
             let ty = returned.ty(facade, span);
-            let value = quote_spanned!(span=> __rate_limit_extracted.call::<#ty, _, _>(#path).await?);
-            later(facade, "PerRequest", span, &returned.convert(facade, span, &value))
+            later(facade, "PerRequest", span, &call(facade, span, &ty, &quote!(_), path, returned))
         }
     }
 }
@@ -90,7 +91,7 @@ pub(crate) fn path(facade: Facade<'_>, kind: &str, path: &syn::ExprPath, returne
         facade,
         kind,
         span,
-        &returned.convert(facade, span, &quote_spanned!(span=> #path(__rate_limit_request))),
+        &returned.convert(facade, span, quote_spanned!(span=> #path(__rate_limit_request))),
     )
 }
 
@@ -98,19 +99,19 @@ pub(crate) fn path(facade: Facade<'_>, kind: &str, path: &syn::ExprPath, returne
 pub(crate) fn closure(facade: Facade<'_>, kind: &str, closure: &Closure, returned: Returned) -> TokenStream {
     let span = located_at_start(&closure.body);
     let (name, function) = function(facade, closure, returned);
-    let convert = |value: &TokenStream| returned.convert(facade, span, value);
+    let convert = |value| returned.convert(facade, span, value);
     let inputs = match &closure.inputs {
         Inputs::Request(input) => {
             // Spanned at the type: a type other than the request's is reported there.
             let at = located_at_start(&input.ty);
             if closure.is_immediate() {
                 let request = Ident::new("__rate_limit_request", at);
-                let value = convert(&quote_spanned!(span=> #name(#request)));
+                let value = convert(quote_spanned!(span=> #name(#request)));
                 return now(facade, kind, span, &quote!(#function #value));
             }
             let request = quote_spanned!(at=> __rate_limit_extracted.request());
-            let value = convert(&quote_spanned!(span=> __rate_limit_function(#request).await));
-            return later(facade, kind, span, &called(span, &name, &function, &value));
+            let value = convert(quote_spanned!(span=> __rate_limit_function(#request).await));
+            return later(facade, kind, span, &block(facade, span, &called(span, &name, &function, &value)));
         }
         Inputs::Extractors(inputs) => inputs,
     };
@@ -120,6 +121,14 @@ pub(crate) fn closure(facade: Facade<'_>, kind: &str, closure: &Closure, returne
         let private = facade.private(span);
         quote_spanned!(span=> #private::assert_bodyless_extractor::<#ty>();)
     });
+    if inputs.len() <= MAX_FORM && inputs.iter().all(|input| input.shared.is_none()) {
+        let form = if closure.asyncness.is_some() { "TakesExtractorsAsync" } else { "TakesExtractors" };
+        let (private, form) = (facade.private(span), Ident::new(form, span));
+        let types = inputs.iter().map(|input| &input.ty);
+        let form = quote_spanned!(span=> #private::#form<(#(#types,)*)>);
+        let call = call(facade, span, &quote!(_), &form, &name, returned);
+        return later(facade, kind, span, &quote!(#function #(#checks)* #call));
+    }
     let name_of = |index| Ident::new(&format!("__rate_limit_choice_{index}"), span);
     let names: Vec<Ident> = (0..inputs.len()).map(name_of).collect();
     let with_names = || inputs.iter().zip(&names);
@@ -138,9 +147,38 @@ pub(crate) fn closure(facade: Facade<'_>, kind: &str, closure: &Closure, returne
         quote_spanned!(span=> #reference #name)
     });
     let wait = closure.asyncness.map(|_| quote_spanned!(span=> .await));
-    let value = convert(&quote_spanned!(span=> __rate_limit_function(#(#arguments),*) #wait));
+    let value = convert(quote_spanned!(span=> __rate_limit_function(#(#arguments),*) #wait));
     let called = called(span, &name, &function, &quote!(#(#checks)* #(#shared)* #owned #value));
-    later(facade, kind, span, &called)
+    later(facade, kind, span, &block(facade, span, &called))
+}
+
+/// Largest number of extractors of which the facade knows the form of a function over them.
+const MAX_FORM: usize = 8;
+
+/// Calls a function in one of the forms that the facade knows: the compiler has less to check than in
+/// [`block`].
+fn call(
+    facade: Facade<'_>,
+    span: Span,
+    ty: &TokenStream,
+    form: &TokenStream,
+    function: &impl ToTokens,
+    returned: Returned,
+) -> TokenStream {
+    let (private, conversion) = (facade.private(span), returned.conversion(facade, span));
+    quote_spanned! {span=>
+        #private::later_call::<#ty, _, #form, _>(__rate_limit_extracted, #function, #conversion)
+    }
+}
+
+/// Code with an `await`, which may borrow from what it takes by reference.
+fn block(facade: Facade<'_>, span: Span, value: &TokenStream) -> TokenStream {
+    let private = facade.private(span);
+    quote_spanned! {span=>
+        #private::later(async move {
+            ::core::result::Result::Ok({ #value })
+        })
+    }
 }
 
 /// The function is taken as a value before the call, because `clippy::unused_async` ignores functions that
@@ -160,11 +198,7 @@ fn now(facade: Facade<'_>, kind: &str, span: Span, value: &TokenStream) -> Token
 
 fn later(facade: Facade<'_>, kind: &str, span: Span, value: &TokenStream) -> TokenStream {
     let (private, kind) = (facade.private(span), Ident::new(kind, span));
-    quote_spanned! {span=>
-        #private::#kind::Later(|__rate_limit_extracted| #private::later(async move {
-            ::core::result::Result::Ok({ #value })
-        }))
-    }
+    quote_spanned!(span=> #private::#kind::Later(|__rate_limit_extracted| { #value }))
 }
 
 /// The function of a closure, with the closure's own return type or else that of the value, and its name.

@@ -149,11 +149,10 @@ fn every_argument_is_written_out() {
 fn a_day_of_each_request_is_one_of_the_calendar_in_the_arguments() {
     let expanded =
         |arguments: &str| expand(arguments, HANDLER).to_string().split_whitespace().collect::<String>();
-    let later = |name: &str, function: &str, ty: &str, convert: [&str; 2]| {
+    let later = |name: &str, function: &str, ty: &str, conversion: &str| {
         format!(
-            "{name}:{P}::PerRequest::Later(|__rate_limit_extracted|{P}::later(asyncmove{{::core::result::Result::Ok({{{}\
-             __rate_limit_extracted.call::<{ty},_,_>({function}).await?{}}})}}))",
-            convert[0], convert[1]
+            "{name}:{P}::PerRequest::Later(|__rate_limit_extracted|{{\
+             {P}::later_call::<{ty},_,_,_>(__rate_limit_extracted,{function},{conversion})}})"
         )
     };
     for (window, first, returned) in [
@@ -163,21 +162,18 @@ fn a_day_of_each_request_is_one_of_the_calendar_in_the_arguments() {
     ] {
         let text = expanded(&format!("window = \"{window}\", zone = \"Asia/Tokyo\", anchor = with(f)"));
         let template = format!(".calendar({P}::Calendar::{first}.in_zone(\"Asia/Tokyo\").clamped())");
-        let (before, after) = match window {
-            "year" => (
-                "{let(__rate_limit_month,__rate_limit_day)=".to_owned(),
-                format!(";{P}::Calendar::year(__rate_limit_month,__rate_limit_day)}}"),
-            ),
-            _ => (format!("{P}::Calendar::{window}("), ")".to_owned()),
+        let conversion = match window {
+            "year" => "calendar_year".to_owned(),
+            _ => format!("Calendar::{window}"),
         };
-        let anchor = later("anchor", "f", &returned, [&before, &after]);
+        let anchor = later("anchor", "f", &returned, &format!("{P}::{conversion}"));
         let computed = format!(",{P}::Computed{{{anchor},..{P}::Computed::NONE}})");
         assert!(text.contains(&template) && text.contains(&computed), "{text}");
         assert_eq!(text.matches(".in_zone(\"Asia/Tokyo\")").count(), 1, "{text}");
     }
     let both = expanded("window = \"month\", anchor = with(f), max = with(g)");
-    let anchor = later("anchor", "f", "::core::primitive::u8", [&format!("{P}::Calendar::month("), ")"]);
-    let max = later("max", "g", "::core::primitive::u64", ["", ""]);
+    let anchor = later("anchor", "f", "::core::primitive::u8", &format!("{P}::Calendar::month"));
+    let max = later("max", "g", "::core::primitive::u64", "::core::convert::identity");
     assert!(both.contains(&format!("Computed{{{max},{anchor},..")), "{both}");
 }
 
@@ -389,6 +385,8 @@ fn only_the_listed_names_of_the_facade_are_used() {
         collect(expand(&arguments, HANDLER), &mut names);
     }
     collect(expand("window = \"week\", anchor = with(f)", HANDLER), &mut names);
+    collect(expand("window = \"year\", anchor = |d: Day| d.0", HANDLER), &mut names);
+    collect(expand("max = |d: &Day| d.0", HANDLER), &mut names);
     collect(expand("policy = SEARCH", HANDLER), &mut names);
     assert_eq!(names, NAMES.into_iter().map(str::to_owned).collect());
 }
