@@ -1,5 +1,6 @@
 //! The shared store: one Lua script per decision, in Redis or Valkey.
 
+mod attachments;
 mod blocking;
 mod breaker;
 mod builder;
@@ -16,7 +17,6 @@ mod lease;
 mod link;
 mod protocol;
 mod queue;
-mod riders;
 mod script;
 mod server_check;
 mod server_clock;
@@ -177,7 +177,7 @@ impl Store for RedisStore {
         let mut connection = groups.client.status();
         connection.cached_denials = groups.denials.len();
         groups.client.link.observer.report(&mut connection);
-        groups.riders.report(&mut connection);
+        groups.attachments.report(&mut connection);
         super::StoreStatus { connection: Some(connection), ..super::StoreStatus::new() }
     }
 

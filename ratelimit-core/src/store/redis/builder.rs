@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::RedisStore;
+use super::attachments::Attachments;
 use super::breaker::Breaker;
 use super::client::Client;
 use super::credentials::{CredentialsFunction, CredentialsSource, RedisCredentials};
@@ -19,7 +20,6 @@ use super::error::RedisConfigError;
 use super::groups::Groups;
 use super::key::KeyFormat;
 use super::protocol::Encoder;
-use super::riders::Riders;
 use super::timeouts::Timeouts;
 #[cfg(feature = "redis-tls-no-provider")]
 use super::topology::Pem;
@@ -343,10 +343,10 @@ impl RedisStoreBuilder {
         let encoder = Arc::new(Encoder::new(key_format, now));
         let denials = Arc::new(DenialCache::new(Arc::clone(&clock), self.denial_cache_ttl));
         let is_cluster = topology.nodes().is_some();
-        let riders = Riders::new(&clock, default_lease_us.into(), is_cluster, &denials);
+        let attachments = Attachments::new(&clock, default_lease_us.into(), is_cluster, &denials);
         let most = self.connections;
-        let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &riders, most)?;
-        Ok(Groups::new(client, encoder, denials, riders))
+        let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &attachments, most)?;
+        Ok(Groups::new(client, encoder, denials, attachments))
     }
 }
 

@@ -7,13 +7,13 @@ use std::thread;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
+use super::attachments::Attachments;
 use super::breaker::Breaker;
 use super::connections::Connections;
 use super::error::RedisConfigError;
 use super::lanes::Lanes;
 use super::link::Link;
 use super::protocol::Encoder;
-use super::riders::Riders;
 use super::shared::Shared;
 use super::timeouts::Timeouts;
 use super::topology::{SLOT_RANGES, Topology, key_in_each_range};
@@ -42,7 +42,7 @@ impl Client {
         timeouts: Timeouts,
         breaker: Breaker,
         encoder: &Arc<Encoder>,
-        riders: &Riders,
+        attachments: &Attachments,
         most: usize,
     ) -> Result<Self, RedisConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(RedisConfigError::Thread)?;
@@ -62,17 +62,17 @@ impl Client {
             link: Arc::clone(&link),
             runtime: runtime.handle().clone(),
             encoder: Arc::clone(encoder),
-            riders: riders.clone(),
+            attachments: attachments.clone(),
             process: Process::present(),
             was_refused: AtomicBool::new(false),
         });
         let connections = Connections::of_store(Arc::clone(&shared));
         let lanes = Lanes::new(Arc::clone(&shared), Arc::clone(&connections), most);
-        // Weak, because the lanes have the riders.
+        // Weak, because the lanes have the attachments.
         let messages = Arc::downgrade(&lanes);
         let send = move |message| messages.upgrade().is_some_and(|lanes| lanes.tell(message));
         let commands = Arc::clone(&lanes);
-        riders.start(&runtime, Box::new(send), move || drop(commands.send_rider_commands()));
+        attachments.start(&runtime, Box::new(send), move || drop(commands.send_give_backs()));
         runtime.spawn(Arc::clone(&lanes).keep_alive());
         runtime.spawn(shared.supervise_forever(topology, connections));
         let handle = runtime.handle().clone();

@@ -182,7 +182,7 @@ impl Connections {
                 (place.connection, place.failed) = (Some(connection), 0);
                 drop(places);
                 if self.is_of_store() {
-                    self.shared.riders.renew(id.node);
+                    self.shared.attachments.renew(id.node);
                 }
                 self.tried.notify_waiters();
                 self.shared.link.observer.connected();
@@ -230,7 +230,7 @@ impl Connections {
 
     /// Gives up a lost connection, unless another has taken its place. Leases that came over it are void.
     pub(super) fn lose(self: &Arc<Self>, lost: ConnectionId) {
-        let Shared { link, riders, .. } = &*self.shared;
+        let Shared { link, attachments, .. } = &*self.shared;
         let mut places = self.places.lock();
         let Some(place) = places.get_mut(lost.node.index()).filter(|place| is_of(place, lost)) else {
             return;
@@ -245,7 +245,7 @@ impl Connections {
         drop(gone);
         if self.is_of_store() {
             if link.is_cluster() {
-                riders.renew(lost.node);
+                attachments.renew(lost.node);
             } else {
                 link.mark_lost(lost.generation);
             }

@@ -51,7 +51,7 @@ impl Groups {
     }
 
     fn take_held(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        let (outcome, wanted) = self.riders.held.take(group, Operation::Check)?;
+        let (outcome, wanted) = self.attachments.leases.take(group, Operation::Check)?;
         for index in wanted {
             self.prefetch(&group[index]);
         }
@@ -62,8 +62,8 @@ impl Groups {
     #[cold]
     fn prefetch(&self, check: &Check<'_>) {
         let group = slice::from_ref(check);
-        let rider = self.riders.rider(group, Operation::Check);
-        self.client.lanes.submit_unawaited(self.request(group, Operation::Check), rider);
+        let attachment = self.attachments.of_group(group, Operation::Check);
+        self.client.lanes.submit_unawaited(self.request(group, Operation::Check), attachment);
     }
 
     /// Has the server decide about a group as a whole. Held units that are in the way of a charge go back
@@ -79,7 +79,7 @@ impl Groups {
             operation => operation,
         };
         if operation == Operation::Peek
-            && let Some((outcome, _)) = self.riders.held.take(group, operation)
+            && let Some((outcome, _)) = self.attachments.leases.take(group, operation)
         {
             return Ok(outcome);
         }
@@ -104,7 +104,7 @@ impl Groups {
         if !is_charge && operation != Operation::Peek {
             return Ok(outcome);
         }
-        let outcome = self.riders.held.with_held(group, outcome, operation);
+        let outcome = self.attachments.leases.with_held(group, outcome, operation);
         if is_charge {
             self.denials.record(group, &outcome, lookup);
         }
@@ -113,7 +113,7 @@ impl Groups {
 
     /// Sends what is held of the limits back, as far as it is in the way, before the request that follows.
     fn make_way(&self, group: &[Check<'_>], operation: Operation) {
-        for command in self.riders.held.make_way(group, operation, &self.encoder) {
+        for command in self.attachments.leases.make_way(group, operation, &self.encoder) {
             drop(self.client.lanes.send(command));
         }
     }
@@ -141,7 +141,7 @@ impl Groups {
     }
 
     pub(super) fn set_instances(&self, instances: u32) {
-        self.riders.held.set_instances(NonZeroU32::new(instances).unwrap_or(NonZeroU32::MIN));
+        self.attachments.leases.set_instances(NonZeroU32::new(instances).unwrap_or(NonZeroU32::MIN));
     }
 
     pub(super) async fn refund_each_caller(
@@ -155,7 +155,7 @@ impl Groups {
             None => charge.clone(),
         });
         // Units that were held may be held again.
-        let left = charges.filter(|charge| !self.riders.held.put_back(charge));
+        let left = charges.filter(|charge| !self.attachments.leases.put_back(charge));
         wait_for_all(self.send_refunds(left), &mut deadline).await
     }
 
@@ -173,7 +173,7 @@ impl Groups {
                 checks
                     .for_each(|check| keys.push(|bytes| key_format.push_key(&key_format.key(check), bytes)));
                 let guard = (
-                    self.riders.reset_on_drop(&caller.checks, key_format),
+                    self.attachments.reset_on_drop(&caller.checks, key_format),
                     self.denials.invalidate_on_drop(&caller.checks),
                 );
                 let command = Command::Delete(keys);

@@ -20,12 +20,12 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
+use super::attachments::Attachment;
 use super::command::GuardedCommand;
 use super::connections::Connections;
 use super::error::CallError;
 use super::protocol::{self, LimitArg, Reply, Request};
 use super::queue::{Lane, Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
-use super::riders::Rider;
 use super::shared::Shared;
 use super::timeouts::reply_by;
 use super::topology::{hash_slot_of_tag, range_of_slot};
@@ -155,7 +155,7 @@ impl Lanes {
     pub(super) fn submit(
         self: &Arc<Self>,
         request: Request,
-        rider: Rider,
+        attachment: Attachment,
         deadline: &mut Deadline,
     ) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
@@ -164,27 +164,33 @@ impl Lanes {
             let _ = reply.send(Err(deadline.timeout_error()));
             return PendingReply(receiver);
         }
-        let worker = if matches!(rider, Rider::None) { deadline.worker() } else { None };
-        self.push(self.queued(request, rider, now, Some(reply)), worker);
+        let worker = if matches!(attachment, Attachment::None) { deadline.worker() } else { None };
+        self.push(self.queued(request, attachment, now, Some(reply)), worker);
         PendingReply(receiver)
     }
 
-    /// Queues a request of which only the rider learns the reply.
-    pub(super) fn submit_unawaited(self: &Arc<Self>, request: Request, rider: Rider) {
-        self.push(self.queued(request, rider, now(), None), None);
+    /// Queues a request of which only the attachment learns the reply.
+    pub(super) fn submit_unawaited(self: &Arc<Self>, request: Request, attachment: Attachment) {
+        self.push(self.queued(request, attachment, now(), None), None);
     }
 
     /// Queues a message that only tells of slots. Returns false if there is no connection.
     pub(super) fn tell(self: &Arc<Self>, limit: LimitArg) -> bool {
-        self.push(self.queued(message(limit), Rider::Message, now(), None), None)
+        self.push(self.queued(message(limit), Attachment::Message, now(), None), None)
     }
 
-    fn queued(&self, request: Request, rider: Rider, since: Instant, reply: Option<ReplySender>) -> Queued {
+    fn queued(
+        &self,
+        request: Request,
+        attachment: Attachment,
+        since: Instant,
+        reply: Option<ReplySender>,
+    ) -> Queued {
         let hash_slot = match first_key(&request) {
             Some(key) if self.shared.link.is_cluster() => hash_slot_of_tag(&key.hash_tag()),
             _ => 0,
         };
-        Queued::Request(Box::new(QueuedRequest { request, hash_slot, since, rider, reply }))
+        Queued::Request(Box::new(QueuedRequest { request, hash_slot, since, attachment, reply }))
     }
 
     /// Sends a command. It goes on if nothing waits for the result, so that a refund does not depend on the
@@ -217,23 +223,23 @@ impl Lanes {
         true
     }
 
-    /// Sends the commands of riders.
-    pub(super) fn send_rider_commands(self: &Arc<Self>) -> Vec<PendingReply> {
-        let Shared { riders, encoder, .. } = &*self.shared;
-        let commands = riders.held.take_give_backs(encoder);
+    /// Sends the commands that give units of leases back.
+    pub(super) fn send_give_backs(self: &Arc<Self>) -> Vec<PendingReply> {
+        let Shared { attachments, encoder, .. } = &*self.shared;
+        let commands = attachments.leases.take_give_backs(encoder);
         commands.into_iter().map(|command| self.send(command)).collect()
     }
 
     /// Tells the server what the process no longer holds, when the store is dropped. Waits no longer than one
     /// deadline and its grace.
     pub(super) async fn close(self: &Arc<Self>) {
-        let Shared { link, riders, .. } = &*self.shared;
+        let Shared { link, attachments, .. } = &*self.shared;
         let mut deadline = Deadline::after(link.deadline());
-        let messages = riders.close();
+        let messages = attachments.close();
         let messages =
-            messages.into_iter().map(|limit| self.submit(message(limit), Rider::Message, &mut deadline));
+            messages.into_iter().map(|limit| self.submit(message(limit), Attachment::Message, &mut deadline));
         let mut replies: Vec<PendingReply> = messages.collect();
-        replies.extend(self.send_rider_commands());
+        replies.extend(self.send_give_backs());
         for reply in replies {
             let _ = reply.done(&mut deadline).await;
         }

@@ -121,8 +121,9 @@ impl CallLeases {
                 // Only told so far. The others keep their order, which is that of their leases.
                 target.is_overdrawn |= self.counts.remove(known).target.is_overdrawn;
             }
-            let lease =
-                |request: LeaseRequest| LimitArg::of_rider(limit.key.clone(), limit.policy, request.units);
+            let lease = |request: LeaseRequest| {
+                LimitArg::of_attachment(limit.key.clone(), limit.policy, request.units)
+            };
             requests.extend(request.map(lease));
             let place = place.map(|place| (place, target.limit));
             self.counts.push(CallCount { target, key: limit.key.clone(), place, lease: request });

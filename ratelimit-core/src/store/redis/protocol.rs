@@ -102,8 +102,8 @@ impl LimitArg {
         Self { key, policy, cost, shadow: check.is_shadow(), largest: None, own: None }
     }
 
-    /// A limit that a rider adds to a call. Its denial is no denial of a request: it begins no block.
-    pub(super) const fn of_rider(key: StateKey, policy: PolicyArg, cost: u64) -> Self {
+    /// A limit that an attachment adds to a call. Its denial is no denial of a request: it begins no block.
+    pub(super) const fn of_attachment(key: StateKey, policy: PolicyArg, cost: u64) -> Self {
         let policy = PolicyArg { block_us: 0, ..policy };
         Self { key, policy, cost, shadow: false, largest: None, own: None }
     }

@@ -78,7 +78,7 @@ impl Lane {
             send_reply(command.reply, Err(error.clone()));
         }
         for request in taken.requests {
-            self.shared.riders.note_not_sent(&request.rider, &request.request);
+            self.shared.attachments.note_not_sent(&request.attachment, &request.request);
             send_reply(request.reply, Err(error.clone()));
         }
     }
@@ -98,11 +98,11 @@ impl Lane {
 
     /// The calls of what was taken. What a worker cannot send goes to the store's lane.
     fn parts_of(self: &Arc<Self>, taken: Taken) -> SmallVec<[Part; 1]> {
-        let Shared { link, encoder, riders, .. } = &*self.shared;
+        let Shared { link, encoder, attachments, .. } = &*self.shared;
         let Taken { mut commands, requests } = taken;
         if self.of_store.is_none() && !requests.is_empty() {
             // Before the requests, so that these find the units again.
-            for command in riders.held.take_give_backs(encoder) {
+            for command in attachments.leases.take_give_backs(encoder) {
                 let hash_slot = link.hash_slot(command.command.keys().first());
                 commands.push(QueuedCommand { command, hash_slot, reply: None });
             }

@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use tokio::runtime::Handle;
 
+use super::attachments::Attachments;
 use super::link::Link;
 use super::protocol::Encoder;
-use super::riders::Riders;
 use crate::process::Process;
 
 /// What the lanes of a store and its supervisor share.
@@ -16,7 +16,7 @@ pub(super) struct Shared {
     /// That of the store's own thread.
     pub(super) runtime: Handle,
     pub(super) encoder: Arc<Encoder>,
-    pub(super) riders: Riders,
+    pub(super) attachments: Attachments,
     /// Whose threads and connections they are.
     pub(super) process: Process,
     /// Whether a server that refuses a worker its connection was logged.
@@ -42,7 +42,7 @@ pub(super) mod tests {
             link: Arc::new(Link::new(None, TIMEOUTS, Breaker::new(), Vec::new())),
             runtime: runtime.clone(),
             encoder: Arc::new(Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None))),
-            riders: Riders::new(&clock, 0, false, &denials),
+            attachments: Attachments::new(&clock, 0, false, &denials),
             process: Process::present(),
             was_refused: AtomicBool::new(false),
         })

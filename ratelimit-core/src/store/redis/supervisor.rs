@@ -84,7 +84,7 @@ impl Shared {
                 nodes.note_owners(&slots);
             }
             let generation = self.link.generation.fetch_add(1, Ordering::Relaxed) + 1;
-            self.riders.renew_all();
+            self.attachments.renew_all();
             connections.install(generation, servers.clone());
             let up = Instant::now();
             if generation == 1 {
@@ -99,7 +99,7 @@ impl Shared {
             }
             self.link.observer.open_ranges(self.link.open_ranges());
             self.link.is_down.store(false, Ordering::Relaxed);
-            self.riders.note_connected();
+            self.attachments.note_connected();
             self.link.observer.connected();
             self.link.observer.serve(1);
             let mut serves_no_longer =

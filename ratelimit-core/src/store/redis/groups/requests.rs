@@ -14,11 +14,11 @@ use crate::observe::log::LogLimit;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::reservation::Charge;
 use crate::store::Deadline;
+use crate::store::redis::attachments::{Attachment, Attachments};
 use crate::store::redis::client::Client;
 use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::lanes::PendingReply;
 use crate::store::redis::protocol::{Encoder, LimitArg, Request};
-use crate::store::redis::riders::{Rider, Riders};
 
 /// Reports limits about which the server gave no answer: not violated, and nothing known to remain.
 pub(super) fn unknown_outcome(checks: &[Check<'_>], at: Timestamp) -> GroupOutcome {
@@ -50,7 +50,7 @@ pub(in crate::store::redis) struct Groups {
     pub(in crate::store::redis) client: Client,
     pub(super) encoder: Arc<Encoder>,
     pub(in crate::store::redis) denials: Arc<DenialCache>,
-    pub(in crate::store::redis) riders: Riders,
+    pub(in crate::store::redis) attachments: Attachments,
     /// For refunds of denied groups that fail.
     pub(super) refund_log: LogLimit,
 }
@@ -60,9 +60,9 @@ impl Groups {
         client: Client,
         encoder: Arc<Encoder>,
         denials: Arc<DenialCache>,
-        riders: Riders,
+        attachments: Attachments,
     ) -> Self {
-        Self { client, encoder, denials, riders, refund_log: LogLimit::default() }
+        Self { client, encoder, denials, attachments, refund_log: LogLimit::default() }
     }
 
     /// Whether the group takes several calls: in a cluster, if it has several callers.
@@ -71,7 +71,7 @@ impl Groups {
             && group.windows(2).any(|pair| pair[0].partition() != pair[1].partition())
     }
 
-    /// Queues a group whose keys are on one node, with its rider.
+    /// Queues a group whose keys are on one node, with its attachment.
     pub(super) fn submit(
         &self,
         group: &[Check<'_>],
@@ -81,14 +81,14 @@ impl Groups {
         for check in group {
             self.client.link.durability.warn_about(check.policy());
         }
-        let rider = match (group, operation) {
+        let attachment = match (group, operation) {
             ([check], Operation::Wait { .. }) => {
                 let (encoder, denials) = (Arc::clone(&self.encoder), Arc::clone(&self.denials));
-                Rider::Turn(Box::new(UnclaimedTurn::new(check, encoder, denials, &self.client.lanes)))
+                Attachment::Turn(Box::new(UnclaimedTurn::new(check, encoder, denials, &self.client.lanes)))
             }
-            _ => self.riders.rider(group, operation),
+            _ => self.attachments.of_group(group, operation),
         };
-        self.client.lanes.submit(self.request(group, operation), rider, deadline)
+        self.client.lanes.submit(self.request(group, operation), attachment, deadline)
     }
 
     pub(super) fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {

@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 
 use super::request::{QueuedRequest, ReplySender, Requests, send_reply};
 use crate::clock::Timestamp;
+use crate::store::redis::attachments::CallAttachments;
 use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::error::CallError;
 use crate::store::redis::protocol::{self, Batch, Replies, Request};
-use crate::store::redis::riders::CallRiders;
 use crate::store::redis::shared::Shared;
 use crate::store::redis::topology::{NodeId, range_of_slot};
 
@@ -31,7 +31,7 @@ pub(super) struct Call {
 /// What is done with the reply.
 enum Expected {
     /// It has the replies to requests.
-    Replies(Box<(Batch, CallRiders)>),
+    Replies(Box<(Batch, CallAttachments)>),
     /// It ends a command, with its guard.
     End { guard: Box<dyn Send>, is_refund: bool },
 }
@@ -53,34 +53,34 @@ impl Decoded {
 }
 
 impl Call {
-    /// Encodes one call to `node` for all these requests, with their riders. `None` if there is nothing to
-    /// decide.
+    /// Encodes one call to `node` for all these requests, with their attachments. `None` if there is nothing
+    /// to decide.
     pub(super) fn of_requests(mut queued: Requests, node: Option<NodeId>, shared: &Shared) -> Option<Self> {
         let (hash_slot, made) =
             queued.first().map_or((0, None), |request| (request.hash_slot, Some(request.since)));
-        let (mut riders, mut size) = (CallRiders::new(), 0);
+        let (mut attachments, mut size) = (CallAttachments::new(), 0);
         queued.retain_mut(|queued| {
-            let QueuedRequest { request, reply, rider, .. } = &mut **queued;
+            let QueuedRequest { request, reply, attachment, .. } = &mut **queued;
             let place = reply.is_some().then_some(size);
-            let is_needed = riders.add(&shared.riders, node, request, mem::take(rider), place);
+            let is_needed = attachments.add(&shared.attachments, node, request, mem::take(attachment), place);
             let is_sent = place.is_some() || is_needed;
             size += usize::from(is_sent);
             is_sent
         });
-        let mut leases = riders.lease_requests();
+        let mut leases = attachments.lease_requests();
         if queued.is_empty() && leases.is_empty() {
             return None;
         }
         let (call, batch) = {
             let of_requests = queued.iter_mut().map(|queued| &mut queued.request);
             let mut all: SmallVec<[&mut Request; 8]> = of_requests.chain(&mut leases).collect();
-            riders.add_slots(&shared.riders, &mut all);
+            attachments.add_slots(&shared.attachments, &mut all);
             shared.encoder.encode(&all)
         };
         let judged = queued.iter().filter(|queued| queued.reply.is_some()).count();
         shared.link.observer.sent(judged);
         let requests = queued.into_iter().map(|queued| queued.reply).collect();
-        let expected = Expected::Replies(Box::new((batch, riders)));
+        let expected = Expected::Replies(Box::new((batch, attachments)));
         let command = Command::Run(call);
         Some(Self { command, hash_slot, made, requests, expected })
     }
@@ -130,7 +130,7 @@ impl Call {
         }
     }
 
-    /// Lets riders and guards take the end of the call, and then sends each request its reply.
+    /// Lets attachments and guards take the end of the call, and then sends each request its reply.
     pub(super) fn finish(self, result: Result<Decoded, CallError>) {
         let Self { requests, expected, .. } = self;
         let end = match (expected, result) {

@@ -5,11 +5,11 @@ use std::time::Instant;
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
+use crate::store::redis::attachments::Attachment;
 use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::error::CallError;
 use crate::store::redis::key::StateKey;
 use crate::store::redis::protocol::{Reply, Request};
-use crate::store::redis::riders::Rider;
 
 /// The end of a request; without a reply that of a command.
 pub(in crate::store::redis) type Replied = Result<Option<Reply>, CallError>;
@@ -24,9 +24,9 @@ pub(in crate::store::redis) struct QueuedRequest {
     pub(in crate::store::redis) hash_slot: u16,
     /// When it was made.
     pub(in crate::store::redis) since: Instant,
-    pub(in crate::store::redis) rider: Rider,
-    /// `None` if only the rider learns the reply: for a lease that is fetched in the background, and for a
-    /// message of slots.
+    pub(in crate::store::redis) attachment: Attachment,
+    /// `None` if only the attachment learns the reply: for a lease that is fetched in the background, and for
+    /// a message of slots.
     pub(in crate::store::redis) reply: Option<ReplySender>,
 }
 
@@ -146,8 +146,8 @@ pub(super) mod tests {
         let limit = LimitArg::new(KeyFormat::new("rl", "").unwrap().key(&check), &check);
         let request = Request { operation: Operation::Check, limits: [limit].into_iter().collect() };
         let (reply, receiver) = oneshot::channel();
-        let (since, rider) = (now(), Rider::None);
-        let request = QueuedRequest { request, hash_slot: 0, since, rider, reply: Some(reply) };
+        let (since, attachment) = (now(), Attachment::None);
+        let request = QueuedRequest { request, hash_slot: 0, since, attachment, reply: Some(reply) };
         (Box::new(request), receiver)
     }
 

@@ -222,7 +222,7 @@ impl Lane {
     /// not yet the hash slot.
     fn learn(self: &Arc<Self>, call: &Call, Redirect { from, error }: &Redirect) -> Option<NodeId> {
         let Some(nodes) = &self.shared.link.nodes else { return None };
-        self.shared.riders.renew(*from);
+        self.shared.attachments.renew(*from);
         self.connections.learn_owners();
         nodes.learn(call.hash_slot, *from, error).filter(|_| error.code() == Some("ASK"))
     }

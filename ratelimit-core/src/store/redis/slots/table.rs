@@ -62,7 +62,7 @@ impl RunningCaller {
 
     /// The message that only tells.
     fn message(&self) -> LimitArg {
-        LimitArg::of_rider(self.key.clone(), self.policy, 0)
+        LimitArg::of_attachment(self.key.clone(), self.policy, 0)
     }
 }
 

@@ -171,8 +171,10 @@ fn a_release_that_is_lost_with_its_call_is_told_again() {
     table.answer(&key, 1, 1, Some(1));
     drop(table.hold(&key, 1));
     assert!(table.take_message(&key));
-    let mut requests =
-        [Request { operation: Operation::Check, limits: smallvec![LimitArg::of_rider(key.clone(), arg, 0)] }];
+    let mut requests = [Request {
+        operation: Operation::Check,
+        limits: smallvec![LimitArg::of_attachment(key.clone(), arg, 0)],
+    }];
     let call = CallSlots::new(&table, &mut requests.each_mut());
     // The sweeper looks while the call is in flight.
     clock.advance(Duration::from_millis(500));

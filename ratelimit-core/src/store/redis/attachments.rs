@@ -1,6 +1,7 @@
-//! Riders: leases, slots and turns, which take part in the calls of requests. What sends knows none of them:
-//! it carries what riders add to a call, and says when a connection is made or gone. `groups` asks here what
-//! the process may decide.
+//! Attachments: what goes with a call besides its requests, which are leases, slots and turns.
+//!
+//! Lanes and queues do not know what an attachment is. They send what it adds to a call, pass the reply to
+//! it, and report when a connection is made or lost.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,12 +23,12 @@ use crate::check::Check;
 use crate::clock::Clock;
 use crate::store::ConnectionStatus;
 
-/// Pause behind a sweep that panicked.
+/// Pause after a sweep that panicked.
 const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(250);
 
-/// What a request has of riders.
+/// What a request attaches to its call.
 #[derive(Default)]
-pub(super) enum Rider {
+pub(super) enum Attachment {
     /// Nothing: it may go over the lane of a worker.
     #[default]
     None,
@@ -44,13 +45,13 @@ pub(super) enum Rider {
 
 /// The leases and slots of a store.
 #[derive(Clone)]
-pub(super) struct Riders {
+pub(super) struct Attachments {
     /// Units by which this process decides without the server.
-    pub(super) held: Arc<Leases>,
+    pub(super) leases: Arc<Leases>,
     slots: Arc<SlotTable>,
 }
 
-impl Riders {
+impl Attachments {
     /// `clock` counts while the machine is suspended.
     pub(super) fn new(
         clock: &Arc<dyn Clock>,
@@ -59,10 +60,10 @@ impl Riders {
         denials: &Arc<DenialCache>,
     ) -> Self {
         let leases = Leases::new(Arc::clone(clock), default_lease_us, is_cluster, Arc::clone(denials));
-        Self { held: Arc::new(leases), slots: Arc::new(SlotTable::new(Arc::clone(clock))) }
+        Self { leases: Arc::new(leases), slots: Arc::new(SlotTable::new(Arc::clone(clock))) }
     }
 
-    /// Lets riders send messages of their own, and the commands that wait.
+    /// Lets attachments send messages of their own, and the commands that wait.
     pub(super) fn start(
         &self,
         runtime: &Runtime,
@@ -76,41 +77,41 @@ impl Riders {
             send_commands();
             pause
         };
-        runtime.spawn(sweep_forever(Arc::clone(&self.held), |leases| &leases.has_count, sweep));
+        runtime.spawn(sweep_forever(Arc::clone(&self.leases), |leases| &leases.has_count, sweep));
     }
 
     /// Adds what is held to the status.
     pub(super) fn report(&self, status: &mut ConnectionStatus) {
-        status.leases = self.held.status();
+        status.leases = self.leases.status();
     }
 
-    /// The rider of a group that is about to be queued.
-    pub(super) fn rider(&self, group: &[Check<'_>], operation: Operation) -> Rider {
-        let targets = self.held.targets(group, operation);
+    /// The attachment of a group that is about to be queued.
+    pub(super) fn of_group(&self, group: &[Check<'_>], operation: Operation) -> Attachment {
+        let targets = self.leases.targets(group, operation);
         if !targets.is_empty() {
-            return Rider::Leases(targets);
+            return Attachment::Leases(targets);
         }
         let may_hold =
-            |check: &Check<'_>| check.policy().is_concurrency() || self.held.may_lease(check.policy());
+            |check: &Check<'_>| check.policy().is_concurrency() || self.leases.may_lease(check.policy());
         let is_plain = operation == Operation::Check && !group.iter().any(may_hold);
-        if is_plain { Rider::None } else { Rider::Ordered }
+        if is_plain { Attachment::None } else { Attachment::Ordered }
     }
 
     /// A guard for a command that is about to remove the states of these checks.
     pub(super) fn reset_on_drop(&self, checks: &[Check<'_>], keys: &KeyFormat) -> impl Send + use<> {
-        (self.held.reset_on_drop(checks), self.slots.tell_again_on_drop(checks, keys))
+        (self.leases.reset_on_drop(checks), self.slots.tell_again_on_drop(checks, keys))
     }
 
     /// Voids the leases of a node: there is a new connection to it, or none, or it has rejected a call
     /// because a hash slot has moved.
     pub(super) fn renew(&self, node: NodeId) {
-        self.held.lessors.renew(node.index());
+        self.leases.lessors.renew(node.index());
     }
 
     /// Voids all leases before the first call on a new connection: its server may be another, or have lost
     /// its data.
     pub(super) fn renew_all(&self) {
-        self.held.lessors.renew_all();
+        self.leases.lessors.renew_all();
     }
 
     /// A new connection serves: tells all slots again.
@@ -118,9 +119,9 @@ impl Riders {
         self.slots.tell_all_again();
     }
 
-    /// A request of this rider will not be sent.
-    pub(super) fn note_not_sent(&self, rider: &Rider, request: &Request) {
-        if let (Rider::Message, Some(limit)) = (rider, request.limits.first()) {
+    /// A request of this attachment will not be sent.
+    pub(super) fn note_not_sent(&self, attachment: &Attachment, request: &Request) {
+        if let (Attachment::Message, Some(limit)) = (attachment, request.limits.first()) {
             // The sweeper tells of it again.
             self.slots.take_message(&limit.key);
         }
@@ -128,7 +129,7 @@ impl Riders {
 
     /// Ends what is held, when the store is dropped. Returns what slots have to tell then.
     pub(super) fn close(&self) -> Vec<LimitArg> {
-        self.held.close();
+        self.leases.close();
         self.slots.untold()
     }
 }
@@ -149,8 +150,8 @@ async fn sweep_forever<T>(
     }
 }
 
-/// The riders of one call.
-pub(super) struct CallRiders {
+/// The attachments of one call.
+pub(super) struct CallAttachments {
     /// `None` if no answer of the call is of use for leases.
     leases: Option<Box<CallLeases>>,
     /// Behind the requests, in the order of `leases`.
@@ -163,34 +164,34 @@ pub(super) struct CallRiders {
     tells: bool,
 }
 
-impl CallRiders {
+impl CallAttachments {
     pub(super) fn new() -> Self {
         Self { leases: None, lease_requests: SmallVec::new(), slots: None, turns: Vec::new(), tells: false }
     }
 
-    /// Adds the rider of a request for `node`. `place` is the index of the request in the call, or `None` if
-    /// the call has it only for its rider. Returns whether the rider needs it there.
+    /// Adds the attachment of a request for `node`. `place` is the index of the request in the call, or
+    /// `None` if nothing waits for the request. Returns whether the attachment needs the request in the call.
     pub(super) fn add(
         &mut self,
-        all: &Riders,
+        all: &Attachments,
         node: Option<NodeId>,
         request: &Request,
-        rider: Rider,
+        attachment: Attachment,
         place: Option<usize>,
     ) -> bool {
-        match rider {
-            Rider::None | Rider::Ordered => false,
-            Rider::Leases(targets) => {
-                let new = || Box::new(CallLeases::new(&all.held, node.map(NodeId::index)));
+        match attachment {
+            Attachment::None | Attachment::Ordered => false,
+            Attachment::Leases(targets) => {
+                let new = || Box::new(CallLeases::new(&all.leases, node.map(NodeId::index)));
                 let leases = self.leases.get_or_insert_with(new);
                 leases.add(targets, &request.limits, place, &mut self.lease_requests);
                 false
             }
-            Rider::Turn(turn) => {
+            Attachment::Turn(turn) => {
                 self.turns.extend(place.map(|place| (place, turn)));
                 false
             }
-            Rider::Message => {
+            Attachment::Message => {
                 let key = request.limits.first().map(|limit| &limit.key);
                 let tells = key.is_some_and(|key| all.slots.take_message(key));
                 self.tells |= tells;
@@ -206,7 +207,7 @@ impl CallRiders {
     }
 
     /// Adds to all requests of the call what the process tells of its slots.
-    pub(super) fn add_slots(&mut self, all: &Riders, requests: &mut [&mut Request]) {
+    pub(super) fn add_slots(&mut self, all: &Attachments, requests: &mut [&mut Request]) {
         self.slots = CallSlots::new(&all.slots, requests);
     }
 
