@@ -99,7 +99,7 @@ fn leased_for(key: &'static str, algorithm: Algorithm, lease: Duration) -> Polic
 }
 
 /// Makes a caller hot, until units are held.
-async fn heat(limiter: &RateLimiter, policy: &Policy, caller: &str) {
+async fn make_hot(limiter: &RateLimiter, policy: &Policy, caller: &str) {
     let held = || limiter.store_status().connection.unwrap().leases.held;
     for number in 0.. {
         assert!(limiter.check(policy, caller).await.unwrap().is_allowed());
@@ -136,14 +136,14 @@ async fn a_killed_server_is_bridged_by_held_units_which_are_void_on_the_next_con
         // So long that no unit goes back because it is not used while the server starts.
         let policy = leased_for("killed", algorithm, Duration::from_secs(10));
         until_ready(&limiter).await;
-        heat(&limiter, &policy, "a").await;
+        make_hot(&limiter, &policy, "a").await;
         server.kill();
         let bridged = held(&limiter, &policy, "a");
         assert!(limiter.check(&policy, "a").await.is_err(), "fails closed without units");
         // Made hot again on the next server, which is killed before anything of it is used.
         server.restart();
         until_ready(&limiter).await;
-        heat(&limiter, &policy, "a").await;
+        make_hot(&limiter, &policy, "a").await;
         let before = limiter.try_check(&policy, "a").unwrap().is_some();
         server.restart();
         until_ready(&limiter).await;
@@ -166,8 +166,8 @@ async fn a_clock_of_the_server_that_is_set_voids_leases_at_the_next_answer() {
             let limiter = tests::lessees::limiter(&clocked.server.url(), 1);
             let (policy, other) = (leased("set", algorithm), leased("other", Algorithm::FixedWindow));
             until_ready(&limiter).await;
-            heat(&limiter, &other, "b").await;
-            heat(&limiter, &policy, "a").await;
+            make_hot(&limiter, &other, "b").await;
+            make_hot(&limiter, &policy, "a").await;
             clocked.ahead(by);
             assert!(limiter.try_check(&policy, "a").unwrap().is_some(), "not seen yet");
             // Any answer about a hot caller shows it. The cost is more than any lease.
@@ -186,7 +186,7 @@ async fn leases_of_a_lost_master_are_void_on_the_promoted_one() {
     let limiter = tests::lessees::limiter(&sentinels.url(), 1);
     let policy = leased("promoted", Algorithm::FixedWindow);
     until_ready(&limiter).await;
-    heat(&limiter, &policy, "a").await;
+    make_hot(&limiter, &policy, "a").await;
     sentinels.master.kill();
     let bridged = held(&limiter, &policy, "a");
     let began = Instant::now();

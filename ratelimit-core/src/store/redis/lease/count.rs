@@ -8,7 +8,7 @@
 use smallvec::SmallVec;
 
 use super::lessors::LessorConnection;
-use super::size::{Heat, LastAnswer};
+use super::size::{Demand, LastAnswer};
 use super::units::{Lease, end_of_window};
 use crate::algorithm::State;
 use crate::clock::Timestamp;
@@ -332,14 +332,14 @@ impl LeasedCount {
     pub(super) fn lease_request(
         &mut self,
         terms: Terms<'_>,
-        heat: &Heat,
+        demand: &Demand,
         instances: u64,
         now: u64,
         effects: &mut Effects,
     ) -> Option<LeaseRequest> {
         self.adopt(terms, now, effects);
         let held = self.trim(now, effects);
-        let units = if self.has_room(held) { self.next_size(heat, instances, now) } else { 0 };
+        let units = if self.has_room(held) { self.next_size(demand, instances, now) } else { 0 };
         (units > 0).then(|| self.request_of(units))
     }
 
@@ -352,15 +352,15 @@ impl LeasedCount {
 
     /// Whether to fetch the next lease in the background. No other one is considered for a while, whether
     /// this one is fetched or too small.
-    pub(super) fn may_prefetch(&mut self, heat: &Heat, instances: u64, now: u64) -> bool {
+    pub(super) fn may_prefetch(&mut self, demand: &Demand, instances: u64, now: u64) -> bool {
         self.prefetch_after = now + self.interval / RETRY;
-        self.next_size(heat, instances, now) > 0
+        self.next_size(demand, instances, now) > 0
     }
 
     /// Size of the next lease; 0 if there is none.
-    fn next_size(&self, heat: &Heat, instances: u64, now: u64) -> u64 {
+    fn next_size(&self, demand: &Demand, instances: u64, now: u64) -> u64 {
         let last = self.last_answer.as_ref();
-        last.map_or(0, |last| last.lease_size(&self.policy, heat, self.interval, instances, now))
+        last.map_or(0, |last| last.lease_size(&self.policy, demand, self.interval, instances, now))
     }
 
     /// Learns what an answer tells: a block or a debt, by which leases end, what is left, and the lease that

@@ -18,7 +18,7 @@ use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::denial_cache::change_bucket;
 use crate::store::redis::protocol::Encoder;
 
-/// From this heat on, answers are kept, so that the next call can ask for a lease.
+/// From this demand on, answers are kept, so that the next call can ask for a lease.
 const WARM: u64 = 2;
 
 /// A limit of a request, where its count is found.
@@ -142,8 +142,8 @@ impl Leases {
         let taken = one.count.take(cost, now);
         let mut wants_lease = false;
         if !member.is_peek {
-            one.heat.record(cost, now, member.interval);
-            wants_lease = taken.wants_lease && one.count.may_prefetch(one.heat, self.instances(), now);
+            one.demand.record(cost, now, member.interval);
+            wants_lease = taken.wants_lease && one.count.may_prefetch(one.demand, self.instances(), now);
         }
         (outcome(member.check, &taken), wants_lease)
     }
@@ -207,7 +207,7 @@ impl Leases {
                 one.give_back_all(now);
             } else {
                 let terms = one.terms(check.policy(), interval);
-                let asked = one.heat.units(now, interval).saturating_mul(instances);
+                let asked = one.demand.units(now, interval).saturating_mul(instances);
                 one.count.make_way(terms, check.cost(), asked, now, &mut one.effects);
             }
             given_back.extend(one.effects.give_backs.drain(..).map(|back| (one.count_id.clone(), back)));
@@ -248,7 +248,7 @@ impl Leases {
             let digest = self.digest(check);
             let interval = if is_fetched { self.interval(check.policy()) } else { 0 };
             let is_of_use = self.lock_shard(digest).find(digest).is_some_and(|entry| {
-                entry.warm.is_some() || (interval > 0 && entry.heat.units(self.now(), interval) >= WARM)
+                entry.warm.is_some() || (interval > 0 && entry.demand.units(self.now(), interval) >= WARM)
             });
             if !is_of_use {
                 return None;

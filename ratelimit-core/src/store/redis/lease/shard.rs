@@ -4,7 +4,7 @@ use hashbrown::HashTable;
 
 use super::count::LeasedCount;
 use super::give_backs::CountId;
-use super::size::Heat;
+use super::size::Demand;
 
 /// Maximum number of counts under one lock. Callers beyond that get no leases until there is room.
 const MAX_PER_SHARD: usize = 512;
@@ -17,11 +17,11 @@ pub(super) struct LeaseShard {
     next_sweep: u64,
 }
 
-/// A caller of a limit: cold ones have their heat only.
+/// A caller of a limit: cold ones have their demand only.
 #[derive(Debug)]
 pub(super) struct LeaseEntry {
     digest: u128,
-    pub(super) heat: Heat,
+    pub(super) demand: Demand,
     pub(super) interval: u64,
     pub(super) warm: Option<Box<Warm>>,
 }
@@ -45,23 +45,23 @@ impl LeaseShard {
         self.table.find_mut(hash(digest), |entry| entry.digest == digest)
     }
 
-    /// The count of this digest, if it is warm, and its heat.
+    /// The count of this digest, if it is warm, and its demand.
     #[inline]
-    pub(super) fn warm(&mut self, digest: u128) -> Option<(&mut Warm, &mut Heat)> {
-        let LeaseEntry { warm, heat, .. } = self.find(digest)?;
-        Some((warm.as_deref_mut()?, heat))
+    pub(super) fn warm(&mut self, digest: u128) -> Option<(&mut Warm, &mut Demand)> {
+        let LeaseEntry { warm, demand, .. } = self.find(digest)?;
+        Some((warm.as_deref_mut()?, demand))
     }
 
     /// Records a request of `cost` units, if there is room.
     pub(super) fn record(&mut self, digest: u128, cost: u64, interval: u64, now: u64) {
         if let Some(entry) = self.find(digest) {
             entry.interval = interval;
-            entry.heat.record(cost, now, interval);
+            entry.demand.record(cost, now, interval);
         } else if self.has_room(now) {
-            let mut heat = Heat::default();
-            heat.record(cost, now, interval);
+            let mut demand = Demand::default();
+            demand.record(cost, now, interval);
             self.next_sweep = self.next_sweep.min(now + 2 * interval);
-            let entry = LeaseEntry { digest, heat, interval, warm: None };
+            let entry = LeaseEntry { digest, demand, interval, warm: None };
             self.table.insert_unique(hash(digest), entry, |entry| hash(entry.digest));
         }
     }
@@ -83,6 +83,6 @@ impl LeaseShard {
 
 impl LeaseEntry {
     pub(super) fn is_cold(&self, now: u64) -> bool {
-        self.heat.units(now, self.interval) == 0
+        self.demand.units(now, self.interval) == 0
     }
 }

@@ -7,7 +7,7 @@ use crate::outcome::Outcome;
 use crate::policy::Policy;
 
 /// Fewer units within an interval are not worth a lease.
-const MIN_HEAT: u64 = 4;
+const MIN_DEMAND: u64 = 4;
 
 /// The smallest lease.
 const MIN_UNITS: u64 = 4;
@@ -29,7 +29,7 @@ pub(super) fn is_leasable(policy: &Policy, instances: u64) -> bool {
 /// Units that a caller asked for in the present epoch of one lease interval, and in the one before, in this
 /// process.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Heat {
+pub(super) struct Demand {
     /// Start of the present epoch, by the local clock.
     since: u64,
     present: u64,
@@ -38,7 +38,7 @@ pub(super) struct Heat {
     largest_cost: u64,
 }
 
-impl Heat {
+impl Demand {
     /// Records a request of `cost` units.
     #[inline]
     pub(super) fn record(&mut self, cost: u64, now: u64, interval: u64) {
@@ -100,18 +100,18 @@ impl LastAnswer {
 
     /// Units of the next lease; 0 if it would not pay, or might deny a larger request.
     ///
-    /// Half of the heat is what comes within half an interval to a whole one. A lease is never smaller than
+    /// Half of the demand is what comes within half an interval to a whole one. A lease is never smaller than
     /// two of the largest requests: many small leases would take the units that such a request waits for.
     pub(super) fn lease_size(
         &self,
         policy: &Policy,
-        heat: &Heat,
+        demand: &Demand,
         interval: u64,
         instances: u64,
         now: u64,
     ) -> u64 {
-        let asked = heat.units(now, interval);
-        if asked < MIN_HEAT {
+        let asked = demand.units(now, interval);
+        if asked < MIN_DEMAND {
             return 0;
         }
         // Of a longer interval only that part counts in which a lease can be used.
@@ -119,7 +119,7 @@ impl LastAnswer {
         let wanted = u128::from(asked / 2) * u128::from(horizon) / u128::from(interval);
         let most = self.left(policy, now) / SHARE.saturating_mul(instances);
         let units = u64::try_from(wanted).unwrap_or(u64::MAX).min(most);
-        if units >= MIN_UNITS.max(heat.largest_cost.saturating_mul(2)) { units } else { 0 }
+        if units >= MIN_UNITS.max(demand.largest_cost.saturating_mul(2)) { units } else { 0 }
     }
 }
 
@@ -128,21 +128,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heat_is_what_came_in_this_interval_and_the_last() {
-        let mut heat = Heat::default();
+    fn demand_is_what_came_in_this_interval_and_the_last() {
+        let mut demand = Demand::default();
         for now in [1_000, 1_010, 1_099] {
-            heat.record(2, now, 100);
+            demand.record(2, now, 100);
         }
-        assert_eq!(heat.units(1_099, 100), 6);
-        heat.record(1, 1_100, 100);
-        assert_eq!(heat.units(1_100, 100), 7);
-        assert_eq!(heat.units(1_199, 100), 7);
-        assert_eq!(heat.units(1_200, 100), 1, "the interval before is over");
-        heat.record(5, 1_250, 100);
-        assert_eq!(heat.units(1_250, 100), 6);
-        heat.record(3, 1_450, 100);
-        assert_eq!(heat.units(1_450, 100), 3, "an interval without requests lies between");
-        assert_eq!(heat.units(1_700, 100), 0);
-        assert_eq!(heat.largest_cost, 5);
+        assert_eq!(demand.units(1_099, 100), 6);
+        demand.record(1, 1_100, 100);
+        assert_eq!(demand.units(1_100, 100), 7);
+        assert_eq!(demand.units(1_199, 100), 7);
+        assert_eq!(demand.units(1_200, 100), 1, "the interval before is over");
+        demand.record(5, 1_250, 100);
+        assert_eq!(demand.units(1_250, 100), 6);
+        demand.record(3, 1_450, 100);
+        assert_eq!(demand.units(1_450, 100), 3, "an interval without requests lies between");
+        assert_eq!(demand.units(1_700, 100), 0);
+        assert_eq!(demand.largest_cost, 5);
     }
 }

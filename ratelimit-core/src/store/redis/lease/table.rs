@@ -13,7 +13,7 @@ use super::count::{Answer, Effects, LeaseRequest, LeasedCount, Terms};
 use super::give_backs::{CountId, GiveBacks};
 use super::lessors::{LessorConnection, Lessors};
 use super::shard::{LeaseShard, Warm};
-use super::size::{Heat, is_leasable};
+use super::size::{Demand, is_leasable};
 use crate::check::Check;
 use crate::clock::Clock;
 use crate::observe::log::{Noted, help};
@@ -86,7 +86,7 @@ impl LeaseTarget {
 pub(super) struct CountGuard<'s> {
     pub(super) count: &'s mut LeasedCount,
     pub(super) count_id: &'s CountId,
-    pub(super) heat: &'s mut Heat,
+    pub(super) demand: &'s mut Demand,
     /// The connection that serves the count now.
     pub(super) connection: LessorConnection,
     pub(super) effects: Effects,
@@ -217,17 +217,17 @@ impl Leases {
     /// The count of this digest in its locked shard, if it is warm.
     #[inline]
     pub(super) fn count_in<'s>(&'s self, shard: &'s mut LeaseShard, digest: u128) -> Option<CountGuard<'s>> {
-        let (warm, heat) = shard.warm(digest)?;
-        Some(self.guard(warm, heat))
+        let (warm, demand) = shard.warm(digest)?;
+        Some(self.guard(warm, demand))
     }
 
     #[inline]
-    fn guard<'s>(&'s self, warm: &'s mut Warm, heat: &'s mut Heat) -> CountGuard<'s> {
+    fn guard<'s>(&'s self, warm: &'s mut Warm, demand: &'s mut Demand) -> CountGuard<'s> {
         let Warm { count, count_id } = warm;
         // Lessors are not removed.
         let connection = self.lessors.present(usize::from(count.lessor())).unwrap_or_default();
         let (effects, give_backs) = (Effects::default(), &self.give_backs);
-        CountGuard { count, count_id, heat, connection, effects, give_backs }
+        CountGuard { count, count_id, demand, connection, effects, give_backs }
     }
 
     /// Whether units of any count are held, or may be soon.
@@ -246,13 +246,13 @@ impl Leases {
         let (terms, instances) = (target.terms(connection), self.instances());
         let mut shard = self.lock_shard(target.digest);
         let mut one = self.count_in(&mut shard, target.digest)?;
-        one.count.lease_request(terms, one.heat, instances, now, &mut one.effects)
+        one.count.lease_request(terms, one.demand, instances, now, &mut one.effects)
     }
 
     /// Learns what an answer tells about a count.
     pub(super) fn learn(&self, target: &LeaseTarget, key: &StateKey, mut answer: Answer) {
         let mut shard = self.lock_shard(target.digest);
-        // The heat may have been dropped meanwhile.
+        // The demand may have been dropped meanwhile.
         let Some(entry) = shard.find(target.digest) else { return };
         let is_new = entry.warm.is_none();
         if is_new && !(target.fetches() && answer.is_present) {
@@ -263,7 +263,7 @@ impl Leases {
             let count = LeasedCount::new(target.terms(answer.connection));
             Box::new(Warm { count, count_id: target.count_id(key) })
         });
-        let mut one = self.guard(warm, &mut entry.heat);
+        let mut one = self.guard(warm, &mut entry.demand);
         if !answer.is_present {
             answer.connection = one.connection;
         }
@@ -294,7 +294,7 @@ impl Leases {
         for shard in &self.shards {
             shard.lock().table.retain(|entry| {
                 let Some(warm) = &mut entry.warm else { return !entry.is_cold(now) };
-                let mut one = self.guard(warm, &mut entry.heat);
+                let mut one = self.guard(warm, &mut entry.demand);
                 let is_idle = one.count.sweep(one.connection, now, &mut one.effects);
                 held += one.count.held();
                 drop(one);
@@ -317,7 +317,7 @@ impl Leases {
             for mut entry in shard.lock().table.drain() {
                 if let Some(warm) = &mut entry.warm {
                     self.counts.fetch_sub(1, Ordering::Relaxed);
-                    self.guard(warm, &mut entry.heat).give_back_all(now);
+                    self.guard(warm, &mut entry.demand).give_back_all(now);
                 }
             }
         }

@@ -405,7 +405,7 @@ fn an_answer_that_does_not_follow_from_its_state_does_not_tell_what_is_left() {
     assert_eq!(ask(9_900, "10"), 1);
     assert_eq!(process.held(&hot), 0);
     assert_eq!(ask(999, ""), 1);
-    assert_eq!(process.held(&hot), 50, "as much as before: half of the heat");
+    assert_eq!(process.held(&hot), 50, "as much as before: half of the demand");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::clock::Timestamp;
 use crate::policy::Policy;
 use crate::store::redis::lease::count::{Answer, Effects, GiveBack, LeaseRequest, LeasedCount, Terms};
 use crate::store::redis::lease::lessors::{LessorConnection, Reading};
-use crate::store::redis::lease::size::Heat;
+use crate::store::redis::lease::size::Demand;
 use crate::store::toolkit::{StateTable, decide_with};
 
 /// An instant in 2026, in microseconds.
@@ -168,7 +168,7 @@ struct Waiting {
 
 #[derive(Debug)]
 struct Process {
-    counts: BTreeMap<usize, (Heat, LeasedCount)>,
+    counts: BTreeMap<usize, (Demand, LeasedCount)>,
     connection: LessorConnection,
     reading: Option<Reading>,
     /// Parts per million by which its clock differs.
@@ -481,15 +481,15 @@ impl Simulation {
         let mut effects = Effects::default();
         let mut are_held = !self.s.plain;
         for (&key, policy) in keys.iter().zip(&policies) {
-            let new = || (Heat::default(), LeasedCount::new(terms(policy)));
-            let (heat, count) = process.counts.entry(key).or_insert_with(new);
-            heat.record(cost, local, interval);
+            let new = || (Demand::default(), LeasedCount::new(terms(policy)));
+            let (demand, count) = process.counts.entry(key).or_insert_with(new);
+            demand.record(cost, local, interval);
             are_held &= count.holds(terms(policy), cost, local, &mut effects);
             process.give_backs.extend(effects.give_backs.drain(..).map(|back| (key, back)));
         }
         let mut wanted = Vec::new();
         for (&key, policy) in keys.iter().zip(&policies) {
-            let (heat, count) = process.counts.get_mut(&key).unwrap();
+            let (demand, count) = process.counts.get_mut(&key).unwrap();
             if are_held {
                 let taken = count.take(cost, local);
                 assert!(taken.remaining <= policy.capacity());
@@ -497,7 +497,7 @@ impl Simulation {
                     wanted.push(key);
                 }
             } else if !self.s.plain && cost <= policy.max() {
-                let asked = heat.units(local, interval) * self.s.instances;
+                let asked = demand.units(local, interval) * self.s.instances;
                 count.make_way(terms(policy), cost, asked, local, &mut effects);
             }
             process.give_backs.extend(effects.give_backs.drain(..).map(|back| (key, back)));
@@ -515,8 +515,8 @@ impl Simulation {
             if self.processes[number].waiting.is_empty() {
                 let instances = self.s.instances;
                 wanted.retain(|key| {
-                    let (heat, count) = self.processes[number].counts.get_mut(key).unwrap();
-                    count.may_prefetch(heat, instances, local)
+                    let (demand, count) = self.processes[number].counts.get_mut(key).unwrap();
+                    count.may_prefetch(demand, instances, local)
                 });
                 if !wanted.is_empty() {
                     self.send(number, &wanted);
@@ -615,9 +615,9 @@ impl Simulation {
                 self.s.policies[key].clone()
             };
             let terms = Terms { policy: &policy, interval: self.s.interval, connection: process.connection };
-            let (heat, count) = process.counts.get_mut(&key).unwrap();
+            let (demand, count) = process.counts.get_mut(&key).unwrap();
             if !self.s.plain
-                && let Some(request) = count.lease_request(terms, heat, instances, local, &mut effects)
+                && let Some(request) = count.lease_request(terms, demand, instances, local, &mut effects)
             {
                 leases.push((key, request));
             }

@@ -7,7 +7,7 @@ use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 use crate::store::redis::lease::count::{Answer, Effects, GiveBack, LeaseRequest, LeasedCount, Terms};
 use crate::store::redis::lease::lessors::LessorConnection;
-use crate::store::redis::lease::size::Heat;
+use crate::store::redis::lease::size::Demand;
 
 const MS: u64 = 1_000;
 const INTERVAL: u64 = 100 * MS;
@@ -21,7 +21,7 @@ struct Pair {
     policy: Policy,
     server: State,
     count: LeasedCount,
-    heat: Heat,
+    demand: Demand,
     effects: Effects,
     connection: LessorConnection,
 }
@@ -32,7 +32,7 @@ impl Pair {
         Self {
             server: State::new(&policy),
             count: LeasedCount::new(terms),
-            heat: Heat::default(),
+            demand: Demand::default(),
             effects: Effects::default(),
             connection: CONNECTION,
             policy,
@@ -343,18 +343,18 @@ fn a_refund_goes_into_a_lease_of_the_same_sub_window_or_to_the_server() {
 }
 
 #[test]
-fn a_lease_is_half_of_the_heat_and_a_small_part_of_what_is_left() {
+fn a_lease_is_half_of_the_demand_and_a_small_part_of_what_is_left() {
     let size = |asked: u64, cost: u64, used: u64, instances: u64| {
         let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
         assert!(pair.charge(used, 0));
         pair.tell(0);
         for _ in 0..asked {
-            pair.heat.record(cost, 0, INTERVAL);
+            pair.demand.record(cost, 0, INTERVAL);
         }
-        let heat = pair.heat;
+        let demand = pair.demand;
         let terms = pair.terms().policy.clone();
         let terms = Terms { policy: &terms, interval: INTERVAL, connection: CONNECTION };
-        let request = pair.count.lease_request(terms, &heat, instances, 0, &mut pair.effects);
+        let request = pair.count.lease_request(terms, &demand, instances, 0, &mut pair.effects);
         request.map_or(0, |request| request.units)
     };
     assert_eq!(size(100, 1, 0, 1), 50);
@@ -374,11 +374,11 @@ fn a_lease_is_half_of_the_heat_and_a_small_part_of_what_is_left() {
 #[test]
 fn nothing_is_leased_before_an_answer_or_while_half_of_a_lease_is_left() {
     let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
-    (0..100).for_each(|_| pair.heat.record(1, 0, INTERVAL));
-    let heat = pair.heat;
+    (0..100).for_each(|_| pair.demand.record(1, 0, INTERVAL));
+    let demand = pair.demand;
     let ask = |pair: &mut Pair, now: u64| {
         let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
-        pair.count.lease_request(terms, &heat, 1, now, &mut pair.effects)
+        pair.count.lease_request(terms, &demand, 1, now, &mut pair.effects)
     };
     assert!(ask(&mut pair, 0).is_none(), "nothing was told");
     pair.tell(0);
