@@ -105,13 +105,13 @@ impl Attachments {
     /// Voids the leases of a node: there is a new connection to it, or none, or it has rejected a call
     /// because a hash slot has moved.
     pub(super) fn renew(&self, node: NodeId) {
-        self.leases.lessors.renew(node.index());
+        self.leases.nodes.renew(node.index());
     }
 
     /// Voids all leases before the first call on a new connection: its server may be another, or have lost
     /// its data.
     pub(super) fn renew_all(&self) {
-        self.leases.lessors.renew_all();
+        self.leases.nodes.renew_all();
     }
 
     /// A new connection serves: tells all slots again.

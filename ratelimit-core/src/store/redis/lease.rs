@@ -17,7 +17,7 @@
 //! * A denial is always the server's.
 //!
 //! ```text
-//! lessors     the connections from which leases come
+//! nodes     the connections from which leases come
 //! units     one lease: its units held, used, given back, expired; the upper bound of the server's time
 //! size      what a caller asked for lately, and the size of the next lease
 //! count     the leases of one count, and all events: take, give back, learn
@@ -36,7 +36,7 @@
 
 mod count;
 mod give_backs;
-mod lessors;
+mod nodes;
 mod requests;
 mod shard;
 mod size;
@@ -51,7 +51,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use self::count::{Answer, GiveBack, LeaseRequest};
-use self::lessors::{LessorConnection, Reading};
+use self::nodes::{NodeConnection, Reading};
 use self::size::LastAnswer;
 pub(super) use self::table::{LeaseTarget, Leases};
 use super::key::StateKey;
@@ -62,7 +62,7 @@ use crate::policy::nearest;
 pub(super) struct CallLeases {
     leases: Arc<Leases>,
     /// `None` if it is not known which connection the call takes; then no leases are asked for.
-    connection: Option<LessorConnection>,
+    connection: Option<NodeConnection>,
     /// Before the call was written, by the local clock.
     asked_at: u64,
     counts: Vec<CallCount>,
@@ -81,10 +81,10 @@ struct CallCount {
 }
 
 impl CallLeases {
-    pub(super) fn new(leases: &Arc<Leases>, lessor: Option<usize>) -> Self {
+    pub(super) fn new(leases: &Arc<Leases>, node: Option<usize>) -> Self {
         Self {
             leases: Arc::clone(leases),
-            connection: lessor.and_then(|lessor| leases.lessors.present(lessor)),
+            connection: node.and_then(|node| leases.nodes.present(node)),
             asked_at: leases.now(),
             counts: Vec::new(),
             is_rerouted: false,
@@ -143,9 +143,8 @@ impl CallLeases {
         let reading = Reading { at, asked_at, answered_at: now };
         // Of another connection than planned, only the end of what is held counts.
         let connection = self.connection.unwrap_or_default();
-        let is_present = self.connection.is_some()
-            && !self.is_rerouted
-            && self.leases.lessors.observe(connection, reading);
+        let is_present =
+            self.connection.is_some() && !self.is_rerouted && self.leases.nodes.observe(connection, reading);
         let mut next_lease = first_lease;
         for CallCount { target, key, place, lease } in &mut self.counts {
             let asked = *lease;

@@ -7,7 +7,7 @@
 
 use smallvec::SmallVec;
 
-use super::lessors::LessorConnection;
+use super::nodes::NodeConnection;
 use super::size::{Demand, LastAnswer};
 use super::units::{Lease, end_of_window};
 use crate::algorithm::State;
@@ -27,7 +27,7 @@ pub(super) struct Terms<'a> {
     /// Length of the lease interval, in microseconds.
     pub(super) interval: u64,
     /// The connection that serves the count now.
-    pub(super) connection: LessorConnection,
+    pub(super) connection: NodeConnection,
 }
 
 /// A request that was admitted by held units.
@@ -51,7 +51,7 @@ pub(super) struct LeaseRequest {
     pub(super) units: u64,
     /// The `max` under which the server judges it.
     max: u64,
-    connection: LessorConnection,
+    connection: NodeConnection,
 }
 
 /// What an answer of the server tells about a count.
@@ -66,7 +66,7 @@ pub(super) struct Answer {
     /// When the answer came, by the local clock.
     pub(super) now: u64,
     /// The connection that serves the count now.
-    pub(super) connection: LessorConnection,
+    pub(super) connection: NodeConnection,
     /// Whether the answer came over that connection, so that it tells what is left.
     pub(super) is_present: bool,
     /// Whether the call may have left a debt.
@@ -81,7 +81,7 @@ pub(super) struct GiveBack {
     pub(super) units: u64,
     pub(super) at: u64,
     pub(super) until: u64,
-    pub(super) connection: LessorConnection,
+    pub(super) connection: NodeConnection,
 }
 
 /// What an event does outside of the count.
@@ -97,7 +97,7 @@ pub(super) struct Effects {
 pub(super) struct LeasedCount {
     policy: Policy,
     interval: u64,
-    connection: LessorConnection,
+    connection: NodeConnection,
     leases: SmallVec<[Lease; MAX_LEASES]>,
     last_answer: Option<LastAnswer>,
     /// The number of the last request for a lease.
@@ -127,9 +127,9 @@ impl LeasedCount {
         }
     }
 
-    /// The lessor of the connection from which the leases are.
-    pub(super) const fn lessor(&self) -> u16 {
-        self.connection.lessor
+    /// The node that granted the leases.
+    pub(super) const fn node(&self) -> u16 {
+        self.connection.node
     }
 
     /// Units that are held.
@@ -139,7 +139,7 @@ impl LeasedCount {
 
     /// Units that may be used at the local instant `now`.
     #[cfg(test)]
-    pub(super) fn usable(&self, connection: LessorConnection, now: u64) -> u64 {
+    pub(super) fn usable(&self, connection: NodeConnection, now: u64) -> u64 {
         if self.connection != connection || self.resets > 0 {
             return 0;
         }
@@ -149,7 +149,7 @@ impl LeasedCount {
     // ---- What voids and ends leases
 
     /// Voids everything that came from another connection.
-    fn renew(&mut self, connection: LessorConnection, effects: &mut Effects) {
+    fn renew(&mut self, connection: NodeConnection, effects: &mut Effects) {
         if self.connection != connection {
             self.forget(effects);
             self.connection = connection;
@@ -263,7 +263,7 @@ impl LeasedCount {
     // ---- Give back
 
     /// Gives back everything that is held: before a settlement, and at the end of the process.
-    pub(super) fn give_back_all(&mut self, connection: LessorConnection, now: u64, effects: &mut Effects) {
+    pub(super) fn give_back_all(&mut self, connection: NodeConnection, now: u64, effects: &mut Effects) {
         self.renew(connection, effects);
         self.trim(now, effects);
         for mut lease in self.leases.drain(..) {
@@ -291,7 +291,7 @@ impl LeasedCount {
 
     /// Gives back what was not used for an interval, and ends what may no longer be used. Returns whether the
     /// count has neither leases nor a request for one, so that it can be dropped.
-    pub(super) fn sweep(&mut self, connection: LessorConnection, now: u64, effects: &mut Effects) -> bool {
+    pub(super) fn sweep(&mut self, connection: NodeConnection, now: u64, effects: &mut Effects) -> bool {
         self.renew(connection, effects);
         self.trim(now, effects);
         for lease in &mut self.leases {
@@ -424,7 +424,7 @@ impl LeasedCount {
 
 impl Effects {
     /// Takes the held units out of a lease, to be given back if they still count.
-    fn give_back(&mut self, lease: &mut Lease, now: u64, connection: LessorConnection) {
+    fn give_back(&mut self, lease: &mut Lease, now: u64, connection: NodeConnection) {
         if lease.held == 0 {
             return;
         }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
 use super::count::{Effects, GiveBack};
-use super::lessors::Lessors;
+use super::nodes::LeaseNodes;
 use crate::observe::LeaseObserver;
 use crate::store::redis::command::{Command, GuardedCommand, Keys, ScriptCall};
 use crate::store::redis::denial_cache::DenialCache;
@@ -79,14 +79,12 @@ impl GiveBacks {
 
     /// Takes the waiting units out, as commands: up to 64 keys each, and in a cluster one. Units of a
     /// connection that has been replaced are forgotten, because its server may have lost their charge.
-    pub(super) fn take(&self, lessors: &Lessors, encoder: &Encoder) -> Vec<GuardedCommand> {
+    pub(super) fn take(&self, nodes: &LeaseNodes, encoder: &Encoder) -> Vec<GuardedCommand> {
         if !self.any.swap(false, Ordering::Relaxed) {
             return Vec::new();
         }
         let mut waiting = std::mem::take(&mut *self.waiting.lock());
-        waiting.retain(|(_, back)| {
-            lessors.present(usize::from(back.connection.lessor)) == Some(back.connection)
-        });
+        waiting.retain(|(_, back)| nodes.present(usize::from(back.connection.node)) == Some(back.connection));
         self.encode_all(&waiting, encoder)
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::count::{Answer, Effects, LeaseRequest, LeasedCount, Terms};
 use super::give_backs::{CountId, GiveBacks};
-use super::lessors::{LessorConnection, Lessors};
+use super::nodes::{LeaseNodes, NodeConnection};
 use super::shard::{LeaseShard, Warm};
 use super::size::{Demand, is_leasable};
 use crate::check::Check;
@@ -43,7 +43,7 @@ pub(in crate::store::redis) struct Leases {
     pub(super) shards: Box<[Mutex<LeaseShard>]>,
     /// Number of counts of which something is held, or may be soon.
     counts: AtomicUsize,
-    pub(in crate::store::redis) lessors: Lessors,
+    pub(in crate::store::redis) nodes: LeaseNodes,
     pub(super) give_backs: GiveBacks,
     /// Wakes the sweeper when there is a count to sweep.
     pub(in crate::store::redis) has_count: Notify,
@@ -72,7 +72,7 @@ impl LeaseTarget {
         self.interval > 0
     }
 
-    pub(super) const fn terms(&self, connection: LessorConnection) -> Terms<'_> {
+    pub(super) const fn terms(&self, connection: NodeConnection) -> Terms<'_> {
         Terms { policy: &self.policy, interval: self.interval, connection }
     }
 
@@ -88,7 +88,7 @@ pub(super) struct CountGuard<'s> {
     pub(super) count_id: &'s CountId,
     pub(super) demand: &'s mut Demand,
     /// The connection that serves the count now.
-    pub(super) connection: LessorConnection,
+    pub(super) connection: NodeConnection,
     pub(super) effects: Effects,
     give_backs: &'s GiveBacks,
 }
@@ -133,7 +133,7 @@ impl Leases {
             instances: AtomicU64::new(1),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             counts: AtomicUsize::new(0),
-            lessors: Lessors::new(is_cluster),
+            nodes: LeaseNodes::new(is_cluster),
             give_backs: GiveBacks::new(denials, is_cluster),
             has_count: Notify::new(),
             logged: Noted::default(),
@@ -224,8 +224,8 @@ impl Leases {
     #[inline]
     fn guard<'s>(&'s self, warm: &'s mut Warm, demand: &'s mut Demand) -> CountGuard<'s> {
         let Warm { count, count_id } = warm;
-        // Lessors are not removed.
-        let connection = self.lessors.present(usize::from(count.lessor())).unwrap_or_default();
+        // Nodes are never removed, so the node of a count is known.
+        let connection = self.nodes.present(usize::from(count.node())).unwrap_or_default();
         let (effects, give_backs) = (Effects::default(), &self.give_backs);
         CountGuard { count, count_id, demand, connection, effects, give_backs }
     }
@@ -240,7 +240,7 @@ impl Leases {
     pub(super) fn lease_request(
         &self,
         target: &LeaseTarget,
-        connection: LessorConnection,
+        connection: NodeConnection,
         now: u64,
     ) -> Option<LeaseRequest> {
         let (terms, instances) = (target.terms(connection), self.instances());
@@ -325,7 +325,7 @@ impl Leases {
 
     /// Takes out the units that wait to be given back, as commands.
     pub(in crate::store::redis) fn take_give_backs(&self, encoder: &Encoder) -> Vec<GuardedCommand> {
-        self.give_backs.take(&self.lessors, encoder)
+        self.give_backs.take(&self.nodes, encoder)
     }
 
     /// Drops the leases of these counts before a command that resets them on the server, and again at its

@@ -2,7 +2,7 @@
 //!
 //! Every unit is in one place: held, used, given back, or expired.
 
-use super::lessors::margin;
+use super::nodes::margin;
 use crate::policy::Policy;
 
 /// Longest life of a lease after its call was written, 1 s. It bounds what drifting clocks, pauses that no

@@ -291,7 +291,7 @@ fn an_answer_over_another_connection_does_not_tell_what_is_left() {
 #[test]
 fn an_answer_over_an_unknown_connection_leaves_what_is_held() {
     let process = Process::new();
-    process.leases.lessors.renew_all();
+    process.leases.nodes.renew_all();
     let hot = leased("hot").build();
     let hot = Check::new(&hot, "a");
     process.hold(&hot, 1_000);
@@ -308,7 +308,7 @@ fn units_of_a_replaced_connection_are_not_given_back() {
         process.hold(&Check::new(&hot, "a"), 1_000);
         process.leases.close();
         if is_replaced {
-            process.leases.lessors.renew_all();
+            process.leases.nodes.renew_all();
         }
         assert_eq!(process.give_backs(), usize::from(!is_replaced));
     }

@@ -15,7 +15,7 @@ use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::policy::Policy;
 use crate::store::redis::lease::count::{Answer, Effects, GiveBack, LeaseRequest, LeasedCount, Terms};
-use crate::store::redis::lease::lessors::{LessorConnection, Reading};
+use crate::store::redis::lease::nodes::{NodeConnection, Reading};
 use crate::store::redis::lease::size::Demand;
 use crate::store::toolkit::{StateTable, decide_with};
 
@@ -169,7 +169,7 @@ struct Waiting {
 #[derive(Debug)]
 struct Process {
     counts: BTreeMap<usize, (Demand, LeasedCount)>,
-    connection: LessorConnection,
+    connection: NodeConnection,
     reading: Option<Reading>,
     /// Parts per million by which its clock differs.
     rate: i64,
@@ -197,7 +197,7 @@ struct Call {
     batch: Vec<Waiting>,
     leases: Vec<(usize, LeaseRequest)>,
     give_backs: Vec<(usize, GiveBack)>,
-    connection: LessorConnection,
+    connection: NodeConnection,
     max: u64,
     /// Whether it charges beyond the limit.
     overdraws: bool,
@@ -300,7 +300,7 @@ impl Simulation {
             let drift = i64::try_from(s.drift).unwrap();
             Process {
                 counts: BTreeMap::new(),
-                connection: LessorConnection { lessor: 0, generation: 1 },
+                connection: NodeConnection { node: 0, generation: 1 },
                 reading: None,
                 rate: if number == 0 {
                     -drift

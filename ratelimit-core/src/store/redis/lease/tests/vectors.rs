@@ -6,12 +6,12 @@ use crate::algorithm::{Operation, State};
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 use crate::store::redis::lease::count::{Answer, Effects, GiveBack, LeaseRequest, LeasedCount, Terms};
-use crate::store::redis::lease::lessors::LessorConnection;
+use crate::store::redis::lease::nodes::NodeConnection;
 use crate::store::redis::lease::size::Demand;
 
 const MS: u64 = 1_000;
 const INTERVAL: u64 = 100 * MS;
-const CONNECTION: LessorConnection = LessorConnection { lessor: 0, generation: 1 };
+const CONNECTION: NodeConnection = NodeConnection { node: 0, generation: 1 };
 
 /// Where the server's clock stands when the local one stands at 0: the first instant of a second.
 const SERVER: u64 = 1_790_000_000_000_000;
@@ -23,7 +23,7 @@ struct Pair {
     count: LeasedCount,
     demand: Demand,
     effects: Effects,
-    connection: LessorConnection,
+    connection: NodeConnection,
 }
 
 impl Pair {
