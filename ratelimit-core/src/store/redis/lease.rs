@@ -51,7 +51,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use self::count::{Answer, GiveBack, LeaseRequest};
-use self::nodes::{NodeConnection, Reading};
+use self::nodes::{ClockSample, NodeConnection};
 use self::size::LastAnswer;
 pub(super) use self::table::{LeaseTarget, Leases};
 use super::key::StateKey;
@@ -140,11 +140,11 @@ impl CallLeases {
     pub(super) fn finish(&mut self, replies: &Replies, first_lease: usize) {
         let Some(at) = replies.at() else { return };
         let (at, asked_at, now) = (at.as_micros(), self.asked_at, self.leases.now());
-        let reading = Reading { at, asked_at, answered_at: now };
+        let sample = ClockSample { at, asked_at, answered_at: now };
         // Of another connection than planned, only the end of what is held counts.
         let connection = self.connection.unwrap_or_default();
         let is_present =
-            self.connection.is_some() && !self.is_rerouted && self.leases.nodes.observe(connection, reading);
+            self.connection.is_some() && !self.is_rerouted && self.leases.nodes.observe(connection, sample);
         let mut next_lease = first_lease;
         for CallCount { target, key, place, lease } in &mut self.counts {
             let asked = *lease;

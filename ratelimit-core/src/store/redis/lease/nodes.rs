@@ -8,29 +8,29 @@ use parking_lot::Mutex;
 /// Largest number of masters that grant leases.
 const MAX_NODES: usize = 256;
 
-/// Margin for readings of two clocks, 1 ms.
+/// Margin of a sample of two clocks, 1 ms.
 const MARGIN_US: u64 = 1_000;
 
-/// Margin for clocks that run at different rates: one part in a thousand of the time since.
+/// Margin for clocks that run at different rates: a thousandth of the time since the sample.
 const DRIFT: u64 = 1_000;
 
-/// Error of a span of `age` microseconds by two clocks, in microseconds.
+/// By how much two clocks may disagree about a span of `age`, in microseconds.
 pub(super) const fn margin(age: u64) -> u64 {
     MARGIN_US + age / DRIFT
 }
 
-/// The three instants of an answer: decided at `at` by the server's clock, to a call that was written at or
-/// after `asked_at` and answered at or before `answered_at` by the local clock.
+/// What an answer shows of two clocks: the server decided at `at`, by its clock. The call was written at or
+/// after `asked_at`, and its answer came at or before `answered_at`, both by the local clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct ClockSample {
     pub(super) at: u64,
     pub(super) asked_at: u64,
     pub(super) answered_at: u64,
 }
 
-impl Reading {
-    /// Whether a later answer agrees that the server's clock and the local one went on alike. If not, one of
-    /// them was set, or the machine stood still without its clock noticing.
+impl ClockSample {
+    /// Whether both clocks advanced equally between this sample and a later one, within the margin. If not,
+    /// one of them was set, or the machine was stopped without its clock counting that time.
     pub(super) fn agrees_with(&self, next: &Self) -> bool {
         let margin = margin(next.answered_at.saturating_sub(self.asked_at));
         let between = |later: u64, earlier: u64| i128::from(later) - i128::from(earlier);
@@ -60,8 +60,8 @@ pub(in crate::store::redis) struct LeaseNodes {
 struct LeaseNode {
     /// Number of the present connection.
     generation: AtomicU64,
-    /// The last answer on it.
-    reading: Mutex<Option<Reading>>,
+    /// The last answer over that connection.
+    last_sample: Mutex<Option<ClockSample>>,
 }
 
 impl LeaseNodes {
@@ -81,9 +81,9 @@ impl LeaseNodes {
     /// hash slot has moved.
     pub(in crate::store::redis) fn renew(&self, node: usize) {
         if let Some(node) = self.nodes.get(node) {
-            let mut reading = node.reading.lock();
+            let mut last_sample = node.last_sample.lock();
             node.generation.fetch_add(1, Ordering::AcqRel);
-            *reading = None;
+            *last_sample = None;
         }
     }
 
@@ -94,17 +94,17 @@ impl LeaseNodes {
 
     /// Compares an answer with the last one over its connection. If one of the clocks was set between them,
     /// all leases of the node become void. Returns false in that case, and if another connection is present.
-    pub(super) fn observe(&self, connection: NodeConnection, next: Reading) -> bool {
+    pub(super) fn observe(&self, connection: NodeConnection, next: ClockSample) -> bool {
         let Some(node) = self.nodes.get(usize::from(connection.node)) else { return false };
-        let mut reading = node.reading.lock();
+        let mut last_sample = node.last_sample.lock();
         if node.generation.load(Ordering::Acquire) != connection.generation {
             return false;
         }
-        let agrees = reading.is_none_or(|last| last.agrees_with(&next));
+        let agrees = last_sample.is_none_or(|last| last.agrees_with(&next));
         if !agrees {
             node.generation.fetch_add(1, Ordering::AcqRel);
         }
-        *reading = Some(next);
+        *last_sample = Some(next);
         agrees
     }
 }
@@ -114,9 +114,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_agrees_if_the_clocks_went_on_alike() {
-        let first = Reading { at: 1_000_000, asked_at: 500, answered_at: 900 };
-        let next = |at| Reading { at, asked_at: 100_500, answered_at: 100_900 };
+    fn an_answer_agrees_if_both_clocks_advanced_equally() {
+        let first = ClockSample { at: 1_000_000, asked_at: 500, answered_at: 900 };
+        let next = |at| ClockSample { at, asked_at: 100_500, answered_at: 100_900 };
         // Decided 99,600 to 100,400 microseconds later, with a margin of 1100.
         for (at, agrees) in [
             (1_000_000 + 99_600 - 1_100, true),
@@ -131,32 +131,32 @@ mod tests {
 
     #[test]
     fn answers_that_are_seen_in_another_order_agree() {
-        let first = Reading { at: 1_000_000, asked_at: 500, answered_at: 900 };
-        let earlier = Reading { at: 999_700, asked_at: 300, answered_at: 950 };
+        let first = ClockSample { at: 1_000_000, asked_at: 500, answered_at: 900 };
+        let earlier = ClockSample { at: 999_700, asked_at: 300, answered_at: 950 };
         assert!(first.agrees_with(&earlier));
     }
 
-    fn reading(at: u64) -> Reading {
-        Reading { at: 1_000_000 + at, asked_at: at, answered_at: at + 100 }
+    fn sample(at: u64) -> ClockSample {
+        ClockSample { at: 1_000_000 + at, asked_at: at, answered_at: at + 100 }
     }
 
     #[test]
     fn a_new_connection_and_a_clock_that_was_set_void_the_leases_of_their_node() {
         let nodes = LeaseNodes::new(true);
         let first = nodes.present(3).unwrap();
-        assert!(nodes.observe(first, reading(0)));
-        assert!(nodes.observe(first, reading(5_000)));
+        assert!(nodes.observe(first, sample(0)));
+        assert!(nodes.observe(first, sample(5_000)));
         // The server's clock is three milliseconds ahead of what it should show.
-        let set = Reading { at: reading(10_000).at + 3_000, ..reading(10_000) };
+        let set = ClockSample { at: sample(10_000).at + 3_000, ..sample(10_000) };
         assert!(!nodes.observe(first, set));
         let second = nodes.present(3).unwrap();
         assert_ne!(first, second);
         assert!(!nodes.observe(first, set), "an answer on the connection that is void");
-        assert!(nodes.observe(second, Reading { at: reading(20_000).at + 3_000, ..reading(20_000) }));
+        assert!(nodes.observe(second, ClockSample { at: sample(20_000).at + 3_000, ..sample(20_000) }));
         let other = nodes.present(4).unwrap();
         nodes.renew(3);
         assert_ne!(nodes.present(3).unwrap(), second);
-        assert!(nodes.observe(nodes.present(3).unwrap(), reading(30_000)), "another clock");
+        assert!(nodes.observe(nodes.present(3).unwrap(), sample(30_000)), "another clock");
         assert_eq!(nodes.present(4).unwrap(), other);
         nodes.renew_all();
         assert_ne!(nodes.present(4).unwrap(), other);

@@ -141,7 +141,11 @@ mod tests {
     fn the_bound_counts_from_the_question_with_a_margin_of_a_millisecond_and_a_thousandth() {
         assert_eq!(upper_bound(5_000_000, 70, 70), 5_001_000);
         assert_eq!(upper_bound(5_000_000, 70, 500_070), 5_000_000 + 500_000 + 1_000 + 500);
-        assert_eq!(upper_bound(5_000_000, 70, 10), 5_001_000, "a reading of another thread may be earlier");
+        assert_eq!(
+            upper_bound(5_000_000, 70, 10),
+            5_001_000,
+            "another thread may have read the clock earlier"
+        );
     }
 
     #[test]

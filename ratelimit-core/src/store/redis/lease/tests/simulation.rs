@@ -15,7 +15,7 @@ use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::policy::Policy;
 use crate::store::redis::lease::count::{Answer, Effects, GiveBack, LeaseRequest, LeasedCount, Terms};
-use crate::store::redis::lease::nodes::{NodeConnection, Reading};
+use crate::store::redis::lease::nodes::{ClockSample, NodeConnection};
 use crate::store::redis::lease::size::Demand;
 use crate::store::toolkit::{StateTable, decide_with};
 
@@ -170,7 +170,7 @@ struct Waiting {
 struct Process {
     counts: BTreeMap<usize, (Demand, LeasedCount)>,
     connection: NodeConnection,
-    reading: Option<Reading>,
+    last_sample: Option<ClockSample>,
     /// Parts per million by which its clock differs.
     rate: i64,
     /// Time that its clock did not count.
@@ -301,7 +301,7 @@ impl Simulation {
             Process {
                 counts: BTreeMap::new(),
                 connection: NodeConnection { node: 0, generation: 1 },
-                reading: None,
+                last_sample: None,
                 rate: if number == 0 {
                     -drift
                 } else {
@@ -655,11 +655,11 @@ impl Simulation {
         process.calls -= 1;
         process.settlements -= u64::from(call.overdraws);
         if process.connection == call.connection {
-            let next = Reading { at, asked_at: call.asked_at, answered_at: local };
-            if process.reading.is_some_and(|last| !last.agrees_with(&next)) {
+            let next = ClockSample { at, asked_at: call.asked_at, answered_at: local };
+            if process.last_sample.is_some_and(|last| !last.agrees_with(&next)) {
                 process.connection.generation += 1;
             }
-            process.reading = Some(next);
+            process.last_sample = Some(next);
         }
         let (connection, mut effects) = (process.connection, Effects::default());
         for (key, state) in states {
@@ -696,7 +696,7 @@ impl Simulation {
         if self.random.chance(self.s.crashes) {
             let process = &mut self.processes[number];
             process.counts.clear();
-            (process.waiting, process.give_backs, process.reading) = (Vec::new(), Vec::new(), None);
+            (process.waiting, process.give_backs, process.last_sample) = (Vec::new(), Vec::new(), None);
             (process.calls, process.settlements) = (0, 0);
             process.life += 1;
         } else if !call.overdraws && !self.processes[number].waiting.is_empty() {
@@ -726,7 +726,7 @@ impl Simulation {
     fn reconnect(&mut self, number: usize) {
         let process = &mut self.processes[number];
         process.connection.generation += 1;
-        process.reading = None;
+        process.last_sample = None;
         process.give_backs.clear();
     }
 
