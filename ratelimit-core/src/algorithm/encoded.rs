@@ -81,7 +81,7 @@ impl Effect {
 
 /// The entry of this process in a script's reply, after what it told. `None` if the bytes are malformed.
 pub(crate) fn own_entry(bytes: &[u8], now: Timestamp, told: OwnEntry) -> Option<OwnEntry> {
-    Some(Entries::found(bytes)?.tell(told, now.as_micros()))
+    Some(Entries::found(bytes)?.merge(told, now.as_micros()))
 }
 
 /// Decides again what a script decided, and checks that both begin and cut the same blocks. `told` has what

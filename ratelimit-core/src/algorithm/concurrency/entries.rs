@@ -43,12 +43,12 @@ struct ProcessEntry {
     /// First instant at which it does not count.
     till: u64,
     /// As the server keeps it.
-    told: OwnEntry,
+    reported: OwnEntry,
 }
 
 impl ProcessEntry {
     const fn held(&self) -> u64 {
-        self.told.granted.wrapping_sub(self.told.freed) & KEPT
+        self.reported.granted.wrapping_sub(self.reported.freed) & KEPT
     }
 }
 
@@ -69,8 +69,8 @@ impl Entries {
     }
 
     /// The state after what a process tells.
-    pub(in crate::algorithm) fn state(mut self, told: OwnEntry, now: u64) -> State {
-        self.tell(told, now);
+    pub(in crate::algorithm) fn state(mut self, reported: OwnEntry, now: u64) -> State {
+        self.merge(reported, now);
         State { since: now, held: self.held() }
     }
 
@@ -85,7 +85,7 @@ impl Entries {
             let mut reader = Reader::new(entry);
             let (till, process) = (reader.micros()?, reader.next(6)?);
             let (granted, freed) = (reader.next(6)?, reader.next(6)?);
-            let entry = ProcessEntry { till, told: OwnEntry { process, granted, freed } };
+            let entry = ProcessEntry { till, reported: OwnEntry { process, granted, freed } };
             (entry.held() <= KEPT / 2).then_some(entry)
         });
         entries.collect::<Option<_>>().map(Self)
@@ -93,20 +93,20 @@ impl Entries {
 
     /// Merges what a process tells with its entry, and drops entries that no longer count at `now`. Returns
     /// the numbers of the process. Its entry stays also if nothing is held.
-    pub(crate) fn tell(&mut self, told: OwnEntry, now: u64) -> OwnEntry {
-        let (mut own, mut is_known) = (told, false);
+    pub(crate) fn merge(&mut self, reported: OwnEntry, now: u64) -> OwnEntry {
+        let (mut own, mut is_known) = (reported, false);
         self.0.retain(|entry| {
-            if entry.told.process == told.process {
+            if entry.reported.process == reported.process {
                 is_known = true;
-                own.granted = later(own.granted, entry.told.granted);
-                own.freed = later(own.freed, entry.told.freed);
+                own.granted = later(own.granted, entry.reported.granted);
+                own.freed = later(own.freed, entry.reported.freed);
                 return false;
             }
             entry.till = entry.till.min(now + HOLD_US);
             entry.till > now
         });
         if is_known || own.granted > own.freed {
-            self.0.push(ProcessEntry { till: now + HOLD_US, told: own.kept() });
+            self.0.push(ProcessEntry { till: now + HOLD_US, reported: own.kept() });
         }
         own
     }
@@ -121,28 +121,28 @@ impl Entries {
 impl Entries {
     /// The whole step: what is told, and `cost` more slots if they fit. Returns whether they do, and the
     /// numbers of the process.
-    pub(crate) fn step(&mut self, told: OwnEntry, cost: u64, max: u64, now: u64) -> (bool, OwnEntry) {
-        let mut own = self.tell(told, now);
+    pub(crate) fn step(&mut self, reported: OwnEntry, cost: u64, max: u64, now: u64) -> (bool, OwnEntry) {
+        let mut own = self.merge(reported, now);
         let fits = self.held() + cost <= max;
         if fits && cost > 0 {
             own.granted += cost;
-            self.tell(own, now);
+            self.merge(own, now);
         }
         (fits, own)
     }
 
     /// Drops the entry of a process.
     pub(crate) fn forget(&mut self, process: u64) {
-        self.0.retain(|entry| entry.told.process != process);
+        self.0.retain(|entry| entry.reported.process != process);
     }
 
     /// Puts the entries into one order, since theirs is that of the last messages.
     pub(crate) fn sort(&mut self) {
-        self.0.sort_unstable_by_key(|entry| entry.told.process);
+        self.0.sort_unstable_by_key(|entry| entry.reported.process);
     }
 
     /// Slots that a process holds, if it has an entry.
     pub(crate) fn held_by(&self, process: u64) -> Option<u64> {
-        self.0.iter().find(|entry| entry.told.process == process).map(ProcessEntry::held)
+        self.0.iter().find(|entry| entry.reported.process == process).map(ProcessEntry::held)
     }
 }

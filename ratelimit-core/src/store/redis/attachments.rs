@@ -99,7 +99,7 @@ impl Attachments {
 
     /// A guard for a command that is about to remove the states of these checks.
     pub(super) fn reset_on_drop(&self, checks: &[Check<'_>], keys: &KeyFormat) -> impl Send + use<> {
-        (self.leases.reset_on_drop(checks), self.slots.tell_again_on_drop(checks, keys))
+        (self.leases.reset_on_drop(checks), self.slots.report_again_on_drop(checks, keys))
     }
 
     /// Voids the leases of a node: there is a new connection to it, or none, or it has rejected a call
@@ -116,7 +116,7 @@ impl Attachments {
 
     /// A new connection serves: tells all slots again.
     pub(super) fn note_connected(&self) {
-        self.slots.tell_all_again();
+        self.slots.report_all_again();
     }
 
     /// A request of this attachment will not be sent.
@@ -130,7 +130,7 @@ impl Attachments {
     /// Ends what is held, when the store is dropped. Returns what slots have to tell then.
     pub(super) fn close(&self) -> Vec<LimitArg> {
         self.leases.close();
-        self.slots.untold()
+        self.slots.unreported()
     }
 }
 
@@ -161,12 +161,18 @@ pub(super) struct CallAttachments {
     /// What gives turns back, and the indices of their requests.
     turns: Vec<(usize, Box<dyn Unclaimed>)>,
     /// Whether a message of the call only tells of slots. Then it is worth sending although no request waits.
-    tells: bool,
+    has_report: bool,
 }
 
 impl CallAttachments {
     pub(super) fn new() -> Self {
-        Self { leases: None, lease_requests: SmallVec::new(), slots: None, turns: Vec::new(), tells: false }
+        Self {
+            leases: None,
+            lease_requests: SmallVec::new(),
+            slots: None,
+            turns: Vec::new(),
+            has_report: false,
+        }
     }
 
     /// Adds the attachment of a request for `node`. `place` is the index of the request in the call, or
@@ -193,9 +199,9 @@ impl CallAttachments {
             }
             Attachment::Message => {
                 let key = request.limits.first().map(|limit| &limit.key);
-                let tells = key.is_some_and(|key| all.slots.take_message(key));
-                self.tells |= tells;
-                tells
+                let has_report = key.is_some_and(|key| all.slots.take_message(key));
+                self.has_report |= has_report;
+                has_report
             }
         }
     }
@@ -213,7 +219,7 @@ impl CallAttachments {
 
     /// Whether the call is worth sending although no request waits for it.
     pub(super) const fn need_no_request(&self) -> bool {
-        self.tells
+        self.has_report
     }
 
     /// The call is sent over another connection than planned, because this one rejected it.

@@ -45,7 +45,7 @@ struct CallerSlots {
     key: StateKey,
     asked: u64,
     /// Whether the server stores what the call tells; of a peek it stores nothing.
-    tells: bool,
+    is_stored: bool,
     /// For each limit the index of its request, its own in the request, and what it asks for.
     places: SmallVec<[(usize, usize, u64); 1]>,
 }
@@ -61,22 +61,22 @@ impl CallSlots {
                     continue;
                 }
                 let asked = if request.operation.charges() { limit.cost() } else { 0 };
-                let tells = request.operation != Operation::Peek;
+                let is_stored = request.operation != Operation::Peek;
                 if let Some(caller) = callers.iter_mut().find(|caller| caller.key == limit.key) {
                     caller.asked += asked;
-                    caller.tells |= tells;
+                    caller.is_stored |= is_stored;
                     caller.places.push((index, place, asked));
                 } else {
                     let places = SmallVec::from_iter([(index, place, asked)]);
-                    callers.push(CallerSlots { key: limit.key.clone(), asked, tells, places });
+                    callers.push(CallerSlots { key: limit.key.clone(), asked, is_stored, places });
                 }
             }
         }
-        for CallerSlots { key, asked, tells, places } in &callers {
+        for CallerSlots { key, asked, is_stored, places } in &callers {
             let (first, limit, _) = places[0];
-            let told = table.ask(key, requests[first].limits[limit].policy, *asked, *tells);
+            let reported = table.report(key, requests[first].limits[limit].policy, *asked, *is_stored);
             for &(request, limit, _) in places {
-                requests[request].limits[limit].own = Some(Box::new(told));
+                requests[request].limits[limit].own = Some(Box::new(reported));
             }
         }
         (!callers.is_empty()).then(|| Box::new(Self { table: Arc::clone(table), callers }))

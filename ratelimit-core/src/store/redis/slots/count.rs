@@ -7,7 +7,7 @@ use crate::algorithm::concurrency::HOLD_US;
 const RENEW_US: u64 = 3_000_000;
 
 /// No number of freed slots.
-const UNTOLD: u64 = u64::MAX;
+const UNREPORTED: u64 = u64::MAX;
 
 /// The numbers of one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,10 +18,10 @@ pub(super) struct SlotCount {
     granted: u64,
     /// Slots that it asked for and that may still be granted to a request.
     pending: u64,
-    /// Freed slots of which the last message told; [`UNTOLD`] if it may be lost.
-    told_freed: u64,
+    /// Freed slots of which the last message told; [`UNREPORTED`] if it may be lost.
+    reported_freed: u64,
     /// Instant of the last message.
-    told_at: u64,
+    reported_at: u64,
 }
 
 impl SlotCount {
@@ -29,7 +29,7 @@ impl SlotCount {
     /// is never below what was told of this caller before: otherwise a late message of then would free a slot
     /// of now.
     pub(super) fn start(running: u64) -> Self {
-        Self { used: 0, granted: running, pending: 0, told_freed: running, told_at: 0 }
+        Self { used: 0, granted: running, pending: 0, reported_freed: running, reported_at: 0 }
     }
 
     pub(super) const fn granted(&self) -> u64 {
@@ -52,23 +52,24 @@ impl SlotCount {
 
     /// Whether the caller may be forgotten when a reply comes: nothing runs, and nothing is left to tell.
     pub(super) const fn is_over(&self) -> bool {
-        self.is_idle() && self.freed() == self.told_freed
+        self.is_idle() && self.freed() == self.reported_freed
     }
 
     /// Whether the caller may be forgotten without a reply: nothing runs, and the server counts nothing of it
     /// any more.
     pub(super) fn is_over_there(&self, now: u64) -> bool {
-        self.is_idle() && now.saturating_sub(self.told_at) >= HOLD_US
+        self.is_idle() && now.saturating_sub(self.reported_at) >= HOLD_US
     }
 
     /// Whether a message is due: a slot was freed since the last one, or it is too old for what runs.
     pub(super) fn is_due(&self, now: u64) -> bool {
-        self.freed() != self.told_freed || (self.used > 0 && now.saturating_sub(self.told_at) >= RENEW_US)
+        self.freed() != self.reported_freed
+            || (self.used > 0 && now.saturating_sub(self.reported_at) >= RENEW_US)
     }
 
     /// A message is written. Returns the granted and the freed slots that it tells.
-    pub(super) fn tell(&mut self, now: u64) -> (u64, u64) {
-        (self.told_freed, self.told_at) = (self.freed(), now);
+    pub(super) fn report(&mut self, now: u64) -> (u64, u64) {
+        (self.reported_freed, self.reported_at) = (self.freed(), now);
         self.numbers()
     }
 
@@ -79,7 +80,7 @@ impl SlotCount {
 
     /// The server may have lost what it was told, or the last message may be lost.
     pub(super) fn forget_message(&mut self) {
-        self.told_freed = UNTOLD;
+        self.reported_freed = UNREPORTED;
     }
 
     /// A message that asks for slots is written.

@@ -123,7 +123,7 @@ impl SlotTable {
 
     /// Writes a message about a caller, which asks for `asked` slots. Returns what it tells. Unless it
     /// `tells`, the server does not store that, so that the caller is still to be told of.
-    pub(super) fn ask(&self, key: &StateKey, policy: PolicyArg, asked: u64, tells: bool) -> OwnEntry {
+    pub(super) fn report(&self, key: &StateKey, policy: PolicyArg, asked: u64, is_stored: bool) -> OwnEntry {
         let now = self.now();
         let mut shard = self.lock_shard(key);
         if asked > 0 && shard.find(key.hash(), |entry| entry.key == *key).is_none() {
@@ -135,7 +135,7 @@ impl SlotTable {
         let (granted, freed) = match shard.find_mut(key.hash(), |entry| entry.key == *key) {
             Some(entry) => {
                 entry.count.ask(asked);
-                if tells { entry.count.tell(now) } else { entry.count.numbers() }
+                if is_stored { entry.count.report(now) } else { entry.count.numbers() }
             }
             None => [self.running.load(Ordering::Relaxed); 2].into(),
         };
@@ -176,11 +176,11 @@ impl SlotTable {
     /// Slots of a caller that a request holds from now on. The server is told when they are freed.
     pub(super) fn hold(self: &Arc<Self>, key: &StateKey, slots: u64) -> Slots {
         let (table, key) = (Arc::clone(self), key.clone());
-        Slots::freed_by(move || table.change_and_tell(&key, |count| count.free(slots)))
+        Slots::freed_by(move || table.change_and_report(&key, |count| count.free(slots)))
     }
 
     /// Changes the numbers of a caller, and queues a message if one is due.
-    fn change_and_tell(&self, key: &StateKey, change: impl FnOnce(&mut SlotCount)) {
+    fn change_and_report(&self, key: &StateKey, change: impl FnOnce(&mut SlotCount)) {
         let now = self.now();
         let message = self.change(key, |entry| {
             change(&mut entry.count);
@@ -231,7 +231,7 @@ impl SlotTable {
 
     /// Queues a message about each caller of which something runs, on a new connection: the server may have
     /// lost what it was told.
-    pub(in crate::store::redis) fn tell_all_again(&self) {
+    pub(in crate::store::redis) fn report_all_again(&self) {
         for shard in &self.shards {
             shard.lock().iter_mut().for_each(|entry| entry.count.forget_message());
         }
@@ -239,23 +239,23 @@ impl SlotTable {
     }
 
     /// Messages about all callers of which a freed slot was not told.
-    pub(in crate::store::redis) fn untold(&self) -> Vec<LimitArg> {
+    pub(in crate::store::redis) fn unreported(&self) -> Vec<LimitArg> {
         let shards = self.shards.iter().map(|shard| shard.lock());
-        let is_untold = |entry: &&RunningCaller| entry.count.is_due(0);
+        let is_due = |entry: &&RunningCaller| entry.count.is_due(0);
         shards
-            .flat_map(|shard| shard.iter().filter(is_untold).map(RunningCaller::message).collect::<Vec<_>>())
+            .flat_map(|shard| shard.iter().filter(is_due).map(RunningCaller::message).collect::<Vec<_>>())
             .collect()
     }
 
     /// A guard that tells of callers again when it is dropped, for a command that is about to remove their
     /// states.
-    pub(in crate::store::redis) fn tell_again_on_drop(
+    pub(in crate::store::redis) fn report_again_on_drop(
         self: &Arc<Self>,
         checks: &[Check<'_>],
         keys: &KeyFormat,
-    ) -> TellAgain {
+    ) -> ReportAgain {
         let checks = checks.iter().filter(|check| check.policy().is_concurrency());
-        TellAgain { table: Arc::clone(self), keys: checks.map(|check| keys.key(check)).collect() }
+        ReportAgain { table: Arc::clone(self), keys: checks.map(|check| keys.key(check)).collect() }
     }
 }
 
@@ -266,15 +266,15 @@ impl fmt::Debug for SlotTable {
 }
 
 /// Tells of callers again when it is dropped.
-pub(in crate::store::redis) struct TellAgain {
+pub(in crate::store::redis) struct ReportAgain {
     table: Arc<SlotTable>,
     keys: SmallVec<[StateKey; 1]>,
 }
 
-impl Drop for TellAgain {
+impl Drop for ReportAgain {
     fn drop(&mut self) {
         for key in &self.keys {
-            self.table.change_and_tell(key, SlotCount::forget_message);
+            self.table.change_and_report(key, SlotCount::forget_message);
         }
     }
 }

@@ -42,12 +42,12 @@ fn a_message_is_due_after_a_slot_was_freed_and_three_seconds_after_the_last_one(
     let mut count = SlotCount::start(7);
     assert!(!count.is_due(u64::MAX), "nothing runs");
     count.ask(2);
-    assert_eq!(count.tell(1_000), (7, 7));
+    assert_eq!(count.report(1_000), (7, 7));
     count.answer(2, 2);
     assert_eq!([1_000, 3_000_999, 3_001_000].map(|now| count.is_due(now)), [false, false, true]);
     count.free(1);
     assert!(count.is_due(1_000));
-    assert_eq!(count.tell(2_000), (9, 8));
+    assert_eq!(count.report(2_000), (9, 8));
     assert!(!count.is_due(3_001_999) && count.is_due(3_002_000));
     count.forget_message();
     assert!(count.is_due(3_001_999));
@@ -70,8 +70,8 @@ fn table() -> (Arc<SlotTable>, Arc<Mutex<Vec<LimitArg>>>, StateKey, PolicyArg) {
 fn a_caller_that_comes_back_starts_at_the_number_of_all_grants() {
     let (table, queue, key, policy) = table();
     let numbers = |asked: u64| {
-        let told = table.ask(&key, policy, asked, true);
-        (told.granted, told.freed)
+        let reported = table.report(&key, policy, asked, true);
+        (reported.granted, reported.freed)
     };
     assert_eq!(numbers(2), (0, 0));
     table.answer(&key, 2, 2, Some(2));
@@ -91,12 +91,12 @@ fn a_caller_that_comes_back_starts_at_the_number_of_all_grants() {
 #[test]
 fn a_release_that_was_told_meanwhile_is_not_sent() {
     let (table, queue, key, policy) = table();
-    table.ask(&key, policy, 1, true);
+    table.report(&key, policy, 1, true);
     table.answer(&key, 1, 1, Some(1));
     drop(table.hold(&key, 1));
     let message = queue.lock().pop().unwrap();
-    let told = table.ask(&key, policy, 1, true);
-    assert_eq!((told.granted, told.freed), (1, 1));
+    let reported = table.report(&key, policy, 1, true);
+    assert_eq!((reported.granted, reported.freed), (1, 1));
     assert!(!table.take_message(&message.key));
 }
 
@@ -104,12 +104,12 @@ fn a_release_that_was_told_meanwhile_is_not_sent() {
 #[test]
 fn what_a_peek_tells_is_still_to_be_told() {
     let (table, queue, key, policy) = table();
-    table.ask(&key, policy, 1, true);
+    table.report(&key, policy, 1, true);
     table.answer(&key, 1, 1, Some(1));
     drop(table.hold(&key, 1));
     let message = queue.lock().pop().unwrap();
-    let told = table.ask(&key, policy, 0, false);
-    assert_eq!((told.granted, told.freed), (1, 1));
+    let reported = table.report(&key, policy, 0, false);
+    assert_eq!((reported.granted, reported.freed), (1, 1));
     assert!(table.take_message(&message.key));
 }
 
@@ -132,22 +132,22 @@ fn table_of(
 fn what_cannot_be_queued_is_told_over_the_next_connection() {
     let connected = Arc::new(AtomicBool::new(false));
     let (_, table, sent, key, arg) = table_of(&connected);
-    table.ask(&key, arg, 2, true);
+    table.report(&key, arg, 2, true);
     table.answer(&key, 2, 2, Some(2));
     let (one, other) = (table.hold(&key, 1), table.hold(&key, 1));
     drop(one);
     assert!(table.sweep().is_some(), "one still runs");
-    let told = table.ask(&key, arg, 0, true);
-    assert_eq!((told.granted, told.freed), (2, 1));
+    let reported = table.report(&key, arg, 0, true);
+    assert_eq!((reported.granted, reported.freed), (2, 1));
     drop(other);
     assert!(table.sweep().is_some(), "the release is not told yet");
     connected.store(true, Ordering::Relaxed);
     let tried = sent.load(Ordering::Relaxed);
-    table.tell_all_again();
+    table.report_all_again();
     assert_eq!(sent.load(Ordering::Relaxed), tried + 1);
     assert!(table.take_message(&key));
-    let told = table.ask(&key, arg, 0, true);
-    assert_eq!((told.granted, told.freed), (2, 2));
+    let reported = table.report(&key, arg, 0, true);
+    assert_eq!((reported.granted, reported.freed), (2, 2));
     table.answer(&key, 0, 0, Some(2));
     assert!(table.sweep().is_none(), "forgotten");
 }
@@ -155,7 +155,7 @@ fn what_cannot_be_queued_is_told_over_the_next_connection() {
 #[test]
 fn a_caller_of_which_nothing_runs_is_forgotten_when_the_server_has_forgotten_it() {
     let (clock, table, _, key, arg) = table_of(&Arc::default());
-    table.ask(&key, arg, 1, true);
+    table.report(&key, arg, 1, true);
     table.answer(&key, 1, 1, Some(1));
     drop(table.hold(&key, 1));
     clock.advance(Duration::from_micros(9_999_999));
@@ -167,7 +167,7 @@ fn a_caller_of_which_nothing_runs_is_forgotten_when_the_server_has_forgotten_it(
 #[test]
 fn a_release_that_is_lost_with_its_call_is_told_again() {
     let (clock, table, sent, key, arg) = table_of(&Arc::new(AtomicBool::new(true)));
-    table.ask(&key, arg, 1, true);
+    table.report(&key, arg, 1, true);
     table.answer(&key, 1, 1, Some(1));
     drop(table.hold(&key, 1));
     assert!(table.take_message(&key));
@@ -181,12 +181,12 @@ fn a_release_that_is_lost_with_its_call_is_told_again() {
     assert!(table.sweep().is_some());
     assert_eq!(sent.load(Ordering::Relaxed), 1);
     drop(call);
-    assert_eq!(table.untold().len(), 1, "told when the store is dropped as well");
+    assert_eq!(table.unreported().len(), 1, "told when the store is dropped as well");
     assert!(table.sweep().is_some());
     assert_eq!(sent.load(Ordering::Relaxed), 2);
     assert!(table.take_message(&key));
-    let told = table.ask(&key, arg, 0, true);
-    assert_eq!((told.granted, told.freed), (1, 1));
+    let reported = table.report(&key, arg, 0, true);
+    assert_eq!((reported.granted, reported.freed), (1, 1));
 }
 
 /// Another reply tells that both are granted, before that of their own call.
@@ -200,8 +200,8 @@ fn two_requests_of_a_caller_in_one_call_both_ask() {
     });
     let call = CallSlots::new(&table, &mut requests.each_mut());
     table.answer(&key, 0, 0, Some(2));
-    let told = table.ask(&key, arg, 0, true);
-    assert_eq!((told.granted, told.freed), (0, 0));
+    let reported = table.report(&key, arg, 0, true);
+    assert_eq!((reported.granted, reported.freed), (0, 0));
     drop(call);
 }
 
@@ -213,12 +213,12 @@ fn a_call_without_a_reply_asks_no_more_and_what_it_was_granted_is_freed() {
     let limit = LimitArg::new(key.clone(), &Check::new(&policy, "alice"));
     let mut requests = [Request { operation: Operation::Check, limits: smallvec![limit] }];
     drop(CallSlots::new(&table, &mut requests.each_mut()));
-    for (number, told) in [(1, (0, 0)), (2, (1, 1))] {
+    for (number, expected) in [(1, (0, 0)), (2, (1, 1))] {
         assert!(table.sweep().is_some());
         assert_eq!(sent.load(Ordering::Relaxed), number);
         assert!(table.take_message(&key));
-        let tells = table.ask(&key, arg, 0, true);
-        assert_eq!((tells.granted, tells.freed), told);
+        let reported = table.report(&key, arg, 0, true);
+        assert_eq!((reported.granted, reported.freed), expected);
         table.answer(&key, 0, 0, Some(1));
     }
     assert!(table.sweep().is_none(), "forgotten");
@@ -228,7 +228,7 @@ fn a_call_without_a_reply_asks_no_more_and_what_it_was_granted_is_freed() {
 #[test]
 fn a_queued_message_that_no_call_takes_is_queued_again() {
     let (clock, table, queued, key, arg) = table_of(&Arc::new(AtomicBool::new(true)));
-    table.ask(&key, arg, 2, true);
+    table.report(&key, arg, 2, true);
     table.answer(&key, 2, 2, Some(2));
     drop(table.hold(&key, 1));
     let sent = |seconds: u64| {
@@ -240,17 +240,17 @@ fn a_queued_message_that_no_call_takes_is_queued_again() {
 }
 
 /// A process, of which the server knows these numbers.
-const fn told(process: u64, granted: u64) -> OwnEntry {
+const fn own_entry(process: u64, granted: u64) -> OwnEntry {
     OwnEntry { process, granted, freed: 0 }
 }
 
 #[test]
 fn a_process_that_is_gone_counts_for_ten_seconds() {
     let mut entries = Entries::default();
-    let (fits, _) = entries.step(told(5, 0), 3, 3, SECOND);
+    let (fits, _) = entries.step(own_entry(5, 0), 3, 3, SECOND);
     assert!(fits);
     for (now, held) in [(SECOND + HOLD - 1, 3), (SECOND + HOLD, 0)] {
-        entries.tell(told(1, 0), now);
+        entries.merge(own_entry(1, 0), now);
         assert_eq!(entries.held(), held);
     }
 }
@@ -258,10 +258,10 @@ fn a_process_that_is_gone_counts_for_ten_seconds() {
 #[test]
 fn entries_from_the_future_end_ten_seconds_after_the_clock_went_back() {
     let mut entries = Entries::default();
-    entries.tell(told(5, 2), 3_600 * SECOND);
-    entries.tell(told(1, 0), SECOND);
+    entries.merge(own_entry(5, 2), 3_600 * SECOND);
+    entries.merge(own_entry(1, 0), SECOND);
     for (now, held) in [(SECOND + HOLD - 1, 2), (SECOND + HOLD, 0)] {
-        entries.tell(told(1, 0), now);
+        entries.merge(own_entry(1, 0), now);
         assert_eq!(entries.held(), held);
     }
 }

@@ -50,7 +50,7 @@ const CASE: Case = Case {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Message {
     asks: bool,
-    told: OwnEntry,
+    reported: OwnEntry,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,7 +80,7 @@ impl Process {
     /// What a message tells. Not by `tell`, which also notes when: that would tell more states apart.
     fn message(&self, process: usize, asks: bool) -> Message {
         let (granted, freed) = self.count.numbers();
-        Message { asks, told: OwnEntry { process: process as u64, granted, freed } }
+        Message { asks, reported: OwnEntry { process: process as u64, granted, freed } }
     }
 
     fn hear(&mut self, answer: Answer) {
@@ -127,7 +127,7 @@ impl World {
     }
 
     fn run(&mut self, message: Message, max: u64) -> Answer {
-        let (fits, own) = self.entries.step(message.told, message.asks.into(), max, NOW);
+        let (fits, own) = self.entries.step(message.reported, message.asks.into(), max, NOW);
         self.entries.sort();
         Answer { asks: message.asks, is_granted: message.asks && fits, granted_there: own.granted }
     }

@@ -41,7 +41,7 @@ enum Event {
 struct Message {
     process: usize,
     asked: u64,
-    told: OwnEntry,
+    reported: OwnEntry,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -104,8 +104,8 @@ impl World {
     }
 
     fn ask(&mut self, process: usize, asked: u64) {
-        let told = self.tables[process].ask(&self.key, self.policy, asked, true);
-        self.messages.push(Message { process, asked, told });
+        let reported = self.tables[process].report(&self.key, self.policy, asked, true);
+        self.messages.push(Message { process, asked, reported });
     }
 
     /// Queued messages that only tell become calls.
@@ -121,7 +121,7 @@ impl World {
     }
 
     fn arrive(&mut self, message: Message) -> Reply {
-        let (fits, own) = self.entries.step(message.told, message.asked, self.max, self.now);
+        let (fits, own) = self.entries.step(message.reported, message.asked, self.max, self.now);
         let granted = if fits { message.asked } else { 0 };
         Reply { process: message.process, asked: message.asked, granted, granted_there: own.granted }
     }
@@ -233,7 +233,7 @@ impl World {
 
     /// Another process, which holds nothing, sends a message.
     fn drop_expired(&mut self) {
-        self.entries.tell(OwnEntry { process: 1, granted: 0, freed: 0 }, self.now);
+        self.entries.merge(OwnEntry { process: 1, granted: 0, freed: 0 }, self.now);
     }
 }
 
@@ -268,7 +268,7 @@ proptest! {
         world.held.clear();
         world.settle();
         prop_assert_eq!(world.entries.held(), 0);
-        prop_assert!(world.tables.iter().all(|table| table.untold().is_empty() && table.sweep().is_none()));
+        prop_assert!(world.tables.iter().all(|table| table.unreported().is_empty() && table.sweep().is_none()));
     }
 
     #[test]
@@ -302,7 +302,7 @@ proptest! {
         world.hear(reply);
         for (after, held) in [(HOLD - 1, slots), (HOLD, 0)] {
             let mut entries = world.entries.clone();
-            entries.tell(OwnEntry { process: 1, granted: 0, freed: 0 }, world.now + after);
+            entries.merge(OwnEntry { process: 1, granted: 0, freed: 0 }, world.now + after);
             prop_assert_eq!(entries.held(), held);
         }
     }
@@ -336,10 +336,10 @@ fn slots_whose_reply_was_lost_count_among_what_a_vanished_entry_stood_for() {
 fn entries_from_the_future_end_ten_seconds_after_the_clock_went_back() {
     let [other, asks] = [5, 1].map(|process| OwnEntry { process, granted: 0, freed: 0 });
     let mut entries = Entries::default();
-    entries.tell(OwnEntry { granted: 2, ..other }, 3_600 * SECOND);
-    entries.tell(asks, SECOND);
+    entries.merge(OwnEntry { granted: 2, ..other }, 3_600 * SECOND);
+    entries.merge(asks, SECOND);
     for (now, held) in [(SECOND + HOLD - 1, 2), (SECOND + HOLD, 0)] {
-        entries.tell(asks, now);
+        entries.merge(asks, now);
         assert_eq!(entries.held(), held);
     }
 }
