@@ -64,7 +64,7 @@ pub(super) struct CallLeases {
     /// `None` if it is not known which connection the call takes; then no leases are asked for.
     connection: Option<NodeConnection>,
     /// Before the call was written, by the local clock.
-    asked_at: u64,
+    sent_at: u64,
     counts: Vec<CallCount>,
     /// Whether the call is sent over another connection than planned.
     is_rerouted: bool,
@@ -85,7 +85,7 @@ impl CallLeases {
         Self {
             leases: Arc::clone(leases),
             connection: node.and_then(|node| leases.nodes.present(node)),
-            asked_at: leases.now(),
+            sent_at: leases.now(),
             counts: Vec::new(),
             is_rerouted: false,
         }
@@ -112,7 +112,7 @@ impl CallLeases {
             }
             let connection = self.connection.filter(|_| target.fetches());
             let request = connection
-                .and_then(|connection| self.leases.lease_request(&target, connection, self.asked_at));
+                .and_then(|connection| self.leases.lease_request(&target, connection, self.sent_at));
             if place.is_none() && request.is_none() {
                 // The call has nothing of this count.
                 continue;
@@ -139,16 +139,16 @@ impl CallLeases {
     /// call.
     pub(super) fn finish(&mut self, replies: &Replies, first_lease: usize) {
         let Some(at) = replies.at() else { return };
-        let (at, asked_at, now) = (at.as_micros(), self.asked_at, self.leases.now());
-        let sample = ClockSample { at, asked_at, answered_at: now };
+        let (at, sent_at, now) = (at.as_micros(), self.sent_at, self.leases.now());
+        let sample = ClockSample { at, sent_at, answered_at: now };
         // Of another connection than planned, only the end of what is held counts.
         let connection = self.connection.unwrap_or_default();
         let is_present =
             self.connection.is_some() && !self.is_rerouted && self.leases.nodes.observe(connection, sample);
         let mut next_lease = first_lease;
         for CallCount { target, key, place, lease } in &mut self.counts {
-            let asked = *lease;
-            let (place, verdict) = match asked {
+            let requested = *lease;
+            let (place, verdict) = match requested {
                 None => (*place, None),
                 Some(request) => {
                     next_lease += 1;
@@ -158,17 +158,17 @@ impl CallLeases {
             };
             let state =
                 place.and_then(|(request, limit)| replies.final_state(request, limit, &target.policy));
-            if asked.is_some() && verdict.is_none() {
+            if requested.is_some() && verdict.is_none() {
                 self.leases.give_backs.observer.odd_answer(protocol::EXPECTED);
             }
-            let is_present = is_present && asked.is_some() == verdict.is_some();
+            let is_present = is_present && requested.is_some() == verdict.is_some();
             let Some(state) = state else { continue };
             let at = target.policy.span().map_or(at, |span| nearest(at, span.from, span.before));
-            let mut granted = asked.zip(verdict);
+            let mut granted = requested.zip(verdict);
             if let Some((request, is_granted)) = granted.filter(|_| self.is_rerouted) {
                 granted = None;
                 if is_granted {
-                    let until = LastAnswer::new(&target.policy, state.clone(), at, asked_at).resets_at;
+                    let until = LastAnswer::new(&target.policy, state.clone(), at, sent_at).resets_at;
                     let back = GiveBack { units: request.units, at, until, connection };
                     // Another node than the one of the leases has charged them.
                     self.leases.give_backs.push(&target.count_id(key), [back]);
@@ -177,7 +177,7 @@ impl CallLeases {
                 *lease = None;
             }
             let (is_overdrawn, lease) = (target.is_overdrawn, granted);
-            let answer = Answer { state, at, asked_at, now, connection, is_present, is_overdrawn, lease };
+            let answer = Answer { state, at, sent_at, now, connection, is_present, is_overdrawn, lease };
             self.leases.learn(target, key, answer);
         }
     }

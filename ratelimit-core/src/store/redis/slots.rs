@@ -43,7 +43,7 @@ pub(super) struct CallSlots {
 /// A caller in the call.
 struct CallerSlots {
     key: StateKey,
-    asked: u64,
+    requested: u64,
     /// Whether the server stores what the call tells; of a peek it stores nothing.
     is_stored: bool,
     /// For each limit the index of its request, its own in the request, and what it asks for.
@@ -60,21 +60,21 @@ impl CallSlots {
                 if !limit.policy.algorithm().holds_slots() {
                     continue;
                 }
-                let asked = if request.operation.charges() { limit.cost() } else { 0 };
+                let requested = if request.operation.charges() { limit.cost() } else { 0 };
                 let is_stored = request.operation != Operation::Peek;
                 if let Some(caller) = callers.iter_mut().find(|caller| caller.key == limit.key) {
-                    caller.asked += asked;
+                    caller.requested += requested;
                     caller.is_stored |= is_stored;
-                    caller.places.push((index, place, asked));
+                    caller.places.push((index, place, requested));
                 } else {
-                    let places = SmallVec::from_iter([(index, place, asked)]);
-                    callers.push(CallerSlots { key: limit.key.clone(), asked, is_stored, places });
+                    let places = SmallVec::from_iter([(index, place, requested)]);
+                    callers.push(CallerSlots { key: limit.key.clone(), requested, is_stored, places });
                 }
             }
         }
-        for CallerSlots { key, asked, is_stored, places } in &callers {
+        for CallerSlots { key, requested, is_stored, places } in &callers {
             let (first, limit, _) = places[0];
-            let reported = table.report(key, requests[first].limits[limit].policy, *asked, *is_stored);
+            let reported = table.report(key, requests[first].limits[limit].policy, *requested, *is_stored);
             for &(request, limit, _) in places {
                 requests[request].limits[limit].own = Some(Box::new(reported));
             }
@@ -84,14 +84,14 @@ impl CallSlots {
 
     /// Notes what the reply grants. Each request holds its slots by its reply from now on.
     pub(super) fn finish(mut self, replies: &mut Replies) {
-        for CallerSlots { key, asked, places, .. } in std::mem::take(&mut self.callers) {
+        for CallerSlots { key, requested, places, .. } in std::mem::take(&mut self.callers) {
             let granted = |&(request, limit, cost): &(usize, usize, u64)| {
                 (request, replies.charged(request, limit, cost))
             };
             let granted: SmallVec<[(usize, u64); 1]> =
                 places.iter().map(granted).filter(|(_, slots)| *slots > 0).collect();
             let there = places.first().and_then(|&(request, limit, _)| replies.granted_there(request, limit));
-            self.table.answer(&key, asked, granted.iter().map(|(_, slots)| slots).sum(), there);
+            self.table.answer(&key, requested, granted.iter().map(|(_, slots)| slots).sum(), there);
             for (request, slots) in granted {
                 replies.hold(request, self.table.hold(&key, slots));
             }
@@ -101,8 +101,8 @@ impl CallSlots {
 
 impl Drop for CallSlots {
     fn drop(&mut self) {
-        for CallerSlots { key, asked, .. } in &self.callers {
-            self.table.lose(key, *asked);
+        for CallerSlots { key, requested, .. } in &self.callers {
+            self.table.lose(key, *requested);
         }
     }
 }

@@ -62,7 +62,7 @@ pub(super) struct Answer {
     /// Instant of the decision, by the server's clock.
     pub(super) at: u64,
     /// An instant before the call was written, by the local clock.
-    pub(super) asked_at: u64,
+    pub(super) sent_at: u64,
     /// When the answer came, by the local clock.
     pub(super) now: u64,
     /// The connection that serves the count now.
@@ -273,18 +273,18 @@ impl LeasedCount {
     }
 
     /// Gives back what is in the way of a request of `cost` units that the server decides: everything, unless
-    /// it surely has as many. `asked` is what all processes may have asked for since its last answer.
+    /// it surely has as many. `requested` is what all processes may have asked for since its last answer.
     pub(super) fn make_way(
         &mut self,
         terms: Terms<'_>,
         cost: u64,
-        asked: u64,
+        requested: u64,
         now: u64,
         effects: &mut Effects,
     ) {
         self.adopt(terms, now, effects);
         let left = self.last_answer.as_ref().map_or(0, |last| last.left(&self.policy, now));
-        if left < cost.saturating_add(asked) {
+        if left < cost.saturating_add(requested) {
             self.give_back_all(terms.connection, now, effects);
         }
     }
@@ -367,7 +367,7 @@ impl LeasedCount {
     /// was asked for. One that was granted is void if the connection has been replaced, or the count reset,
     /// since it was asked for.
     pub(super) fn learn(&mut self, answer: Answer, effects: &mut Effects) {
-        let Answer { at, asked_at, now, connection, .. } = answer;
+        let Answer { at, sent_at, now, connection, .. } = answer;
         self.renew(connection, effects);
         if answer.is_overdrawn {
             self.give_back_all(connection, now, effects);
@@ -379,7 +379,7 @@ impl LeasedCount {
         if answer.state.blocked_until().is_some_and(|until| until > Timestamp::from_micros(at)) {
             self.forget(effects);
         }
-        let last = LastAnswer::new(&self.policy, answer.state, at, asked_at);
+        let last = LastAnswer::new(&self.policy, answer.state, at, sent_at);
         let resets_at = last.resets_at;
         // Answers may be seen in another order.
         if answer.is_present && self.last_answer.as_ref().is_none_or(|last| last.at <= at) {
@@ -397,7 +397,7 @@ impl LeasedCount {
             *expired += request.units;
             return;
         }
-        let mut lease = Lease::new(request.units, at, asked_at, end_of_window(&self.policy, at), resets_at);
+        let mut lease = Lease::new(request.units, at, sent_at, end_of_window(&self.policy, at), resets_at);
         lease.last_used = now;
         if request.max != self.policy.max() || self.goes_back == Some(request.id) {
             effects.give_back(&mut lease, now, connection);

@@ -20,11 +20,11 @@ pub(super) const fn margin(age: u64) -> u64 {
 }
 
 /// What an answer shows of two clocks: the server decided at `at`, by its clock. The call was written at or
-/// after `asked_at`, and its answer came at or before `answered_at`, both by the local clock.
+/// after `sent_at`, and its answer came at or before `answered_at`, both by the local clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClockSample {
     pub(super) at: u64,
-    pub(super) asked_at: u64,
+    pub(super) sent_at: u64,
     pub(super) answered_at: u64,
 }
 
@@ -32,10 +32,10 @@ impl ClockSample {
     /// Whether both clocks advanced equally between this sample and a later one, within the margin. If not,
     /// one of them was set, or the machine was stopped without its clock counting that time.
     pub(super) fn agrees_with(&self, next: &Self) -> bool {
-        let margin = margin(next.answered_at.saturating_sub(self.asked_at));
+        let margin = margin(next.answered_at.saturating_sub(self.sent_at));
         let between = |later: u64, earlier: u64| i128::from(later) - i128::from(earlier);
-        let least = between(next.asked_at, self.answered_at) - i128::from(margin);
-        let most = between(next.answered_at, self.asked_at) + i128::from(margin);
+        let least = between(next.sent_at, self.answered_at) - i128::from(margin);
+        let most = between(next.answered_at, self.sent_at) + i128::from(margin);
         (least..=most).contains(&between(next.at, self.at))
     }
 }
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn an_answer_agrees_if_both_clocks_advanced_equally() {
-        let first = ClockSample { at: 1_000_000, asked_at: 500, answered_at: 900 };
-        let next = |at| ClockSample { at, asked_at: 100_500, answered_at: 100_900 };
+        let first = ClockSample { at: 1_000_000, sent_at: 500, answered_at: 900 };
+        let next = |at| ClockSample { at, sent_at: 100_500, answered_at: 100_900 };
         // Decided 99,600 to 100,400 microseconds later, with a margin of 1100.
         for (at, agrees) in [
             (1_000_000 + 99_600 - 1_100, true),
@@ -131,13 +131,13 @@ mod tests {
 
     #[test]
     fn answers_that_are_seen_in_another_order_agree() {
-        let first = ClockSample { at: 1_000_000, asked_at: 500, answered_at: 900 };
-        let earlier = ClockSample { at: 999_700, asked_at: 300, answered_at: 950 };
+        let first = ClockSample { at: 1_000_000, sent_at: 500, answered_at: 900 };
+        let earlier = ClockSample { at: 999_700, sent_at: 300, answered_at: 950 };
         assert!(first.agrees_with(&earlier));
     }
 
     fn sample(at: u64) -> ClockSample {
-        ClockSample { at: 1_000_000 + at, asked_at: at, answered_at: at + 100 }
+        ClockSample { at: 1_000_000 + at, sent_at: at, answered_at: at + 100 }
     }
 
     #[test]

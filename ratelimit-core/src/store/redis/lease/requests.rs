@@ -207,8 +207,8 @@ impl Leases {
                 one.give_back_all(now);
             } else {
                 let terms = one.terms(check.policy(), interval);
-                let asked = one.demand.units(now, interval).saturating_mul(instances);
-                one.count.make_way(terms, check.cost(), asked, now, &mut one.effects);
+                let requested = one.demand.units(now, interval).saturating_mul(instances);
+                one.count.make_way(terms, check.cost(), requested, now, &mut one.effects);
             }
             given_back.extend(one.effects.give_backs.drain(..).map(|back| (one.count_id.clone(), back)));
         }

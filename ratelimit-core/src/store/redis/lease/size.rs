@@ -71,7 +71,7 @@ pub(super) struct LastAnswer {
     /// Instant of the answer, by the server's clock.
     pub(super) at: u64,
     /// Instant before the call was written, by the local clock.
-    asked_at: u64,
+    sent_at: u64,
     /// Units that were left.
     pub(super) available: u64,
     /// The instant from which nothing counts, by the server's clock.
@@ -80,8 +80,8 @@ pub(super) struct LastAnswer {
 
 impl LastAnswer {
     /// Notes the state of an answer.
-    pub(super) fn new(policy: &Policy, state: State, at: u64, asked_at: u64) -> Self {
-        let mut last = Self { state, at, asked_at, available: 0, resets_at: 0 };
+    pub(super) fn new(policy: &Policy, state: State, at: u64, sent_at: u64) -> Self {
+        let mut last = Self { state, at, sent_at, available: 0, resets_at: 0 };
         let outcome = last.peek(policy, 0, at);
         (last.available, last.resets_at) = (outcome.remaining(), at + micros(outcome.reset_after()));
         last
@@ -95,7 +95,7 @@ impl LastAnswer {
     /// Units that are left at the local instant `now`, if no other request was charged.
     pub(super) fn left(&self, policy: &Policy, now: u64) -> u64 {
         // The server's time is no earlier than that.
-        self.peek(policy, 0, self.at + now.saturating_sub(self.asked_at)).remaining()
+        self.peek(policy, 0, self.at + now.saturating_sub(self.sent_at)).remaining()
     }
 
     /// Units of the next lease; 0 if it would not pay, or might deny a larger request.
@@ -110,13 +110,13 @@ impl LastAnswer {
         instances: u64,
         now: u64,
     ) -> u64 {
-        let asked = demand.units(now, interval);
-        if asked < MIN_DEMAND {
+        let requested = demand.units(now, interval);
+        if requested < MIN_DEMAND {
             return 0;
         }
         // Of a longer interval only that part counts in which a lease can be used.
         let horizon = interval.min(MAX_AGE_US);
-        let wanted = u128::from(asked / 2) * u128::from(horizon) / u128::from(interval);
+        let wanted = u128::from(requested / 2) * u128::from(horizon) / u128::from(interval);
         let most = self.left(policy, now) / SHARE.saturating_mul(instances);
         let units = u64::try_from(wanted).unwrap_or(u64::MAX).min(most);
         if units >= MIN_UNITS.max(demand.largest_cost.saturating_mul(2)) { units } else { 0 }

@@ -10,11 +10,11 @@ use crate::policy::Policy;
 pub(super) const MAX_AGE_US: u64 = 1_000_000;
 
 /// Upper bound of the server's time at the local instant `now`, from an answer that was decided at `at`, by
-/// the server's clock, to a call that was written at or after the local instant `asked_at`.
+/// the server's clock, to a call that was written at or after the local instant `sent_at`.
 ///
 /// The call was decided after it was written, so the time since then is at least the time since the decision.
-const fn upper_bound(at: u64, asked_at: u64, now: u64) -> u64 {
-    let age = now.saturating_sub(asked_at);
+const fn upper_bound(at: u64, sent_at: u64, now: u64) -> u64 {
+    let age = now.saturating_sub(sent_at);
     at.saturating_add(age + margin(age))
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Lease {
     /// Instant of the charge, by the server's clock.
     pub(super) granted_at: u64,
     /// Instant before the call was written, by the local clock.
-    pub(super) asked_at: u64,
+    pub(super) sent_at: u64,
     /// The end of the window or sub-window of the charge, by the server's clock.
     pub(super) end: u64,
     /// The instant from which the charge no longer counts, by the server's clock.
@@ -52,15 +52,15 @@ pub(super) struct Lease {
 
 impl Lease {
     /// A lease of `size` units.
-    pub(super) fn new(size: u64, granted_at: u64, asked_at: u64, end: u64, counts_until: u64) -> Self {
+    pub(super) fn new(size: u64, granted_at: u64, sent_at: u64, end: u64, counts_until: u64) -> Self {
         Self {
             held: size,
             size,
             granted_at,
-            asked_at,
+            sent_at,
             end,
             counts_until,
-            last_used: asked_at,
+            last_used: sent_at,
             granted: size,
             used: 0,
             expired: 0,
@@ -71,19 +71,19 @@ impl Lease {
     /// Upper bound of the server's time at the local instant `now`.
     #[inline]
     pub(super) fn upper_bound(&self, now: u64) -> u64 {
-        upper_bound(self.granted_at, self.asked_at, now)
+        upper_bound(self.granted_at, self.sent_at, now)
     }
 
     /// The server's time of a use at the local instant `now`: no earlier than it was there.
     #[inline]
     pub(super) fn used_at(&self, now: u64) -> u64 {
-        self.granted_at + now.saturating_sub(self.asked_at)
+        self.granted_at + now.saturating_sub(self.sent_at)
     }
 
     /// Whether nothing of the lease may be used any more.
     #[inline]
     pub(super) fn is_over(&self, now: u64) -> bool {
-        now.saturating_sub(self.asked_at) > MAX_AGE_US || self.upper_bound(now) >= self.end
+        now.saturating_sub(self.sent_at) > MAX_AGE_US || self.upper_bound(now) >= self.end
     }
 
     /// Uses `units` of the held ones.

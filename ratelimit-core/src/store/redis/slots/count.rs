@@ -84,13 +84,13 @@ impl SlotCount {
     }
 
     /// A message that asks for slots is written.
-    pub(super) fn ask(&mut self, slots: u64) {
+    pub(super) fn request(&mut self, slots: u64) {
         self.pending += slots;
     }
 
-    /// A reply to a message that asked for `asked` slots: `granted` of them are used by requests from now on.
-    pub(super) fn answer(&mut self, asked: u64, granted: u64) {
-        self.pending -= asked;
+    /// A reply to a message that asked for `requested` slots: `granted` of them are used by requests from now on.
+    pub(super) fn answer(&mut self, requested: u64, granted: u64) {
+        self.pending -= requested;
         self.used += granted;
         self.granted += granted;
     }

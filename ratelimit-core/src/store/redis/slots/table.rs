@@ -121,12 +121,18 @@ impl SlotTable {
         Some(result)
     }
 
-    /// Writes a message about a caller, which asks for `asked` slots. Returns what it tells. Unless it
+    /// Writes a message about a caller, which asks for `requested` slots. Returns what it tells. Unless it
     /// `tells`, the server does not store that, so that the caller is still to be told of.
-    pub(super) fn report(&self, key: &StateKey, policy: PolicyArg, asked: u64, is_stored: bool) -> OwnEntry {
+    pub(super) fn report(
+        &self,
+        key: &StateKey,
+        policy: PolicyArg,
+        requested: u64,
+        is_stored: bool,
+    ) -> OwnEntry {
         let now = self.now();
         let mut shard = self.lock_shard(key);
-        if asked > 0 && shard.find(key.hash(), |entry| entry.key == *key).is_none() {
+        if requested > 0 && shard.find(key.hash(), |entry| entry.key == *key).is_none() {
             let count = SlotCount::start(self.running.load(Ordering::Relaxed));
             let entry = RunningCaller { key: key.clone(), policy, count, queued_at: None };
             shard.insert_unique(key.hash(), entry, |entry| entry.key.hash());
@@ -134,7 +140,7 @@ impl SlotTable {
         }
         let (granted, freed) = match shard.find_mut(key.hash(), |entry| entry.key == *key) {
             Some(entry) => {
-                entry.count.ask(asked);
+                entry.count.request(requested);
                 if is_stored { entry.count.report(now) } else { entry.count.numbers() }
             }
             None => [self.running.load(Ordering::Relaxed); 2].into(),
@@ -153,11 +159,11 @@ impl SlotTable {
         is_due.unwrap_or(false)
     }
 
-    /// A reply to a message that asked for `asked` slots, of which `granted` are granted. `granted_there` are
+    /// A reply to a message that asked for `requested` slots, of which `granted` are granted. `granted_there` are
     /// all that the server counts as granted to this process.
-    pub(super) fn answer(&self, key: &StateKey, asked: u64, granted: u64, granted_there: Option<u64>) {
+    pub(super) fn answer(&self, key: &StateKey, requested: u64, granted: u64, granted_there: Option<u64>) {
         self.change(key, |entry| {
-            entry.count.answer(asked, granted);
+            entry.count.answer(requested, granted);
             if let Some(granted_there) = granted_there {
                 entry.count.heal(granted_there);
             }
@@ -166,9 +172,9 @@ impl SlotTable {
 
     /// There will be no reply to a message that asked for slots. What it told may be lost as well, so the
     /// sweeper tells it again.
-    pub(super) fn lose(&self, key: &StateKey, asked: u64) {
+    pub(super) fn lose(&self, key: &StateKey, requested: u64) {
         self.change(key, |entry| {
-            entry.count.lose(asked);
+            entry.count.lose(requested);
             entry.count.forget_message();
         });
     }

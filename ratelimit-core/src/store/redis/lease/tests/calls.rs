@@ -74,7 +74,7 @@ impl Process {
     /// Makes the caller hot, and fetches a lease of 50 units after `before` units were charged.
     fn hold(&self, check: &Check<'_>, before: u64) {
         for _ in 0..100 {
-            self.ask(std::slice::from_ref(check));
+            self.request(std::slice::from_ref(check));
         }
         assert_eq!(self.call().add(check, Operation::Check).answer(&[charged(before - 2)], ""), 0);
         assert_eq!(self.call().add(check, Operation::Check).answer(&[charged(before - 1)], ""), 1);
@@ -82,7 +82,7 @@ impl Process {
     }
 
     /// The server is asked about a request. Returns whether something is to be given back before.
-    fn ask(&self, group: &[Check<'_>]) -> bool {
+    fn request(&self, group: &[Check<'_>]) -> bool {
         self.make_way(group, Operation::Check) > 0
     }
 
@@ -369,11 +369,11 @@ fn only_what_is_in_the_way_of_a_request_is_given_back_before_it() {
     let [hot, cold, plain] = policies.each_ref().map(|policy| Check::new(policy, "a"));
     process.hold(&hot, 1_000);
     // Nearly nine thousand are left.
-    assert!(!process.ask(&[hot.with_cost(60), cold]) && !process.ask(&[hot, plain]));
+    assert!(!process.request(&[hot.with_cost(60), cold]) && !process.request(&[hot, plain]));
     assert_eq!(process.held(&hot), 50);
     process.call().add(&hot, Operation::Peek).answer(&[charged(9_960)], "1");
-    assert!(!process.ask(&[hot.with_cost(10_001)]), "more than the limit never passes");
-    assert!(process.ask(&[hot.with_cost(60), cold]));
+    assert!(!process.request(&[hot.with_cost(10_001)]), "more than the limit never passes");
+    assert!(process.request(&[hot.with_cost(60), cold]));
     assert_eq!((process.held(&hot), process.give_backs()), (0, 0));
 }
 
@@ -383,7 +383,7 @@ fn a_group_with_a_limit_without_a_lease_brings_no_leases() {
     let (hot, plain) = (leased("hot").build(), limit("plain").build());
     let group = [Check::new(&hot, "a"), Check::new(&plain, "a")];
     for _ in 0..100 {
-        process.ask(&group);
+        process.request(&group);
     }
     assert!(process.leases.targets(&group, Operation::Check).is_empty());
     process.hold(&group[0], 1_000);
@@ -396,15 +396,15 @@ fn a_group_with_a_limit_without_a_lease_brings_no_leases() {
 fn an_answer_that_does_not_follow_from_its_state_does_not_tell_what_is_left() {
     let (process, hot) = (Process::new(), Check::new(&HOT, "a"));
     for _ in 0..100 {
-        process.ask(&[hot]);
+        process.request(&[hot]);
     }
-    let ask = |found: u64, verdicts: &str| {
+    let answer = |found: u64, verdicts: &str| {
         process.call().add(&hot, Operation::Check).answer(&[charged(found)], verdicts)
     };
-    assert_eq!(ask(998, ""), 0);
-    assert_eq!(ask(9_900, "10"), 1);
+    assert_eq!(answer(998, ""), 0);
+    assert_eq!(answer(9_900, "10"), 1);
     assert_eq!(process.held(&hot), 0);
-    assert_eq!(ask(999, ""), 1);
+    assert_eq!(answer(999, ""), 1);
     assert_eq!(process.held(&hot), 50, "as much as before: half of the demand");
 }
 

@@ -193,7 +193,7 @@ struct Process {
 struct Call {
     process: usize,
     life: u64,
-    asked_at: u64,
+    sent_at: u64,
     batch: Vec<Waiting>,
     leases: Vec<(usize, LeaseRequest)>,
     give_backs: Vec<(usize, GiveBack)>,
@@ -497,8 +497,8 @@ impl Simulation {
                     wanted.push(key);
                 }
             } else if !self.s.plain && cost <= policy.max() {
-                let asked = demand.units(local, interval) * self.s.instances;
-                count.make_way(terms(policy), cost, asked, local, &mut effects);
+                let requested = demand.units(local, interval) * self.s.instances;
+                count.make_way(terms(policy), cost, requested, local, &mut effects);
             }
             process.give_backs.extend(effects.give_backs.drain(..).map(|back| (key, back)));
         }
@@ -585,7 +585,7 @@ impl Simulation {
         let call = Call {
             process: number,
             life: process.life,
-            asked_at: local,
+            sent_at: local,
             batch: vec![Waiting { keys: vec![key], cost }],
             leases: Vec::new(),
             give_backs: effects.give_backs.into_iter().map(|back| (key, back)).collect(),
@@ -626,7 +626,7 @@ impl Simulation {
         let call = Call {
             process: number,
             life: process.life,
-            asked_at: local,
+            sent_at: local,
             batch,
             leases,
             give_backs: std::mem::take(&mut process.give_backs),
@@ -655,7 +655,7 @@ impl Simulation {
         process.calls -= 1;
         process.settlements -= u64::from(call.overdraws);
         if process.connection == call.connection {
-            let next = ClockSample { at, asked_at: call.asked_at, answered_at: local };
+            let next = ClockSample { at, sent_at: call.sent_at, answered_at: local };
             if process.last_sample.is_some_and(|last| !last.agrees_with(&next)) {
                 process.connection.generation += 1;
             }
@@ -669,7 +669,7 @@ impl Simulation {
             let answer = Answer {
                 state,
                 at,
-                asked_at: call.asked_at,
+                sent_at: call.sent_at,
                 now: local,
                 connection,
                 is_present: connection == call.connection,

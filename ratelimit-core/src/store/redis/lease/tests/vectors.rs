@@ -49,11 +49,11 @@ impl Pair {
         self.server.decide(&self.policy, units, at, Operation::Check).is_allowed()
     }
 
-    fn learn(&mut self, asked_at: u64, decided: u64, now: u64, lease: Option<(LeaseRequest, bool)>) {
+    fn learn(&mut self, sent_at: u64, decided: u64, now: u64, lease: Option<(LeaseRequest, bool)>) {
         let answer = Answer {
             state: self.server.clone(),
             at: SERVER + decided,
-            asked_at,
+            sent_at,
             now,
             connection: self.connection,
             is_present: true,
@@ -63,24 +63,24 @@ impl Pair {
         self.count.learn(answer, &mut self.effects);
     }
 
-    fn tell(&mut self, now: u64) {
+    fn learn_state(&mut self, now: u64) {
         self.learn(now, now, now, None);
     }
 
     /// A request for a lease of any size, which the server decides at `decided`.
-    fn lease_between(&mut self, units: u64, asked_at: u64, decided: u64, answered_at: u64) {
-        let request = self.request(units, asked_at);
+    fn lease_between(&mut self, units: u64, sent_at: u64, decided: u64, answered_at: u64) {
+        let request = self.request(units, sent_at);
         let granted = self.charge(units, decided);
-        self.answer(request, granted, asked_at, decided, answered_at);
+        self.answer(request, granted, sent_at, decided, answered_at);
     }
 
     fn request(&mut self, units: u64, now: u64) -> LeaseRequest {
-        self.tell(now);
+        self.learn_state(now);
         self.count.request_of(units)
     }
 
-    fn answer(&mut self, request: LeaseRequest, granted: bool, asked_at: u64, decided: u64, now: u64) {
-        self.learn(asked_at, decided, now, Some((request, granted)));
+    fn answer(&mut self, request: LeaseRequest, granted: bool, sent_at: u64, decided: u64, now: u64) {
+        self.learn(sent_at, decided, now, Some((request, granted)));
     }
 
     /// A lease whose call, decision and answer are at one instant.
@@ -98,9 +98,9 @@ impl Pair {
     }
 
     /// The server is asked about a request of `cost` units.
-    fn make_way(&mut self, cost: u64, asked: u64, now: u64) {
+    fn make_way(&mut self, cost: u64, requested: u64, now: u64) {
         let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
-        self.count.make_way(terms, cost, asked, now, &mut self.effects);
+        self.count.make_way(terms, cost, requested, now, &mut self.effects);
     }
 
     /// The units that may be used one by one at `now`.
@@ -201,7 +201,7 @@ fn held_units_in_the_way_of_a_request_are_given_back_before_it() {
     let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
     pair.lease(30, 0);
     assert!(pair.charge(954, 0));
-    pair.tell(0);
+    pair.learn_state(0);
     assert!(!pair.take(40, MS));
     pair.make_way(40, 0, MS);
     let back = pair.give_backs();
@@ -214,13 +214,13 @@ fn held_units_in_the_way_of_a_request_are_given_back_before_it() {
 
 #[test]
 fn held_units_stay_while_the_server_surely_has_enough() {
-    // 950 are left. `asked` is what may have been asked for since that was told.
-    for (cost, asked, stays) in [(60, 0, true), (60, 890, true), (60, 891, false), (951, 0, false)] {
+    // 950 are left. `requested` is what may have been asked for since that was told.
+    for (cost, requested, stays) in [(60, 0, true), (60, 890, true), (60, 891, false), (951, 0, false)] {
         let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
         pair.lease(50, 0);
-        pair.make_way(cost, asked, MS);
+        pair.make_way(cost, requested, MS);
         let expected = if stays { (50, 0) } else { (0, 1) };
-        assert_eq!((pair.usable(MS), pair.give_backs().len()), expected, "{cost} {asked}");
+        assert_eq!((pair.usable(MS), pair.give_backs().len()), expected, "{cost} {requested}");
     }
     let mut pair = Pair::new(second(Algorithm::SlidingWindowCounter, 1_000));
     pair.lease(50, 990 * MS);
@@ -228,7 +228,7 @@ fn held_units_stay_while_the_server_surely_has_enough() {
     assert_eq!(pair.usable(991 * MS), 50);
     // The next answer tells that fifty are left.
     assert!(pair.charge(900, 995 * MS));
-    pair.tell(995 * MS);
+    pair.learn_state(995 * MS);
     pair.make_way(100, 0, 996 * MS);
     assert_eq!((pair.usable(996 * MS), pair.give_backs().len()), (0, 1));
 }
@@ -344,11 +344,11 @@ fn a_refund_goes_into_a_lease_of_the_same_sub_window_or_to_the_server() {
 
 #[test]
 fn a_lease_is_half_of_the_demand_and_a_small_part_of_what_is_left() {
-    let size = |asked: u64, cost: u64, used: u64, instances: u64| {
+    let size = |requested: u64, cost: u64, used: u64, instances: u64| {
         let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
         assert!(pair.charge(used, 0));
-        pair.tell(0);
-        for _ in 0..asked {
+        pair.learn_state(0);
+        for _ in 0..requested {
             pair.demand.record(cost, 0, INTERVAL);
         }
         let demand = pair.demand;
@@ -376,26 +376,26 @@ fn nothing_is_leased_before_an_answer_or_while_half_of_a_lease_is_left() {
     let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
     (0..100).for_each(|_| pair.demand.record(1, 0, INTERVAL));
     let demand = pair.demand;
-    let ask = |pair: &mut Pair, now: u64| {
+    let next_lease = |pair: &mut Pair, now: u64| {
         let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
         pair.count.lease_request(terms, &demand, 1, now, &mut pair.effects)
     };
-    assert!(ask(&mut pair, 0).is_none(), "nothing was told");
-    pair.tell(0);
-    let request = ask(&mut pair, 0).unwrap();
+    assert!(next_lease(&mut pair, 0).is_none(), "nothing was told");
+    pair.learn_state(0);
+    let request = next_lease(&mut pair, 0).unwrap();
     assert_eq!(request.units, 50);
-    assert!(ask(&mut pair, 0).is_none(), "one is in flight");
+    assert!(next_lease(&mut pair, 0).is_none(), "one is in flight");
     assert!(pair.charge(50, 0));
     pair.answer(request, true, 0, 0, 0);
     assert!(pair.take(24, MS));
-    assert!(ask(&mut pair, MS).is_none(), "more than half is left");
+    assert!(next_lease(&mut pair, MS).is_none(), "more than half is left");
     assert!(pair.take(1, MS));
-    let request = ask(&mut pair, MS).unwrap();
+    let request = next_lease(&mut pair, MS).unwrap();
     pair.count.abandon(request);
-    let request = ask(&mut pair, MS).unwrap();
+    let request = next_lease(&mut pair, MS).unwrap();
     assert!(pair.charge(50, MS));
     pair.answer(request, true, MS, MS, MS);
     assert!(pair.take(50, 2 * MS));
     assert_eq!(pair.usable(2 * MS), 25);
-    assert!(ask(&mut pair, 2 * MS).is_some(), "the first is used up, half of the second is left");
+    assert!(next_lease(&mut pair, 2 * MS).is_some(), "the first is used up, half of the second is left");
 }

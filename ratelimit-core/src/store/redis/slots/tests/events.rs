@@ -26,7 +26,7 @@ const HOLD: u64 = 10 * SECOND;
 fn grants_that_nobody_uses_are_freed_while_more_is_asked_for() {
     let mut count = SlotCount::start(0);
     // Three are asked for and granted; the first reply is lost.
-    count.ask(3);
+    count.request(3);
     count.lose(1);
     count.answer(1, 1);
     // The third may still be used.
@@ -41,7 +41,7 @@ fn grants_that_nobody_uses_are_freed_while_more_is_asked_for() {
 fn a_message_is_due_after_a_slot_was_freed_and_three_seconds_after_the_last_one() {
     let mut count = SlotCount::start(7);
     assert!(!count.is_due(u64::MAX), "nothing runs");
-    count.ask(2);
+    count.request(2);
     assert_eq!(count.report(1_000), (7, 7));
     count.answer(2, 2);
     assert_eq!([1_000, 3_000_999, 3_001_000].map(|now| count.is_due(now)), [false, false, true]);
@@ -69,8 +69,8 @@ fn table() -> (Arc<SlotTable>, Arc<Mutex<Vec<LimitArg>>>, StateKey, PolicyArg) {
 #[test]
 fn a_caller_that_comes_back_starts_at_the_number_of_all_grants() {
     let (table, queue, key, policy) = table();
-    let numbers = |asked: u64| {
-        let reported = table.report(&key, policy, asked, true);
+    let numbers = |requested: u64| {
+        let reported = table.report(&key, policy, requested, true);
         (reported.granted, reported.freed)
     };
     assert_eq!(numbers(2), (0, 0));

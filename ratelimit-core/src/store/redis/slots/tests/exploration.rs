@@ -49,13 +49,13 @@ const CASE: Case = Case {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Message {
-    asks: bool,
+    requests: bool,
     reported: OwnEntry,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Answer {
-    asks: bool,
+    requests: bool,
     is_granted: bool,
     granted_there: u64,
 }
@@ -74,17 +74,18 @@ struct Process {
 impl Process {
     /// Slots in use, and grants whose reply is on its way.
     fn running(&self) -> u64 {
-        self.count.used() + self.inbox.iter().filter(|answer| answer.asks && answer.is_granted).count() as u64
+        self.count.used()
+            + self.inbox.iter().filter(|answer| answer.requests && answer.is_granted).count() as u64
     }
 
     /// What a message tells. Not by `tell`, which also notes when: that would tell more states apart.
-    fn message(&self, process: usize, asks: bool) -> Message {
+    fn message(&self, process: usize, requests: bool) -> Message {
         let (granted, freed) = self.count.numbers();
-        Message { asks, reported: OwnEntry { process: process as u64, granted, freed } }
+        Message { requests, reported: OwnEntry { process: process as u64, granted, freed } }
     }
 
     fn hear(&mut self, answer: Answer) {
-        if answer.asks {
+        if answer.requests {
             self.count.answer(1, answer.is_granted.into());
         }
         self.count.heal(answer.granted_there);
@@ -127,15 +128,19 @@ impl World {
     }
 
     fn run(&mut self, message: Message, max: u64) -> Answer {
-        let (fits, own) = self.entries.step(message.reported, message.asks.into(), max, NOW);
+        let (fits, own) = self.entries.step(message.reported, message.requests.into(), max, NOW);
         self.entries.sort();
-        Answer { asks: message.asks, is_granted: message.asks && fits, granted_there: own.granted }
+        Answer {
+            requests: message.requests,
+            is_granted: message.requests && fits,
+            granted_there: own.granted,
+        }
     }
 
     /// Acquires of a process that are on their way.
-    fn asked(&self, process: usize) -> u64 {
+    fn requested_by(&self, process: usize) -> u64 {
         let Process { outbox, limbo, .. } = &self.processes[process];
-        outbox.iter().chain(limbo).filter(|message| message.asks).count() as u64
+        outbox.iter().chain(limbo).filter(|message| message.requests).count() as u64
     }
 
     /// All that may happen next; with the message that was run, if the order of messages was kept.
@@ -151,7 +156,7 @@ impl World {
                 next.push((
                     changed(&|process| {
                         process.starts -= 1;
-                        process.count.ask(1);
+                        process.count.request(1);
                         process.outbox.push_back(process.message(i, true));
                     }),
                     None,
@@ -213,9 +218,9 @@ impl World {
                 let mut world = self.clone();
                 world.lost -= 1;
                 let process = &mut world.processes[i];
-                let asked = process.outbox.iter().filter(|message| message.asks).count()
-                    + process.inbox.iter().filter(|answer| answer.asks).count();
-                process.count.lose(asked as u64);
+                let requested = process.outbox.iter().filter(|message| message.requests).count()
+                    + process.inbox.iter().filter(|answer| answer.requests).count();
+                process.count.lose(requested as u64);
                 process.inbox.clear();
                 process.limbo.extend(process.outbox.drain(..));
                 next.push((world, None));
@@ -223,7 +228,7 @@ impl World {
             if self.vanished > 0 && self.entries.held_by(i as u64).is_some() {
                 let mut world = self.clone();
                 world.vanished -= 1;
-                world.credit += process.running() + self.asked(i);
+                world.credit += process.running() + self.requested_by(i);
                 world.entries.forget(i as u64);
                 next.push((world, None));
             }
@@ -245,7 +250,7 @@ impl World {
                 return Err(format!("the books of {i} say {}, and {} run", books[i], running[i]));
             }
             let ending: u64 = books.iter().zip(&running).map(|(books, running)| books - running).sum();
-            let is_denied = ran.is_some_and(|(message, answer)| message.asks && !answer.is_granted);
+            let is_denied = ran.is_some_and(|(message, answer)| message.requests && !answer.is_granted);
             if is_denied && all + ending < case.max {
                 return Err(format!("denied, although {all} run and {ending} are ending"));
             }

@@ -23,7 +23,7 @@ const HOLD: u64 = 10 * SECOND;
 #[derive(Clone, Debug)]
 enum Event {
     /// A request of a process asks for slots, with those that are being asked for in the same call.
-    Ask(Index, u64),
+    Request(Index, u64),
     /// A request ends.
     End(Index),
     /// The oldest message of a process arrives at the server.
@@ -40,14 +40,14 @@ enum Event {
 #[derive(Clone, Copy, Debug)]
 struct Message {
     process: usize,
-    asked: u64,
+    requested: u64,
     reported: OwnEntry,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Reply {
     process: usize,
-    asked: u64,
+    requested: u64,
     granted: u64,
     granted_there: u64,
 }
@@ -103,9 +103,9 @@ impl World {
         }
     }
 
-    fn ask(&mut self, process: usize, asked: u64) {
-        let reported = self.tables[process].report(&self.key, self.policy, asked, true);
-        self.messages.push(Message { process, asked, reported });
+    fn send(&mut self, process: usize, requested: u64) {
+        let reported = self.tables[process].report(&self.key, self.policy, requested, true);
+        self.messages.push(Message { process, requested, reported });
     }
 
     /// Queued messages that only tell become calls.
@@ -114,21 +114,21 @@ impl World {
             let messages = std::mem::take(&mut *self.queued[process].lock());
             for message in messages {
                 if self.tables[process].take_message(&message.key) {
-                    self.ask(process, 0);
+                    self.send(process, 0);
                 }
             }
         }
     }
 
     fn arrive(&mut self, message: Message) -> Reply {
-        let (fits, own) = self.entries.step(message.reported, message.asked, self.max, self.now);
-        let granted = if fits { message.asked } else { 0 };
-        Reply { process: message.process, asked: message.asked, granted, granted_there: own.granted }
+        let (fits, own) = self.entries.step(message.reported, message.requested, self.max, self.now);
+        let granted = if fits { message.requested } else { 0 };
+        Reply { process: message.process, requested: message.requested, granted, granted_there: own.granted }
     }
 
     fn hear(&mut self, reply: Reply) {
         let table = &self.tables[reply.process];
-        table.answer(&self.key, reply.asked, reply.granted, Some(reply.granted_there));
+        table.answer(&self.key, reply.requested, reply.granted, Some(reply.granted_there));
         if reply.granted > 0 {
             self.held.push((reply.process, reply.granted, table.hold(&self.key, reply.granted)));
         }
@@ -165,7 +165,7 @@ impl World {
     /// The oldest message of a process runs, and its reply is lost; or it is lost itself.
     fn lose(&mut self, process: usize, runs: bool) {
         if let Some(message) = self.oldest(process) {
-            self.tables[message.process].lose(&self.key, message.asked);
+            self.tables[message.process].lose(&self.key, message.requested);
             if runs {
                 self.arrive(message);
             }
@@ -176,8 +176,9 @@ impl World {
     fn vanish(&mut self, process: usize) {
         let number = self.tables[process].process();
         if let Some(held) = self.entries.held_by(number) {
-            let asked = self.messages.iter().filter(|message| message.process == process);
-            self.credit += self.running(process).max(held) + asked.map(|message| message.asked).sum::<u64>();
+            let requested = self.messages.iter().filter(|message| message.process == process);
+            self.credit +=
+                self.running(process).max(held) + requested.map(|message| message.requested).sum::<u64>();
             self.entries.forget(number);
         }
     }
@@ -190,9 +191,9 @@ impl World {
 
     fn happen(&mut self, event: &Event) {
         match event {
-            Event::Ask(process, slots) => {
+            Event::Request(process, slots) => {
                 let process = process.index(self.tables.len());
-                self.ask(process, *slots);
+                self.send(process, *slots);
             }
             Event::End(which) if !self.held.is_empty() => {
                 let which = which.index(self.held.len());
@@ -239,7 +240,7 @@ impl World {
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        10 => (any::<Index>(), 1u64..3).prop_map(|(process, slots)| Event::Ask(process, slots)),
+        10 => (any::<Index>(), 1u64..3).prop_map(|(process, slots)| Event::Request(process, slots)),
         8 => any::<Index>().prop_map(Event::End),
         12 => any::<Index>().prop_map(Event::Arrive),
         12 => any::<Index>().prop_map(Event::Hear),
@@ -280,7 +281,7 @@ proptest! {
     ) {
         let mut world = World::new(max, processes);
         for (process, slots) in slots {
-            world.happen(&Event::Ask(process, slots));
+            world.happen(&Event::Request(process, slots));
             world.settle();
         }
         let running = world.all_running();
@@ -296,7 +297,7 @@ proptest! {
     #[test]
     fn a_process_that_is_gone_counts_for_ten_seconds(max in 1u64..5, slots in 1u64..5) {
         let mut world = World::new(max.max(slots), 2);
-        world.ask(0, slots);
+        world.send(0, slots);
         let message = world.messages.pop().unwrap();
         let reply = world.arrive(message);
         world.hear(reply);
@@ -313,18 +314,18 @@ proptest! {
 #[test]
 fn slots_whose_reply_was_lost_count_among_what_a_vanished_entry_stood_for() {
     let mut world = World::new(2, 1);
-    world.ask(0, 1);
+    world.send(0, 1);
     world.lose(0, false);
-    world.ask(0, 2);
+    world.send(0, 2);
     world.lose(0, true);
-    world.ask(0, 1);
+    world.send(0, 1);
     world.arrive_oldest(0);
     world.vanish(0);
     assert_eq!((world.all_running(), world.credit), (0, 2), "of two slots the reply was lost");
-    world.ask(0, 1);
+    world.send(0, 1);
     let denied = world.replies.remove(0);
     world.hear(denied);
-    world.ask(0, 2);
+    world.send(0, 2);
     world.arrive_oldest(0);
     world.arrive_oldest(0);
     assert_eq!(world.all_running(), 3);
@@ -334,12 +335,12 @@ fn slots_whose_reply_was_lost_count_among_what_a_vanished_entry_stood_for() {
 
 #[test]
 fn entries_from_the_future_end_ten_seconds_after_the_clock_went_back() {
-    let [other, asks] = [5, 1].map(|process| OwnEntry { process, granted: 0, freed: 0 });
+    let [other, empty] = [5, 1].map(|process| OwnEntry { process, granted: 0, freed: 0 });
     let mut entries = Entries::default();
     entries.merge(OwnEntry { granted: 2, ..other }, 3_600 * SECOND);
-    entries.merge(asks, SECOND);
+    entries.merge(empty, SECOND);
     for (now, held) in [(SECOND + HOLD - 1, 2), (SECOND + HOLD, 0)] {
-        entries.merge(asks, now);
+        entries.merge(empty, now);
         assert_eq!(entries.held(), held);
     }
 }
