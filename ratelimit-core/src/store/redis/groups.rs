@@ -104,7 +104,7 @@ impl Groups {
         if !is_charge && operation != Operation::Peek {
             return Ok(outcome);
         }
-        let outcome = self.attachments.leases.with_held(group, outcome, operation);
+        let outcome = self.attachments.leases.with_unused(group, outcome, operation);
         if is_charge {
             self.denials.record(group, &outcome, lookup);
         }

@@ -133,8 +133,8 @@ impl LeasedCount {
     }
 
     /// Units that are held.
-    pub(super) fn held(&self) -> u64 {
-        self.leases.iter().map(|lease| lease.held).sum()
+    pub(super) fn unused(&self) -> u64 {
+        self.leases.iter().map(|lease| lease.unused).sum()
     }
 
     /// Units that may be used at the local instant `now`.
@@ -143,7 +143,7 @@ impl LeasedCount {
         if self.connection != connection || self.resets > 0 {
             return 0;
         }
-        self.leases.iter().filter(|lease| !lease.is_over(now)).map(|lease| lease.held).sum()
+        self.leases.iter().filter(|lease| !lease.is_over(now)).map(|lease| lease.unused).sum()
     }
 
     // ---- What voids and ends leases
@@ -180,17 +180,17 @@ impl LeasedCount {
     /// Ends what may no longer be used. Returns the units that are held.
     #[inline]
     fn trim(&mut self, now: u64, effects: &mut Effects) -> u64 {
-        let (mut held, connection) = (0, self.connection);
+        let (mut unused, connection) = (0, self.connection);
         self.leases.retain(|lease| {
             if lease.is_over(now) {
                 effects.give_back(lease, now, connection);
                 effects.ended(lease);
                 return false;
             }
-            held += lease.held;
+            unused += lease.unused;
             true
         });
-        held
+        unused
     }
 
     /// Begins a reset of the count on the server: drops all leases, those in flight as well, and takes no
@@ -210,32 +210,32 @@ impl LeasedCount {
 
     /// Whether so many units are held, and at least one.
     #[inline]
-    pub(super) fn holds(&mut self, terms: Terms<'_>, cost: u64, now: u64, effects: &mut Effects) -> bool {
+    pub(super) fn covers(&mut self, terms: Terms<'_>, cost: u64, now: u64, effects: &mut Effects) -> bool {
         self.adopt(terms, now, effects);
         self.trim(now, effects) >= cost.max(1) && self.resets == 0
     }
 
-    /// Uses units that are [held](Self::holds): those first that end first. Reports the admission.
+    /// Uses units that are [held](Self::covers): those first that end first. Reports the admission.
     #[inline]
     pub(super) fn take(&mut self, cost: u64, now: u64) -> Taken {
         let mut missing = cost;
         while missing > 0 {
-            let held = self.leases.iter_mut().filter(|lease| lease.held > 0);
-            let Some(lease) = held.min_by_key(|lease| lease.end) else { break };
-            let units = missing.min(lease.held);
+            let unused = self.leases.iter_mut().filter(|lease| lease.unused > 0);
+            let Some(lease) = unused.min_by_key(|lease| lease.end) else { break };
+            let units = missing.min(lease.unused);
             lease.use_units(units, now);
             missing -= units;
         }
         debug_assert_eq!(missing, 0, "less is held than is taken");
-        let (held, at) = self
+        let (unused, at) = self
             .leases
             .iter()
-            .fold((0, 0), |(held, at), lease| (held + lease.held, at.max(lease.used_at(now))));
+            .fold((0, 0), |(unused, at), lease| (unused + lease.unused, at.max(lease.used_at(now))));
         let last = self.last_answer.as_ref();
         let (available, resets_at) = last.map_or((0, 0), |last| (last.available, last.resets_at));
-        let remaining = available.saturating_add(held).min(self.policy.max());
+        let remaining = available.saturating_add(unused).min(self.policy.max());
         let next_unit_after = if remaining == 0 { self.next_unit_after(at) } else { None };
-        let (reset_after, wants_lease) = (resets_at.saturating_sub(at), self.wants_lease(held, now));
+        let (reset_after, wants_lease) = (resets_at.saturating_sub(at), self.wants_lease(unused, now));
         Taken { at, remaining, reset_after, next_unit_after, wants_lease }
     }
 
@@ -248,16 +248,16 @@ impl LeasedCount {
 
     /// Whether half of the last lease is used, and no other one is on its way.
     #[inline]
-    fn wants_lease(&self, held: u64, now: u64) -> bool {
-        self.has_room(held) && now >= self.prefetch_after
+    fn wants_lease(&self, unused: u64, now: u64) -> bool {
+        self.has_room(unused) && now >= self.prefetch_after
     }
 
-    fn has_room(&self, held: u64) -> bool {
+    fn has_room(&self, unused: u64) -> bool {
         let last_size = self.leases.last().map_or(0, |lease| lease.size);
-        held <= last_size / 2
+        unused <= last_size / 2
             && self.in_flight.is_none()
             && self.resets == 0
-            && self.leases.iter().filter(|lease| lease.held > 0).count() < MAX_LEASES
+            && self.leases.iter().filter(|lease| lease.unused > 0).count() < MAX_LEASES
     }
 
     // ---- Give back
@@ -338,8 +338,8 @@ impl LeasedCount {
         effects: &mut Effects,
     ) -> Option<LeaseRequest> {
         self.adopt(terms, now, effects);
-        let held = self.trim(now, effects);
-        let units = if self.has_room(held) { self.next_size(demand, instances, now) } else { 0 };
+        let unused = self.trim(now, effects);
+        let units = if self.has_room(unused) { self.next_size(demand, instances, now) } else { 0 };
         (units > 0).then(|| self.request_of(units))
     }
 
@@ -405,10 +405,10 @@ impl LeasedCount {
             return;
         }
         self.leases.retain(|known| {
-            if known.held == 0 {
+            if known.unused == 0 {
                 effects.ended(known);
             }
-            known.held > 0
+            known.unused > 0
         });
         self.leases.push(lease);
     }
@@ -425,7 +425,7 @@ impl LeasedCount {
 impl Effects {
     /// Takes the held units out of a lease, to be given back if they still count.
     fn give_back(&mut self, lease: &mut Lease, now: u64, connection: NodeConnection) {
-        if lease.held == 0 {
+        if lease.unused == 0 {
             return;
         }
         if lease.upper_bound(now) < lease.counts_until {

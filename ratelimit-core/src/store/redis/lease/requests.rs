@@ -33,9 +33,9 @@ impl LeaseMember<'_> {
     /// Whether all units of the limit are held. A cost of nothing is decided by the state, which the server
     /// knows.
     #[inline]
-    fn is_held(&self, one: &mut CountGuard<'_>, now: u64) -> bool {
+    fn is_covered(&self, one: &mut CountGuard<'_>, now: u64) -> bool {
         let (terms, cost) = (one.terms(self.check.policy(), self.interval), self.check.cost());
-        one.count.holds(terms, cost, now, &mut one.effects) && (cost > 0 || self.is_peek)
+        one.count.covers(terms, cost, now, &mut one.effects) && (cost > 0 || self.is_peek)
     }
 }
 
@@ -85,10 +85,10 @@ impl Leases {
                 let now = self.now();
                 let mut shard = self.lock_shard(member.digest);
                 let mut one = self.count_in(&mut shard, member.digest)?;
-                if !member.is_held(&mut one, now) {
+                if !member.is_covered(&mut one, now) {
                     return None;
                 }
-                let (outcome, wants_lease) = self.use_held(&mut one, &member, now);
+                let (outcome, wants_lease) = self.use_units(&mut one, &member, now);
                 Some((GroupOutcome::from(outcome), wants_lease.then_some(0).into_iter().collect()))
             }
             [] => None,
@@ -116,10 +116,10 @@ impl Leases {
             shards.into_iter().map(|shard| (shard, self.shards[shard].lock())).collect();
         for (index, member) in members.iter().enumerate() {
             let mut one = self.count_in(shard_in(&mut locked, member)?, member.digest)?;
-            let is_held = member.is_held(&mut one, now);
+            let is_covered = member.is_covered(&mut one, now);
             // A count that occurs twice is decided by the sum, which the server knows.
             let is_shared = members[..index].iter().any(|other| other.digest == member.digest);
-            if !is_held || is_shared {
+            if !is_covered || is_shared {
                 return None;
             }
         }
@@ -127,17 +127,17 @@ impl Leases {
         let mut outcomes = SmallVec::<[Outcome; 2]>::new();
         for (index, member) in members.iter().enumerate() {
             let mut one = self.count_in(shard_in(&mut locked, member)?, member.digest)?;
-            let (outcome, wants_lease) = self.use_held(&mut one, member, now);
+            let (outcome, wants_lease) = self.use_units(&mut one, member, now);
             wanted.extend(wants_lease.then_some(index));
             outcomes.push(outcome);
         }
         Some((GroupOutcome::decided_apart(outcomes), wanted))
     }
 
-    /// Uses the units of a limit, which are [held](LeaseMember::is_held). Returns its outcome, and whether it
+    /// Uses the units of a limit, which are [held](LeaseMember::is_covered). Returns its outcome, and whether it
     /// is time for the next lease.
     #[inline]
-    fn use_held(&self, one: &mut CountGuard<'_>, member: &LeaseMember<'_>, now: u64) -> (Outcome, bool) {
+    fn use_units(&self, one: &mut CountGuard<'_>, member: &LeaseMember<'_>, now: u64) -> (Outcome, bool) {
         let cost = if member.is_peek { 0 } else { member.check.cost() };
         let taken = one.count.take(cost, now);
         let mut wants_lease = false;
@@ -149,15 +149,15 @@ impl Leases {
     }
 
     /// Units that are held of the count of a limit.
-    pub(super) fn held(&self, check: &Check<'_>) -> u64 {
+    pub(super) fn unused(&self, check: &Check<'_>) -> u64 {
         let digest = self.digest(check);
         let mut shard = self.lock_shard(digest);
-        self.count_in(&mut shard, digest).map_or(0, |one| one.count.held())
+        self.count_in(&mut shard, digest).map_or(0, |one| one.count.unused())
     }
 
     /// Adds what is held to the server's answer about a group. A request that was only looked at passes by
     /// held units as well.
-    pub(in crate::store::redis) fn with_held(
+    pub(in crate::store::redis) fn with_unused(
         &self,
         group: &[Check<'_>],
         answer: GroupOutcome,
@@ -168,11 +168,11 @@ impl Leases {
         }
         answer.map(|index, outcome| {
             let check = &group[index];
-            let held = if self.interval(check.policy()) > 0 { self.held(check) } else { 0 };
-            if held == 0 {
+            let unused = if self.interval(check.policy()) > 0 { self.unused(check) } else { 0 };
+            if unused == 0 {
                 return outcome;
             }
-            let remaining = outcome.remaining().saturating_add(held).min(outcome.limit());
+            let remaining = outcome.remaining().saturating_add(unused).min(outcome.limit());
             let passes = operation == Operation::Peek && !outcome.fits() && check.cost() <= remaining;
             if passes { outcome.admitted() } else { outcome }.with_remaining(remaining)
         })

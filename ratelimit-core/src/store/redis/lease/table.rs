@@ -198,9 +198,9 @@ impl Leases {
         self.give_backs.observer.report(&mut status);
         for shard in &self.shards {
             for warm in shard.lock().table.iter().filter_map(|entry| entry.warm.as_ref()) {
-                let held = warm.count.held();
-                status.held += held;
-                status.callers += usize::from(held > 0);
+                let unused = warm.count.unused();
+                status.held += unused;
+                status.callers += usize::from(unused > 0);
             }
         }
         status
@@ -290,13 +290,13 @@ impl Leases {
     /// Ends what may no longer be used, and gives back what was not used for an interval. Returns the pause
     /// until the next sweep, and `None` when nothing is left to sweep.
     pub(in crate::store::redis) fn sweep(&self) -> Option<Duration> {
-        let (now, mut shortest, mut held) = (self.now(), None, 0);
+        let (now, mut shortest, mut unused) = (self.now(), None, 0);
         for shard in &self.shards {
             shard.lock().table.retain(|entry| {
                 let Some(warm) = &mut entry.warm else { return !entry.is_cold(now) };
                 let mut one = self.guard(warm, &mut entry.demand);
                 let is_idle = one.count.sweep(one.connection, now, &mut one.effects);
-                held += one.count.held();
+                unused += one.count.unused();
                 drop(one);
                 shortest = Some(shortest.map_or(entry.interval, |other: u64| other.min(entry.interval)));
                 let is_over = is_idle && entry.is_cold(now);
@@ -306,7 +306,7 @@ impl Leases {
                 !is_over
             });
         }
-        self.give_backs.observer.held(held);
+        self.give_backs.observer.held(unused);
         shortest.map(|interval| Duration::from_micros((interval / 4).clamp(SWEEP_US.0, SWEEP_US.1)))
     }
 

@@ -30,7 +30,7 @@ pub(super) fn end_of_window(policy: &Policy, at: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
     /// Units that may be used until `end`.
-    pub(super) held: u64,
+    pub(super) unused: u64,
     /// Units that were requested from the server.
     pub(super) size: u64,
     /// Instant of the charge, by the server's clock.
@@ -54,7 +54,7 @@ impl Lease {
     /// A lease of `size` units.
     pub(super) fn new(size: u64, granted_at: u64, sent_at: u64, end: u64, counts_until: u64) -> Self {
         Self {
-            held: size,
+            unused: size,
             size,
             granted_at,
             sent_at,
@@ -90,7 +90,7 @@ impl Lease {
     #[inline]
     pub(super) fn use_units(&mut self, units: u64, now: u64) {
         debug_assert!(!self.is_over(now), "used after its end");
-        self.held -= units;
+        self.unused -= units;
         self.used += units;
         self.last_used = self.last_used.max(now);
         self.check();
@@ -98,13 +98,13 @@ impl Lease {
 
     /// Adds units that a request of the same window used and gives back.
     pub(super) const fn put_in(&mut self, units: u64) {
-        self.held += units;
+        self.unused += units;
         self.granted += units;
     }
 
     /// Takes the held units out, to be given back to the server.
     pub(super) fn give_back(&mut self) -> u64 {
-        let units = std::mem::take(&mut self.held);
+        let units = std::mem::take(&mut self.unused);
         self.returned += units;
         self.check();
         units
@@ -112,14 +112,14 @@ impl Lease {
 
     /// Lets the held units expire.
     pub(super) const fn expire(&mut self) {
-        self.expired += std::mem::replace(&mut self.held, 0);
+        self.expired += std::mem::replace(&mut self.unused, 0);
     }
 
     /// Every unit is in exactly one place.
     fn check(&self) {
         debug_assert_eq!(
             self.granted,
-            self.held + self.used + self.expired + self.returned,
+            self.unused + self.used + self.expired + self.returned,
             "each unit of a lease is in one place"
         );
     }

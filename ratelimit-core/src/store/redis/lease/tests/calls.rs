@@ -72,13 +72,13 @@ impl Process {
     }
 
     /// Makes the caller hot, and fetches a lease of 50 units after `before` units were charged.
-    fn hold(&self, check: &Check<'_>, before: u64) {
+    fn lease_to(&self, check: &Check<'_>, before: u64) {
         for _ in 0..100 {
             self.request(std::slice::from_ref(check));
         }
         assert_eq!(self.call().add(check, Operation::Check).answer(&[charged(before - 2)], ""), 0);
         assert_eq!(self.call().add(check, Operation::Check).answer(&[charged(before - 1)], ""), 1);
-        assert_eq!(self.held(check), 50);
+        assert_eq!(self.unused(check), 50);
     }
 
     /// The server is asked about a request. Returns whether something is to be given back before.
@@ -91,8 +91,8 @@ impl Process {
         self.leases.make_way(group, operation, &self.encoder).len()
     }
 
-    fn held(&self, check: &Check<'_>) -> u64 {
-        self.leases.held(check)
+    fn unused(&self, check: &Check<'_>) -> u64 {
+        self.leases.unused(check)
     }
 
     /// Uses one held unit; what the outcome says is left.
@@ -110,9 +110,9 @@ impl Process {
 static HOT: Policy = leased("hot").build();
 
 /// A process that holds a lease of 50 units of a hot caller.
-fn holding() -> (Process, Check<'static>) {
+fn with_lease() -> (Process, Check<'static>) {
     let (process, hot) = (Process::new(), Check::new(&HOT, "a"));
-    process.hold(&hot, 1_000);
+    process.lease_to(&hot, 1_000);
     (process, hot)
 }
 
@@ -175,7 +175,7 @@ fn a_background_fetch_that_asks_for_nothing_hears_nothing_of_another_count() {
     let process = Process::new();
     let (hot, other) = (leased("hot").build(), limit("other").build());
     let (hot, other) = (Check::new(&hot, "a"), Check::new(&other, "b"));
-    process.hold(&hot, 1_000);
+    process.lease_to(&hot, 1_000);
     // More than half of the lease is held, so nothing is asked for.
     let call = process.call().prefetch(&hot).add(&other, Operation::Check);
     assert_eq!(call.answer(&[charged(9_000)], ""), 0);
@@ -188,14 +188,14 @@ fn a_question_before_a_check_of_the_same_count_keeps_its_lease() {
     let (one, two) = (leased("one").build(), leased("two").build());
     let (one, two) = (Check::new(&one, "a"), Check::new(&two, "a"));
     for check in [&one, &two] {
-        process.hold(check, 1_000);
+        process.lease_to(check, 1_000);
         while process.take(check).is_some() {}
     }
     // The leases are asked for in another order than the first requests. That of `two` does not fit.
     let call =
         process.call().add(&one, Operation::Peek).add(&two, Operation::Check).add(&one, Operation::Check);
     assert_eq!(call.answer(&[charged(1_000), charged(9_970)], "11101"), 2);
-    assert!(process.held(&one) > 0 && process.held(&two) == 0);
+    assert!(process.unused(&one) > 0 && process.unused(&two) == 0);
 }
 
 #[test]
@@ -208,11 +208,11 @@ fn an_answer_about_a_blocked_caller_ends_its_leases_whichever_operation_asked() 
             limit("hot").max(5).build(),
         ] {
             for is_rerouted in [false, true] {
-                let (process, hot) = holding();
+                let (process, hot) = with_lease();
                 let call = process.call().add(&Check::new(&policy, "a"), operation);
                 let call = if is_rerouted { call.reroute() } else { call };
                 call.answer(&[blocked()], "0");
-                assert_eq!(process.held(&hot), 0, "{operation:?} {policy:?} {is_rerouted}");
+                assert_eq!(process.unused(&hot), 0, "{operation:?} {policy:?} {is_rerouted}");
             }
         }
     }
@@ -222,12 +222,12 @@ fn an_answer_about_a_blocked_caller_ends_its_leases_whichever_operation_asked() 
 fn the_answer_to_a_settlement_ends_the_leases_of_the_count_whichever_limit_is_settled() {
     for policy in [leased("hot").build(), limit("hot").build()] {
         for is_rerouted in [false, true] {
-            let (process, hot) = holding();
+            let (process, hot) = with_lease();
             let check = Check::new(&policy, "a").with_cost(20_000);
             let call = process.call().add(&hot, Operation::Peek).add(&check, Operation::Overdraw);
             let call = if is_rerouted { call.reroute() } else { call };
             call.answer(&[charged(1_050)], "");
-            assert_eq!((process.held(&hot), process.give_backs()), (0, 1), "{policy:?}");
+            assert_eq!((process.unused(&hot), process.give_backs()), (0, 1), "{policy:?}");
         }
     }
 }
@@ -235,27 +235,27 @@ fn the_answer_to_a_settlement_ends_the_leases_of_the_count_whichever_limit_is_se
 /// Calls over a redirect of a cluster overtake each other, and so do their answers.
 #[test]
 fn a_lease_whose_answer_comes_behind_that_of_a_debt_goes_back() {
-    let (process, hot) = holding();
+    let (process, hot) = with_lease();
     while process.take(&hot).is_some() {}
     let fetch = process.call().prefetch(&hot);
     let settled = hot.with_cost(20_000);
     process.call().add(&settled, Operation::Overdraw).answer(&[charged(21_100)], "");
     assert_eq!(fetch.answer(&[charged(1_050)], "1"), 1);
-    assert_eq!((process.held(&hot), process.give_backs()), (0, 1));
+    assert_eq!((process.unused(&hot), process.give_backs()), (0, 1));
 }
 
 #[test]
-fn a_settlement_of_any_limit_gives_back_the_held_units_of_its_count_before() {
+fn a_settlement_of_any_limit_gives_back_the_unused_units_of_its_count_before() {
     for policy in [leased("hot").build(), limit("hot").build()] {
-        let (process, hot) = holding();
+        let (process, hot) = with_lease();
         let rest = Check::new(&policy, "a").with_cost(120);
         assert_eq!(process.make_way(&[rest], Operation::Overdraw), 1);
-        assert_eq!((process.held(&hot), process.give_backs()), (0, 0), "{policy:?}");
+        assert_eq!((process.unused(&hot), process.give_backs()), (0, 0), "{policy:?}");
     }
 }
 
 #[test]
-fn a_process_that_holds_nothing_looks_nothing_up() {
+fn a_process_without_leases_looks_nothing_up() {
     let process = Process::new();
     let (hot, plain) = (leased("hot").build(), limit("hot").build());
     let (hot, plain) = (Check::new(&hot, "a"), Check::new(&plain, "a"));
@@ -265,7 +265,7 @@ fn a_process_that_holds_nothing_looks_nothing_up() {
         |process: &Process| operations.map(|operation| !process.targets(&plain, operation).is_empty());
     assert!(!process.leases.has_counts());
     assert_eq!(found(&process), [false; 5]);
-    process.hold(&hot, 1_000);
+    process.lease_to(&hot, 1_000);
     assert!(process.leases.has_counts());
     assert_eq!(found(&process), [true; 5]);
     process.leases.close();
@@ -275,29 +275,29 @@ fn a_process_that_holds_nothing_looks_nothing_up() {
 
 #[test]
 fn a_lease_that_was_granted_over_another_connection_goes_back() {
-    let (process, hot) = holding();
+    let (process, hot) = with_lease();
     while process.take(&hot).is_some() {}
     assert_eq!(process.call().add(&hot, Operation::Check).reroute().answer(&[charged(1_050)], ""), 1);
-    assert_eq!((process.held(&hot), process.give_backs()), (0, 1));
+    assert_eq!((process.unused(&hot), process.give_backs()), (0, 1));
 }
 
 #[test]
 fn an_answer_over_another_connection_does_not_tell_what_is_left() {
-    let (process, hot) = holding();
+    let (process, hot) = with_lease();
     assert_eq!(process.call().add(&hot, Operation::Check).reroute().answer(&[charged(9_000)], ""), 0);
     assert_eq!(process.take(&hot), Some(10_000 - 1_000 - 1));
 }
 
 #[test]
-fn an_answer_over_an_unknown_connection_leaves_what_is_held() {
+fn an_answer_over_an_unknown_connection_leaves_unused_units() {
     let process = Process::new();
     process.leases.nodes.renew_all();
     let hot = leased("hot").build();
     let hot = Check::new(&hot, "a");
-    process.hold(&hot, 1_000);
+    process.lease_to(&hot, 1_000);
     let call = Call { leases: CallLeases::new(&process.leases, None), ..process.call() };
     assert_eq!(call.add(&hot, Operation::Check).answer(&[charged(1_100)], ""), 0);
-    assert_eq!(process.held(&hot), 50);
+    assert_eq!(process.unused(&hot), 50);
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn units_of_a_replaced_connection_are_not_given_back() {
     for is_replaced in [false, true] {
         let process = Process::new();
         let hot = leased("hot").build();
-        process.hold(&Check::new(&hot, "a"), 1_000);
+        process.lease_to(&Check::new(&hot, "a"), 1_000);
         process.leases.close();
         if is_replaced {
             process.leases.nodes.renew_all();
@@ -319,7 +319,7 @@ fn units_that_wait_to_be_given_back_are_forgotten_when_a_reset_begins() {
     for policy in [leased("hot").build(), limit("hot").build()] {
         let process = Process::new();
         let hot = leased("hot").build();
-        process.hold(&Check::new(&hot, "a"), 1_000);
+        process.lease_to(&Check::new(&hot, "a"), 1_000);
         process.leases.close();
         let reset = process.leases.reset_on_drop(&[Check::new(&policy, "a")]);
         assert_eq!(process.give_backs(), 0, "one that is sent now may follow the reset");
@@ -330,21 +330,21 @@ fn units_that_wait_to_be_given_back_are_forgotten_when_a_reset_begins() {
 #[test]
 fn a_reset_by_any_limit_ends_the_leases_of_its_count() {
     for policy in [leased("hot").build(), limit("hot").build()] {
-        let (process, hot) = holding();
+        let (process, hot) = with_lease();
         let reset = process.leases.reset_on_drop(&[Check::new(&policy, "a")]);
-        assert_eq!(process.held(&hot), 0);
+        assert_eq!(process.unused(&hot), 0);
         drop(reset);
-        assert_eq!((process.held(&hot), process.give_backs()), (0, 0));
+        assert_eq!((process.unused(&hot), process.give_backs()), (0, 0));
     }
 }
 
 #[test]
-fn a_group_is_admitted_by_held_units_if_all_its_limits_hold_enough() {
+fn a_group_is_admitted_by_unused_units_if_all_its_limits_have_enough() {
     let process = Process::new();
     let policies = [leased("one").build(), leased("two").build(), limit("three").build()];
     let [one, two, three] = policies.each_ref().map(|policy| Check::new(policy, "a"));
     for check in [&one, &two] {
-        process.hold(check, 1_000);
+        process.lease_to(check, 1_000);
     }
     let take = |group: &[Check<'_>]| process.leases.take(group, Operation::Check).is_some();
     assert!(!take(&[one.with_cost(2), two.with_cost(51)]), "of one there are too few");
@@ -352,14 +352,14 @@ fn a_group_is_admitted_by_held_units_if_all_its_limits_hold_enough() {
     assert!(!take(&[one, one]), "a count that occurs twice");
     assert!(!take(&[one.with_cost(0)]), "a cost of nothing needs the state");
     assert_eq!(
-        [&one, &two].map(|check| process.held(check)),
+        [&one, &two].map(|check| process.unused(check)),
         [50, 50],
         "nothing is used for a part of a group"
     );
     assert!(take(&[one.with_cost(2), two.with_cost(50)]) && !take(&[two, one]));
-    assert_eq!([&one, &two].map(|check| process.held(check)), [48, 0]);
+    assert_eq!([&one, &two].map(|check| process.unused(check)), [48, 0]);
     assert!(process.leases.take(&[one], Operation::Peek).is_some());
-    assert_eq!(process.held(&one), 48, "a peek uses nothing");
+    assert_eq!(process.unused(&one), 48, "a peek uses nothing");
 }
 
 #[test]
@@ -367,14 +367,14 @@ fn only_what_is_in_the_way_of_a_request_is_given_back_before_it() {
     let process = Process::new();
     let policies = [leased("hot").build(), leased("cold").build(), limit("plain").build()];
     let [hot, cold, plain] = policies.each_ref().map(|policy| Check::new(policy, "a"));
-    process.hold(&hot, 1_000);
+    process.lease_to(&hot, 1_000);
     // Nearly nine thousand are left.
     assert!(!process.request(&[hot.with_cost(60), cold]) && !process.request(&[hot, plain]));
-    assert_eq!(process.held(&hot), 50);
+    assert_eq!(process.unused(&hot), 50);
     process.call().add(&hot, Operation::Peek).answer(&[charged(9_960)], "1");
     assert!(!process.request(&[hot.with_cost(10_001)]), "more than the limit never passes");
     assert!(process.request(&[hot.with_cost(60), cold]));
-    assert_eq!((process.held(&hot), process.give_backs()), (0, 0));
+    assert_eq!((process.unused(&hot), process.give_backs()), (0, 0));
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn a_group_with_a_limit_without_a_lease_brings_no_leases() {
         process.request(&group);
     }
     assert!(process.leases.targets(&group, Operation::Check).is_empty());
-    process.hold(&group[0], 1_000);
+    process.lease_to(&group[0], 1_000);
     let targets = process.leases.targets(&group, Operation::Check);
     assert!(targets.len() == 1 && !targets[0].fetches(), "the answer may tell a block");
 }
@@ -403,20 +403,20 @@ fn an_answer_that_does_not_follow_from_its_state_does_not_tell_what_is_left() {
     };
     assert_eq!(answer(998, ""), 0);
     assert_eq!(answer(9_900, "10"), 1);
-    assert_eq!(process.held(&hot), 0);
+    assert_eq!(process.unused(&hot), 0);
     assert_eq!(answer(999, ""), 1);
-    assert_eq!(process.held(&hot), 50, "as much as before: half of the demand");
+    assert_eq!(process.unused(&hot), 50, "as much as before: half of the demand");
 }
 
 #[test]
-fn a_peek_passes_if_the_cost_is_held_and_left() {
-    let (process, hot) = holding();
+fn a_peek_passes_if_the_cost_is_unused_and_left() {
+    let (process, hot) = with_lease();
     let passes = |cost: u64| {
         let group = [hot.with_cost(cost)];
         let denied = Decision::Denied { retry_after: Some(MINUTE) };
         let denial = Outcome::new(10_000, denied).with_cost(cost).with_remaining(7);
         let answer = GroupOutcome::new(Timestamp::from_micros(START), [denial]);
-        process.leases.with_held(&group, answer, Operation::Peek).is_allowed()
+        process.leases.with_unused(&group, answer, Operation::Peek).is_allowed()
     };
     assert_eq!([56, 57, 58].map(passes), [true, true, false]);
 }
@@ -434,7 +434,7 @@ fn a_group_locks_each_shard_once_in_whatever_order_its_limits_are() {
     let between = callers.iter().position(|caller| shard(caller) != shard(&callers[first])).unwrap();
     let group = [first, between, last].map(|caller| callers[caller].clone());
     for caller in &group {
-        process.hold(&Check::new(&HOT, caller), 1_000);
+        process.lease_to(&Check::new(&HOT, caller), 1_000);
     }
     // A thread that waits for itself is left behind.
     let (sender, taken) = mpsc::channel();

@@ -156,7 +156,7 @@ fn sum(reports: impl Iterator<Item = Report>) -> Report {
         sum.local += report.local;
         sum.leases += report.leases;
         sum.over += report.over;
-        sum.held_at_faults += report.held_at_faults;
+        sum.unused_at_faults += report.unused_at_faults;
         sum.broken_waits.0 += report.broken_waits.0;
         sum.broken_waits.1 += report.broken_waits.1;
         if sum.first_fault.is_empty() {
@@ -181,7 +181,7 @@ fn after_a_lowered_max_no_lease_of_the_old_one_is_used() {
 }
 
 #[test]
-fn after_a_failover_no_more_pass_than_were_held() {
+fn after_a_failover_no_more_pass_than_were_unused() {
     for algorithm in 0..3 {
         let run = |seed| {
             let policy = policies("global", 1_000)[algorithm].clone();
@@ -190,12 +190,12 @@ fn after_a_failover_no_more_pass_than_were_held() {
         let report = sum((0..8).map(run));
         // Held units are used until the loss of the connection is noticed, within 30 ms, and no longer.
         assert!(report.leases > 20, "{report:?}");
-        assert!(report.over * 4 <= report.held_at_faults, "{algorithm}: {report:?}");
+        assert!(report.over * 4 <= report.unused_at_faults, "{algorithm}: {report:?}");
     }
 }
 
 #[test]
-fn after_a_step_of_the_servers_clock_no_more_pass_than_were_held() {
+fn after_a_step_of_the_servers_clock_no_more_pass_than_were_unused() {
     for by in [-300_000, 30_000, 1_000_000] {
         for algorithm in 0..3 {
             let run = |seed| {
@@ -207,20 +207,20 @@ fn after_a_step_of_the_servers_clock_no_more_pass_than_were_held() {
                 report
             };
             let report = sum((0..6).map(run));
-            assert!(report.over <= report.held_at_faults, "{algorithm} {by}: {report:?}");
+            assert!(report.over <= report.unused_at_faults, "{algorithm} {by}: {report:?}");
         }
     }
 }
 
 #[test]
-fn after_a_pause_that_no_clock_counts_no_more_pass_than_were_held() {
+fn after_a_pause_that_no_clock_counts_no_more_pass_than_were_unused() {
     for algorithm in 0..3 {
         let run = |seed| {
             let policy = policies("global", 1_000)[algorithm].clone();
             Scenario { pauses: Some((400_000, false)), ..Scenario::new(seed, policy, 3) }.run()
         };
         let report = sum((0..8).map(run));
-        assert!(report.over <= report.held_at_faults, "{algorithm}: {report:?}");
+        assert!(report.over <= report.unused_at_faults, "{algorithm}: {report:?}");
     }
 }
 

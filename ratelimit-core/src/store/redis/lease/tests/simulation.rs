@@ -151,7 +151,7 @@ pub(super) struct Report {
     /// Units of uses that fail in the replay.
     pub(super) over: u64,
     /// Units of such uses that came from leases which were held at a fault, at most.
-    pub(super) held_at_faults: u64,
+    pub(super) unused_at_faults: u64,
     /// How often the ledger did not balance.
     pub(super) unbalanced: u64,
     /// Retries at the told wait that would have failed, of all that were looked at.
@@ -430,7 +430,7 @@ impl Simulation {
                     self.faults.push((self.now, Fault::Snapshot));
                 }
                 Event::Fail => {
-                    self.note_held();
+                    self.note_unused();
                     self.server.clone_from(&self.snapshot);
                     self.faults.push((self.now, Fault::Fail));
                     for process in 0..self.processes.len() {
@@ -440,7 +440,7 @@ impl Simulation {
                 }
                 Event::Notice(process) => self.reconnect(process),
                 Event::Step(by) => {
-                    self.note_held();
+                    self.note_unused();
                     self.step += by;
                 }
                 Event::Undo(process, index) => self.undo(process, index),
@@ -479,18 +479,18 @@ impl Simulation {
         let (interval, connection) = (self.s.interval, process.connection);
         let terms = |policy| Terms { policy, interval, connection };
         let mut effects = Effects::default();
-        let mut are_held = !self.s.plain;
+        let mut are_covered = !self.s.plain;
         for (&key, policy) in keys.iter().zip(&policies) {
             let new = || (Demand::default(), LeasedCount::new(terms(policy)));
             let (demand, count) = process.counts.entry(key).or_insert_with(new);
             demand.record(cost, local, interval);
-            are_held &= count.holds(terms(policy), cost, local, &mut effects);
+            are_covered &= count.covers(terms(policy), cost, local, &mut effects);
             process.give_backs.extend(effects.give_backs.drain(..).map(|back| (key, back)));
         }
         let mut wanted = Vec::new();
         for (&key, policy) in keys.iter().zip(&policies) {
             let (demand, count) = process.counts.get_mut(&key).unwrap();
-            if are_held {
+            if are_covered {
                 let taken = count.take(cost, local);
                 assert!(taken.remaining <= policy.capacity());
                 if taken.wants_lease {
@@ -502,7 +502,7 @@ impl Simulation {
             }
             process.give_backs.extend(effects.give_backs.drain(..).map(|back| (key, back)));
         }
-        if are_held {
+        if are_covered {
             self.report.admitted += 1;
             self.report.local += 1;
             for &key in &keys {
@@ -735,7 +735,7 @@ impl Simulation {
         let length = 50_000 + self.random.below(longest);
         self.processes[number].stopped_until = self.now + length;
         if !is_counted {
-            self.note_held();
+            self.note_unused();
             self.push(self.now + length, Event::Continue(number, length));
         }
     }
@@ -853,16 +853,16 @@ impl Simulation {
     }
 
     /// Units that are held, under way to a process, or under way back.
-    fn note_held(&mut self) {
+    fn note_unused(&mut self) {
         for key in 0..self.s.policies.len() {
-            self.report.held_at_faults += self.usable(key);
+            self.report.unused_at_faults += self.usable(key);
             for process in &self.processes {
                 let of_key = process.give_backs.iter().filter(|(k, _)| *k == key);
-                self.report.held_at_faults += of_key.map(|(_, back)| back.units).sum::<u64>();
+                self.report.unused_at_faults += of_key.map(|(_, back)| back.units).sum::<u64>();
             }
         }
         for event in self.events.values() {
-            self.report.held_at_faults += match event {
+            self.report.unused_at_faults += match event {
                 Event::Reply(reply) => {
                     let granted =
                         reply.call.leases.iter().zip(&reply.granted).filter(|(_, granted)| **granted);
@@ -893,12 +893,12 @@ impl Simulation {
             let left = left_of(&mut fresh, &policy, at);
             let mut server = self.state(key, &policy);
             let there = left_of(&mut server, &policy, at);
-            let held = self.usable(key);
-            if there + held > left {
+            let usable = self.usable(key);
+            if there + usable > left {
                 self.report.unbalanced += 1;
                 if self.report.first_fault.is_empty() {
                     self.report.first_fault = format!(
-                        "{} at {} us: the server leaves {there} of {}, {held} are held, and a fresh state leaves {left}",
+                        "{} at {} us: the server leaves {there} of {}, {usable} are unused, and a fresh state leaves {left}",
                         policy.algorithm(),
                         self.now,
                         policy.capacity()

@@ -90,11 +90,11 @@ impl Pair {
 
     fn take(&mut self, cost: u64, now: u64) -> bool {
         let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
-        let is_held = self.count.holds(terms, cost, now, &mut self.effects);
-        if is_held {
+        let is_covered = self.count.covers(terms, cost, now, &mut self.effects);
+        if is_covered {
             self.count.take(cost, now);
         }
-        is_held
+        is_covered
     }
 
     /// The server is asked about a request of `cost` units.
@@ -171,12 +171,12 @@ fn a_clock_that_runs_slow_uses_no_unit_after_the_end_of_its_window() {
 }
 
 #[test]
-fn a_request_is_admitted_by_held_units_as_a_whole_or_not_at_all() {
+fn a_request_is_admitted_by_unused_units_as_a_whole_or_not_at_all() {
     for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
         let mut pair = Pair::new(second(algorithm, 1_000));
         pair.lease(50, 0);
         assert!(pair.take(47, MS));
-        assert!(!pair.take(4, MS), "three are held");
+        assert!(!pair.take(4, MS), "three are unused");
         assert_eq!(pair.usable(MS), 3, "none of them is used for a part");
         assert!(pair.take(3, MS));
         assert!(!pair.take(1, MS));
@@ -197,7 +197,7 @@ fn a_request_takes_the_units_that_end_first() {
 
 /// The server has 16 of 1000 left and this process 30: a request of 40 passes there once the 30 are back.
 #[test]
-fn held_units_in_the_way_of_a_request_are_given_back_before_it() {
+fn unused_units_in_the_way_of_a_request_are_given_back_before_it() {
     let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
     pair.lease(30, 0);
     assert!(pair.charge(954, 0));
@@ -213,7 +213,7 @@ fn held_units_in_the_way_of_a_request_are_given_back_before_it() {
 }
 
 #[test]
-fn held_units_stay_while_the_server_surely_has_enough() {
+fn unused_units_stay_while_the_server_surely_has_enough() {
     // 950 are left. `requested` is what may have been asked for since that was told.
     for (cost, requested, stays) in [(60, 0, true), (60, 890, true), (60, 891, false), (951, 0, false)] {
         let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
@@ -243,7 +243,7 @@ fn unused_units_of_a_fixed_window_that_is_over_are_not_given_back() {
 }
 
 #[test]
-fn units_that_are_not_used_for_an_interval_are_given_back_and_no_longer_held() {
+fn units_that_are_not_used_for_an_interval_are_given_back_and_no_longer_usable() {
     let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
     pair.lease(50, 0);
     assert!(pair.take(10, 20 * MS));
