@@ -29,17 +29,18 @@ const PAUSE_AFTER_PANIC: Duration = Duration::from_millis(250);
 /// What a request attaches to its call.
 #[derive(Default)]
 pub(super) enum Attachment {
-    /// Nothing: it may go over the lane of a worker.
+    /// Nothing. The request may go over the lane of a worker.
     #[default]
     None,
-    /// Nothing. But this process may hold leases or slots of its policies, or it is no plain check. All of
-    /// these go over one connection in their order, as turns and commands do.
+    /// Nothing, but the request goes over the store's lane: it is no plain check, or this process may have
+    /// leases or hold slots of its policies. Requests with state in the process, turns and commands go over
+    /// one connection, in their order.
     Ordered,
-    /// Limits whose answers are of use for leases.
+    /// The limits whose leases learn from the answer.
     Leases(Box<[LeaseTarget]>),
-    /// It only tells of slots.
+    /// A message that reports slots. The request is that message, and nothing waits for its reply.
     Message,
-    /// A turn, and what gives it back if nothing waits for the reply.
+    /// What gives the turn of the request back if nothing waits for the reply.
     Turn(Box<dyn Unclaimed>),
 }
 
@@ -52,7 +53,7 @@ pub(super) struct Attachments {
 }
 
 impl Attachments {
-    /// `clock` counts while the machine is suspended.
+    /// Creates empty tables. `clock` counts while the machine is suspended.
     pub(super) fn new(
         clock: &Arc<dyn Clock>,
         default_lease_us: u64,
@@ -63,7 +64,8 @@ impl Attachments {
         Self { leases: Arc::new(leases), slots: Arc::new(SlotTable::new(Arc::clone(clock))) }
     }
 
-    /// Lets attachments send messages of their own, and the commands that wait.
+    /// Starts the sweepers. `sender` queues messages about slots, `send_commands` sends the give-backs that
+    /// a sweep of leases leaves.
     pub(super) fn start(
         &self,
         runtime: &Runtime,
@@ -80,30 +82,30 @@ impl Attachments {
         runtime.spawn(sweep_forever(Arc::clone(&self.leases), |leases| &leases.has_count, sweep));
     }
 
-    /// Adds what is held to the status.
+    /// Adds the leases to the status.
     pub(super) fn report(&self, status: &mut ConnectionStatus) {
         status.leases = self.leases.status();
     }
 
-    /// The attachment of a group that is about to be queued.
+    /// The attachment of a request for a group.
     pub(super) fn of_group(&self, group: &[Check<'_>], operation: Operation) -> Attachment {
         let targets = self.leases.targets(group, operation);
         if !targets.is_empty() {
             return Attachment::Leases(targets);
         }
-        let may_hold =
+        let may_have_state =
             |check: &Check<'_>| check.policy().is_concurrency() || self.leases.may_lease(check.policy());
-        let is_plain = operation == Operation::Check && !group.iter().any(may_hold);
+        let is_plain = operation == Operation::Check && !group.iter().any(may_have_state);
         if is_plain { Attachment::None } else { Attachment::Ordered }
     }
 
-    /// A guard for a command that is about to remove the states of these checks.
+    /// A guard that travels with a command which removes the states of these checks on the server.
     pub(super) fn reset_on_drop(&self, checks: &[Check<'_>], keys: &KeyFormat) -> impl Send + use<> {
         (self.leases.reset_on_drop(checks), self.slots.report_again_on_drop(checks, keys))
     }
 
-    /// Voids the leases of a node: there is a new connection to it, or none, or it has rejected a call
-    /// because a hash slot has moved.
+    /// Voids the leases of a node: its connection was made or lost, or it rejected a call because a hash
+    /// slot has moved.
     pub(super) fn renew(&self, node: NodeId) {
         self.leases.nodes.renew(node.index());
     }
@@ -114,28 +116,29 @@ impl Attachments {
         self.leases.nodes.renew_all();
     }
 
-    /// A new connection serves: tells all slots again.
+    /// Reports all slots again, over a new connection.
     pub(super) fn note_connected(&self) {
         self.slots.report_all_again();
     }
 
-    /// A request of this attachment will not be sent.
+    /// Notes that a request with this attachment will not be sent.
     pub(super) fn note_not_sent(&self, attachment: &Attachment, request: &Request) {
         if let (Attachment::Message, Some(limit)) = (attachment, request.limits.first()) {
-            // The sweeper tells of it again.
+            // The sweeper queues another message.
             self.slots.take_message(&limit.key);
         }
     }
 
-    /// Ends what is held, when the store is dropped. Returns what slots have to tell then.
+    /// Ends all leases, when the store is dropped. Returns the messages about slots that are still to be
+    /// sent.
     pub(super) fn close(&self) -> Vec<LimitArg> {
         self.leases.close();
         self.slots.unreported()
     }
 }
 
-/// Sweeps as long as there is something to sweep, and waits for the next. A sweep calls the application's
-/// metrics recorder, whose panic ends one sweep.
+/// Sweeps a table while it has entries, and otherwise waits for one. A sweep calls the application's metrics
+/// recorder. If that panics, only this sweep ends.
 async fn sweep_forever<T>(
     table: Arc<T>,
     has_entry: fn(&T) -> &Notify,
@@ -152,15 +155,15 @@ async fn sweep_forever<T>(
 
 /// The attachments of one call.
 pub(super) struct CallAttachments {
-    /// `None` if no answer of the call is of use for leases.
+    /// `None` if no leases learn from the call.
     leases: Option<Box<CallLeases>>,
-    /// Behind the requests, in the order of `leases`.
+    /// The requests for leases, in the order of `leases`. The call has them after all others.
     lease_requests: SmallVec<[LimitArg; 1]>,
-    /// `None` if no limit of the call is one of slots.
+    /// `None` if the call has no concurrency limit.
     slots: Option<Box<CallSlots>>,
     /// What gives turns back, and the indices of their requests.
     turns: Vec<(usize, Box<dyn Unclaimed>)>,
-    /// Whether a message of the call only tells of slots. Then it is worth sending although no request waits.
+    /// Whether the call has a message that reports slots. Then it is sent even if no request waits for it.
     has_report: bool,
 }
 
@@ -206,31 +209,31 @@ impl CallAttachments {
         }
     }
 
-    /// Takes the requests for leases, which go behind all others.
+    /// Takes the requests for leases, which the call has after all others.
     pub(super) fn lease_requests(&mut self) -> SmallVec<[Request; 1]> {
         let leases = std::mem::take(&mut self.lease_requests).into_iter();
         leases.map(|limit| Request { operation: Operation::Check, limits: smallvec![limit] }).collect()
     }
 
-    /// Adds to all requests of the call what the process tells of its slots.
+    /// Adds the reports of slots to all requests of the call.
     pub(super) fn add_slots(&mut self, all: &Attachments, requests: &mut [&mut Request]) {
         self.slots = CallSlots::new(&all.slots, requests);
     }
 
-    /// Whether the call is worth sending although no request waits for it.
+    /// Whether the call is sent even if no request waits for it.
     pub(super) const fn need_no_request(&self) -> bool {
         self.has_report
     }
 
-    /// The call is sent over another connection than planned, because this one rejected it.
+    /// Notes that the call goes over another connection, because the planned one rejected it.
     pub(super) fn reroute(&mut self) {
         if let Some(leases) = &mut self.leases {
             leases.reroute();
         }
     }
 
-    /// Takes what the reply brings, before the requests go on, so that the next ones find it. `requests` is
-    /// their number.
+    /// Learns from the reply, before the requests get theirs, so that the requests after them find the
+    /// leases. `requests` is the number of requests that are no requests for leases.
     pub(super) fn finish(&mut self, replies: &mut Replies, requests: usize) {
         if let Some(slots) = self.slots.take() {
             slots.finish(replies);

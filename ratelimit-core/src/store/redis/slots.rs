@@ -1,24 +1,25 @@
-//! Slots of concurrency limits: what runs in this process, and what the server is told of it.
+//! Slots of concurrency limits: how many requests of a caller run in this process, and how it reports them to
+//! the server.
 //!
-//! A process keeps two numbers for each caller of which something runs, and each message to the server tells
-//! both: the slots that it knows to be granted to it, and those of them that it has freed. Both only grow, so
-//! a message may come late, twice, never or in another order, and the next one mends what went wrong. A
-//! message is a check of a cost: with a cost of 0 it only tells, which is both renewal and release.
-//! `algorithm/concurrency.rs` is the server's side.
+//! A process keeps two numbers for each caller with running requests: the slots that were granted to it, as
+//! far as it knows, and those of them that it has freed. Each message to the server has both. Both only grow,
+//! so a message may come late, twice, never or in another order, and the next one corrects the server's
+//! entry. A message is a check of a cost. With a cost of 0 it only reports, which renews the entry and
+//! releases freed slots. `algorithm/concurrency.rs` is the server's side.
 //!
-//! * A slot begins where the reply is decoded, and travels with it. So it is freed if the request's future
-//!   was dropped, or its deadline has passed.
-//! * A caller is told of at the latest 3 s after its last message, at once on a new connection, and after a
-//!   slot was freed. An entry on the server ends 10 s after its last message.
-//! * Grants whose reply was lost are noticed by the server's own number in the next reply, and are freed
-//!   ("heal").
+//! * A slot begins where the reply is decoded, and travels with the reply. So it is freed if the request's
+//!   future was dropped, or its deadline has passed.
+//! * A process reports a caller within 3 s of its last message, after a slot was freed, and at once on a new
+//!   connection. An entry on the server ends 10 s after its last message.
+//! * If a reply is lost, the next one has the server's number of granted slots. The process frees those that
+//!   no request uses.
 //!
 //! ```text
 //! count     pure: the numbers of one caller, and every event
-//! table     the callers of which something runs, and the slots that requests hold
+//! table     the callers with running requests, and the slots that requests hold
 //! ```
 //!
-//! Here are the slots in one call: what is asked for as it is written, and what its reply grants.
+//! This file has the slots of one call: what the call requests and reports, and what its reply grants.
 
 mod count;
 mod table;
@@ -34,7 +35,7 @@ use super::key::StateKey;
 use super::protocol::{Replies, Request};
 use crate::algorithm::Operation;
 
-/// The slots that one call asks for. If its reply never comes, that is noted when this is dropped.
+/// The slots that one call requests. If this is dropped without a reply, they are no longer awaited.
 pub(super) struct CallSlots {
     table: Arc<SlotTable>,
     callers: Vec<CallerSlots>,
@@ -44,15 +45,15 @@ pub(super) struct CallSlots {
 struct CallerSlots {
     key: StateKey,
     requested: u64,
-    /// Whether the server stores what the call tells; of a peek it stores nothing.
+    /// Whether the server stores the report. It stores nothing for a peek.
     is_stored: bool,
-    /// For each limit the index of its request, its own in the request, and what it asks for.
+    /// For each limit: the index of its request, its index in that request, and the slots that it requests.
     places: SmallVec<[(usize, usize, u64); 1]>,
 }
 
 impl CallSlots {
-    /// Notes what requests ask for, as the call is written, and adds to them what it tells. `None` if no
-    /// limit is one of slots.
+    /// Notes the slots that requests of the call are for, and adds the reports to these requests. `None` if
+    /// the call has no concurrency limit.
     pub(super) fn new(table: &Arc<SlotTable>, requests: &mut [&mut Request]) -> Option<Box<Self>> {
         let mut callers: Vec<CallerSlots> = Vec::new();
         for (index, request) in requests.iter().enumerate() {
@@ -82,7 +83,8 @@ impl CallSlots {
         (!callers.is_empty()).then(|| Box::new(Self { table: Arc::clone(table), callers }))
     }
 
-    /// Notes what the reply grants. Each request holds its slots by its reply from now on.
+    /// Notes the slots that the reply grants, and lets each request hold its slots with its part of the
+    /// reply.
     pub(super) fn finish(mut self, replies: &mut Replies) {
         for CallerSlots { key, requested, places, .. } in std::mem::take(&mut self.callers) {
             let granted = |&(request, limit, cost): &(usize, usize, u64)| {

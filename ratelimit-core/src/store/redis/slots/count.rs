@@ -1,12 +1,12 @@
-//! The slots of one caller in this process: its numbers, and every event. Pure: no clock, no lock, no
-//! connection.
+//! The slots of one caller in this process: its numbers, and every event. Pure: there is no clock, lock or
+//! connection here.
 
 use crate::algorithm::concurrency::HOLD_US;
 
-/// Age of the last message at which a caller is told of again, in microseconds: 3 s.
+/// Age of the last message at which running requests are reported again, in microseconds: 3 s.
 const RENEW_US: u64 = 3_000_000;
 
-/// No number of freed slots.
+/// A value that no number of freed slots has.
 const UNREPORTED: u64 = u64::MAX;
 
 /// The numbers of one caller.
@@ -14,20 +14,20 @@ const UNREPORTED: u64 = u64::MAX;
 pub(super) struct SlotCount {
     /// Slots that requests of this process hold.
     used: u64,
-    /// Slots that this process knows to be granted to it.
+    /// Slots granted to this process, as far as it knows.
     granted: u64,
-    /// Slots that it asked for and that may still be granted to a request.
+    /// Slots requested by calls in flight.
     pending: u64,
-    /// Freed slots of which the last message told; [`UNREPORTED`] if it may be lost.
+    /// Freed slots in the last message; [`UNREPORTED`] if it may be lost.
     reported_freed: u64,
     /// Instant of the last message.
     reported_at: u64,
 }
 
 impl SlotCount {
-    /// Numbers of a caller of which nothing runs. They start at the process's running number of grants, which
-    /// is never below what was told of this caller before: otherwise a late message of then would free a slot
-    /// of now.
+    /// Numbers of a caller without running requests. They start at the number of all slots that were ever
+    /// granted to this process, which is never below an earlier report of the caller. If they started at 0, a
+    /// late message with a higher number would free a slot that is in use.
     pub(super) fn start(running: u64) -> Self {
         Self { used: 0, granted: running, pending: 0, reported_freed: running, reported_at: 0 }
     }
@@ -45,69 +45,72 @@ impl SlotCount {
         self.used
     }
 
-    /// Whether nothing runs and nothing is asked for.
+    /// Whether no request runs and no call requests slots.
     pub(super) const fn is_idle(&self) -> bool {
         self.used == 0 && self.pending == 0
     }
 
-    /// Whether the caller may be forgotten when a reply comes: nothing runs, and nothing is left to tell.
+    /// Whether the caller can be removed: no request runs, and all freed slots are reported.
     pub(super) const fn is_over(&self) -> bool {
         self.is_idle() && self.freed() == self.reported_freed
     }
 
-    /// Whether the caller may be forgotten without a reply: nothing runs, and the server counts nothing of it
-    /// any more.
-    pub(super) fn is_over_there(&self, now: u64) -> bool {
+    /// Whether the caller can be removed although a report may be lost: no request runs, and the server's
+    /// entry has ended.
+    pub(super) fn is_over_on_server(&self, now: u64) -> bool {
         self.is_idle() && now.saturating_sub(self.reported_at) >= HOLD_US
     }
 
-    /// Whether a message is due: a slot was freed since the last one, or it is too old for what runs.
+    /// Whether a message is due: a slot was freed since the last one, or that is too old for the requests
+    /// that run.
     pub(super) fn is_due(&self, now: u64) -> bool {
         self.freed() != self.reported_freed
             || (self.used > 0 && now.saturating_sub(self.reported_at) >= RENEW_US)
     }
 
-    /// A message is written. Returns the granted and the freed slots that it tells.
+    /// Notes that a message is written. Returns the granted and the freed slots that it reports.
     pub(super) fn report(&mut self, now: u64) -> (u64, u64) {
         (self.reported_freed, self.reported_at) = (self.freed(), now);
         self.numbers()
     }
 
-    /// What a message tells: the slots granted and those freed.
+    /// The granted and the freed slots.
     pub(super) const fn numbers(&self) -> (u64, u64) {
         (self.granted, self.freed())
     }
 
-    /// The server may have lost what it was told, or the last message may be lost.
+    /// Notes that the last message, or the server's entry, may be lost.
     pub(super) fn forget_message(&mut self) {
         self.reported_freed = UNREPORTED;
     }
 
-    /// A message that asks for slots is written.
+    /// Notes that a message that requests slots is written.
     pub(super) fn request(&mut self, slots: u64) {
         self.pending += slots;
     }
 
-    /// A reply to a message that asked for `requested` slots: `granted` of them are used by requests from now on.
+    /// Takes the reply to a message that requested `requested` slots. Requests use `granted` of them from now
+    /// on.
     pub(super) fn answer(&mut self, requested: u64, granted: u64) {
         self.pending -= requested;
         self.used += granted;
         self.granted += granted;
     }
 
-    /// There will be no reply to a message that asked for slots.
+    /// Notes that a message that requested slots gets no reply.
     pub(super) fn lose(&mut self, slots: u64) {
         self.pending -= slots;
     }
 
-    /// Notes how many slots the server counts as granted, after all answers of that reply. Of these, at most
-    /// those that are still asked for may be used without being known here; all others that no request uses
-    /// are freed by this.
-    pub(super) fn heal(&mut self, granted_there: u64) {
+    /// Frees slots whose reply was lost. `granted_there` is the number of granted slots in the server's
+    /// entry, after [`answer`](Self::answer) for all slots of that reply. Calls in flight may use at most
+    /// `pending` of the slots that this process does not know. The others are counted as granted and not
+    /// used, which is freed.
+    pub(super) fn free_lost(&mut self, granted_there: u64) {
         self.granted = self.granted.max(granted_there.saturating_sub(self.pending));
     }
 
-    /// Requests free slots.
+    /// Frees slots of requests that have ended.
     pub(super) fn free(&mut self, slots: u64) {
         self.used -= slots;
     }

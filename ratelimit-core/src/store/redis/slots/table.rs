@@ -1,4 +1,4 @@
-//! The callers of which something runs in this process, and the slots that requests hold.
+//! The callers with running requests in this process, and the slots that these requests hold.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,43 +24,44 @@ const SHARDS: usize = 16;
 /// Age at which a queued message counts as lost, in microseconds: 3 s.
 const LOST_AFTER_US: u64 = 3_000_000;
 
-/// Time between two looks for callers whose last message is too old.
+/// Time between two sweeps.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Queues a message that only tells. Returns false if there is no connection.
+/// Queues a message that only reports. Returns false if there is no connection.
 pub(in crate::store::redis) type Sender = Box<dyn Fn(LimitArg) -> bool + Send + Sync>;
 
-/// The callers of which something runs, or may soon.
+/// The callers with requests that run, or may run soon.
 pub(in crate::store::redis) struct SlotTable {
     /// A clock that counts while the machine is suspended.
     clock: Arc<dyn Clock>,
-    /// Number of this process, or rather of this store: random, in 6 bytes.
+    /// Number of this store in this process: random, in 6 bytes.
     process: u64,
-    /// Slots granted to this process so far, of all callers. Never below the granted slots of any one.
+    /// Slots granted to this process so far, of all callers. Never below the granted slots of a single
+    /// caller.
     running: AtomicU64,
     shards: Box<[Mutex<HashTable<RunningCaller>>]>,
     sender: OnceLock<Sender>,
-    /// Wakes the sweeper when there is a caller.
+    /// Wakes the sweeper when a caller is added.
     pub(in crate::store::redis) has_entry: Notify,
 }
 
-/// A caller.
+/// A caller with running requests.
 struct RunningCaller {
     key: StateKey,
     policy: PolicyArg,
     count: SlotCount,
-    /// When a message that only tells was queued, if one is.
+    /// Instant at which a message that only reports was queued; `None` if no message is queued.
     queued_at: Option<u64>,
 }
 
 impl RunningCaller {
-    /// Whether a message is queued. One that no call has taken in time is lost: a call may panic with the
-    /// application's recorder.
+    /// Whether a message is queued. A message that no call takes in time counts as lost, because a call may
+    /// panic in the application's metrics recorder.
     fn is_queued(&self, now: u64) -> bool {
         self.queued_at.is_some_and(|at| now.saturating_sub(at) < LOST_AFTER_US)
     }
 
-    /// The message that only tells.
+    /// A message that only reports.
     fn message(&self) -> LimitArg {
         LimitArg::of_attachment(self.key.clone(), self.policy, 0)
     }
@@ -89,9 +90,9 @@ impl SlotTable {
         self.running.store(grants, Ordering::Relaxed);
     }
 
-    /// Sets how messages are queued. Once, before the first request.
+    /// Sets how messages are queued, once, before the first request.
     pub(in crate::store::redis) fn set_sender(&self, sender: Sender) {
-        // Set only here.
+        // Called once, so it is not set yet.
         let _ = self.sender.set(sender);
     }
 
@@ -100,20 +101,19 @@ impl SlotTable {
     }
 
     fn lock_shard(&self, key: &StateKey) -> MutexGuard<'_, HashTable<RunningCaller>> {
-        // The upper bits; the table uses the lower.
+        // The upper bits, since the table uses the lower ones.
         let shard = usize::try_from(key.hash() >> 60).unwrap_or_default();
         self.shards[shard % SHARDS].lock()
     }
 
-    /// Changes the numbers of a caller, if there are any, and forgets a caller of which nothing is left to
-    /// tell.
+    /// Changes the numbers of a caller, if it is in the table, and removes it if all is reported then.
     fn change<R>(&self, key: &StateKey, change: impl FnOnce(&mut RunningCaller) -> R) -> Option<R> {
         let mut shard = self.lock_shard(key);
         let mut known = shard.find_entry(key.hash(), |entry| entry.key == *key).ok()?;
         let entry = known.get_mut();
         let granted = entry.count.granted();
         let result = change(entry);
-        // Under the lock, so that the caller does not start anew before.
+        // Under the lock, so that a removed caller starts with a number that has this grant.
         self.running.fetch_add(entry.count.granted() - granted, Ordering::Relaxed);
         if entry.count.is_over() && entry.queued_at.is_none() {
             known.remove();
@@ -121,8 +121,8 @@ impl SlotTable {
         Some(result)
     }
 
-    /// Writes a message about a caller, which asks for `requested` slots. Returns what it tells. Unless it
-    /// `tells`, the server does not store that, so that the caller is still to be told of.
+    /// The report about a caller for a message that requests `requested` slots. If the server does not store
+    /// it, the caller is still to be reported.
     pub(super) fn report(
         &self,
         key: &StateKey,
@@ -148,8 +148,8 @@ impl SlotTable {
         OwnEntry { process: self.process, granted, freed }
     }
 
-    /// Takes a queued message that only tells. Returns whether there is still something to tell: another
-    /// message may have done it meanwhile.
+    /// Takes a queued message that only reports. Returns whether it is still due: another message may have
+    /// reported the same meanwhile.
     pub(in crate::store::redis) fn take_message(&self, key: &StateKey) -> bool {
         let now = self.now();
         let is_due = self.change(key, |entry| {
@@ -159,19 +159,19 @@ impl SlotTable {
         is_due.unwrap_or(false)
     }
 
-    /// A reply to a message that asked for `requested` slots, of which `granted` are granted. `granted_there` are
-    /// all that the server counts as granted to this process.
+    /// Takes the reply to a message that requested `requested` slots, of which `granted` are granted.
+    /// `granted_there` is the number of granted slots in the server's entry of this process.
     pub(super) fn answer(&self, key: &StateKey, requested: u64, granted: u64, granted_there: Option<u64>) {
         self.change(key, |entry| {
             entry.count.answer(requested, granted);
             if let Some(granted_there) = granted_there {
-                entry.count.heal(granted_there);
+                entry.count.free_lost(granted_there);
             }
         });
     }
 
-    /// There will be no reply to a message that asked for slots. What it told may be lost as well, so the
-    /// sweeper tells it again.
+    /// Notes that a message that requested slots gets no reply. Its report may be lost as well, so the
+    /// sweeper repeats it.
     pub(super) fn lose(&self, key: &StateKey, requested: u64) {
         self.change(key, |entry| {
             entry.count.lose(requested);
@@ -179,7 +179,7 @@ impl SlotTable {
         });
     }
 
-    /// Slots of a caller that a request holds from now on. The server is told when they are freed.
+    /// Slots of a caller that a request holds from now on. When they are freed, a message reports it.
     pub(super) fn hold(self: &Arc<Self>, key: &StateKey, slots: u64) -> Slots {
         let (table, key) = (Arc::clone(self), key.clone());
         Slots::freed_by(move || table.change_and_report(&key, |count| count.free(slots)))
@@ -201,7 +201,7 @@ impl SlotTable {
         }
     }
 
-    /// Queues a message. Without a connection it is left to the sweeper.
+    /// Queues a message. Without a connection, the sweeper queues it again.
     fn send(&self, message: LimitArg) {
         let key = message.key.clone();
         if !self.sender.get().is_some_and(|send| send(message)) {
@@ -209,15 +209,15 @@ impl SlotTable {
         }
     }
 
-    /// Queues a message about each caller of which something is to be told in time. Returns the pause until
-    /// the next sweep, and `None` when there is no caller.
+    /// Queues a message about each caller for which one is due, and removes callers whose entry on the server
+    /// has ended. Returns the pause until the next sweep, or `None` if there is no caller.
     pub(in crate::store::redis) fn sweep(&self) -> Option<Duration> {
         let (now, mut any) = (self.now(), false);
         for shard in &self.shards {
             let mut due = Vec::new();
             shard.lock().retain(|entry| {
                 if !entry.is_queued(now) {
-                    if entry.count.is_over_there(now) {
+                    if entry.count.is_over_on_server(now) {
                         return false;
                     }
                     if entry.count.is_due(now) {
@@ -235,8 +235,7 @@ impl SlotTable {
         any.then_some(LOOK_INTERVAL)
     }
 
-    /// Queues a message about each caller of which something runs, on a new connection: the server may have
-    /// lost what it was told.
+    /// Queues a message about each caller, on a new connection: the server may have lost its entries.
     pub(in crate::store::redis) fn report_all_again(&self) {
         for shard in &self.shards {
             shard.lock().iter_mut().for_each(|entry| entry.count.forget_message());
@@ -244,7 +243,7 @@ impl SlotTable {
         self.sweep();
     }
 
-    /// Messages about all callers of which a freed slot was not told.
+    /// Messages about all callers with freed slots that are not reported.
     pub(in crate::store::redis) fn unreported(&self) -> Vec<LimitArg> {
         let shards = self.shards.iter().map(|shard| shard.lock());
         let is_due = |entry: &&RunningCaller| entry.count.is_due(0);
@@ -253,8 +252,8 @@ impl SlotTable {
             .collect()
     }
 
-    /// A guard that tells of callers again when it is dropped, for a command that is about to remove their
-    /// states.
+    /// A guard for a command that removes the states of callers. When it is dropped, these callers are
+    /// reported again.
     pub(in crate::store::redis) fn report_again_on_drop(
         self: &Arc<Self>,
         checks: &[Check<'_>],
@@ -271,7 +270,7 @@ impl fmt::Debug for SlotTable {
     }
 }
 
-/// Tells of callers again when it is dropped.
+/// Reports callers again when it is dropped.
 pub(in crate::store::redis) struct ReportAgain {
     table: Arc<SlotTable>,
     keys: SmallVec<[StateKey; 1]>,

@@ -23,17 +23,17 @@ const SECOND: u64 = 1_000_000;
 const HOLD: u64 = 10 * SECOND;
 
 #[test]
-fn grants_that_nobody_uses_are_freed_while_more_is_asked_for() {
+fn grants_that_no_request_uses_are_freed_while_more_are_requested() {
     let mut count = SlotCount::start(0);
-    // Three are asked for and granted; the first reply is lost.
+    // Three calls request one slot each, and all are granted. The first reply is lost.
     count.request(3);
     count.lose(1);
     count.answer(1, 1);
-    // The third may still be used.
-    count.heal(3);
+    // The reply to the third call is on its way.
+    count.free_lost(3);
     assert_eq!((count.granted(), count.freed(), count.used()), (2, 1, 1));
     count.answer(1, 1);
-    count.heal(3);
+    count.free_lost(3);
     assert_eq!((count.granted(), count.freed(), count.used()), (3, 1, 2));
 }
 
@@ -65,7 +65,7 @@ fn table() -> (Arc<SlotTable>, Arc<Mutex<Vec<LimitArg>>>, StateKey, PolicyArg) {
     (table, queue, key, PolicyArg::new(&policy))
 }
 
-/// A late release of before would free a slot of now, if the numbers started at 0 again.
+/// If the numbers started at 0 again, a late release of an earlier slot would free a slot that is in use.
 #[test]
 fn a_caller_that_comes_back_starts_at_the_number_of_all_grants() {
     let (table, queue, key, policy) = table();
@@ -87,9 +87,9 @@ fn a_caller_that_comes_back_starts_at_the_number_of_all_grants() {
     assert_eq!((numbers(0), numbers(1)), ((2, 2), (2, 2)));
 }
 
-/// A message that asks for a slot tells what was freed before it.
+/// A message that requests a slot also reports what was freed before it.
 #[test]
-fn a_release_that_was_told_meanwhile_is_not_sent() {
+fn a_release_that_was_reported_meanwhile_is_not_sent() {
     let (table, queue, key, policy) = table();
     table.report(&key, policy, 1, true);
     table.answer(&key, 1, 1, Some(1));
@@ -102,7 +102,7 @@ fn a_release_that_was_told_meanwhile_is_not_sent() {
 
 /// The server stores nothing for a peek.
 #[test]
-fn what_a_peek_tells_is_still_to_be_told() {
+fn what_a_peek_reports_is_reported_again() {
     let (table, queue, key, policy) = table();
     table.report(&key, policy, 1, true);
     table.answer(&key, 1, 1, Some(1));
@@ -113,7 +113,8 @@ fn what_a_peek_tells_is_still_to_be_told() {
     assert!(table.take_message(&message.key));
 }
 
-/// A clock, a table whose messages are counted and queued if there is a connection, and a caller.
+/// A clock, a table, the number of messages that it tried to queue, and a caller. Messages are queued while
+/// `connected` is set.
 fn table_of(
     connected: &Arc<AtomicBool>,
 ) -> (FakeClock, Arc<SlotTable>, Arc<AtomicUsize>, StateKey, PolicyArg) {
@@ -129,7 +130,7 @@ fn table_of(
 }
 
 #[test]
-fn what_cannot_be_queued_is_told_over_the_next_connection() {
+fn what_cannot_be_queued_is_reported_over_the_next_connection() {
     let connected = Arc::new(AtomicBool::new(false));
     let (_, table, sent, key, arg) = table_of(&connected);
     table.report(&key, arg, 2, true);
@@ -140,7 +141,7 @@ fn what_cannot_be_queued_is_told_over_the_next_connection() {
     let reported = table.report(&key, arg, 0, true);
     assert_eq!((reported.granted, reported.freed), (2, 1));
     drop(other);
-    assert!(table.sweep().is_some(), "the release is not told yet");
+    assert!(table.sweep().is_some(), "the release is not reported yet");
     connected.store(true, Ordering::Relaxed);
     let tried = sent.load(Ordering::Relaxed);
     table.report_all_again();
@@ -153,7 +154,7 @@ fn what_cannot_be_queued_is_told_over_the_next_connection() {
 }
 
 #[test]
-fn a_caller_of_which_nothing_runs_is_forgotten_when_the_server_has_forgotten_it() {
+fn a_caller_without_running_requests_is_forgotten_when_the_server_has_forgotten_it() {
     let (clock, table, _, key, arg) = table_of(&Arc::default());
     table.report(&key, arg, 1, true);
     table.answer(&key, 1, 1, Some(1));
@@ -165,7 +166,7 @@ fn a_caller_of_which_nothing_runs_is_forgotten_when_the_server_has_forgotten_it(
 }
 
 #[test]
-fn a_release_that_is_lost_with_its_call_is_told_again() {
+fn a_release_that_is_lost_with_its_call_is_reported_again() {
     let (clock, table, sent, key, arg) = table_of(&Arc::new(AtomicBool::new(true)));
     table.report(&key, arg, 1, true);
     table.answer(&key, 1, 1, Some(1));
@@ -176,12 +177,12 @@ fn a_release_that_is_lost_with_its_call_is_told_again() {
         limits: smallvec![LimitArg::of_attachment(key.clone(), arg, 0)],
     }];
     let call = CallSlots::new(&table, &mut requests.each_mut());
-    // The sweeper looks while the call is in flight.
+    // The sweeper runs while the call is in flight.
     clock.advance(Duration::from_millis(500));
     assert!(table.sweep().is_some());
     assert_eq!(sent.load(Ordering::Relaxed), 1);
     drop(call);
-    assert_eq!(table.unreported().len(), 1, "told when the store is dropped as well");
+    assert_eq!(table.unreported().len(), 1, "reported when the store is dropped as well");
     assert!(table.sweep().is_some());
     assert_eq!(sent.load(Ordering::Relaxed), 2);
     assert!(table.take_message(&key));
@@ -189,9 +190,9 @@ fn a_release_that_is_lost_with_its_call_is_told_again() {
     assert_eq!((reported.granted, reported.freed), (1, 1));
 }
 
-/// Another reply tells that both are granted, before that of their own call.
+/// Before the reply to their call, the reply to another call says that both slots are granted.
 #[test]
-fn two_requests_of_a_caller_in_one_call_both_ask() {
+fn slots_of_two_requests_in_one_call_are_both_awaited() {
     let (_, table, _, key, arg) = table_of(&Arc::new(AtomicBool::new(true)));
     let policy = Policy::concurrency("k", 5);
     let mut requests = [(); 2].map(|()| {
@@ -205,9 +206,9 @@ fn two_requests_of_a_caller_in_one_call_both_ask() {
     drop(call);
 }
 
-/// The server may have granted what it was asked for.
+/// The server may have granted the slots that the call requested.
 #[test]
-fn a_call_without_a_reply_asks_no_more_and_what_it_was_granted_is_freed() {
+fn slots_of_a_call_without_a_reply_are_no_longer_awaited_and_are_freed() {
     let (_, table, sent, key, arg) = table_of(&Arc::new(AtomicBool::new(true)));
     let policy = Policy::concurrency("k", 5);
     let limit = LimitArg::new(key.clone(), &Check::new(&policy, "alice"));
@@ -224,7 +225,7 @@ fn a_call_without_a_reply_asks_no_more_and_what_it_was_granted_is_freed() {
     assert!(table.sweep().is_none(), "forgotten");
 }
 
-/// A call that panics before it takes the message, as a recorder of the application may make it do.
+/// A call may panic before it takes the message, in the application's metrics recorder.
 #[test]
 fn a_queued_message_that_no_call_takes_is_queued_again() {
     let (clock, table, queued, key, arg) = table_of(&Arc::new(AtomicBool::new(true)));
@@ -239,7 +240,7 @@ fn a_queued_message_that_no_call_takes_is_queued_again() {
     assert_eq!([0, 2, 1, 2, 1].map(sent), [1, 1, 2, 2, 3]);
 }
 
-/// A process, of which the server knows these numbers.
+/// The report of a process that has freed nothing.
 const fn own_entry(process: u64, granted: u64) -> OwnEntry {
     OwnEntry { process, granted, freed: 0 }
 }

@@ -1,9 +1,9 @@
-//! Every interleaving of small cases: the books of the server against what really runs, by the code of both
-//! sides.
+//! Every interleaving of small cases: the entries on the server against the requests that run, with the code
+//! of both sides.
 //!
-//! One caller, and a few processes that each take some slots. Messages and replies are on their way, and may
-//! be lost, late or reordered, and entries of the server may vanish. Time stands still: what it ends is an
-//! entry that vanishes.
+//! There is one caller, and a few processes that each take some slots. Messages and replies may be lost, late
+//! or reordered, and entries on the server may vanish. Time stands still: an entry that ends with time is one
+//! that vanishes.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -13,15 +13,15 @@ use crate::algorithm::concurrency::{Entries, OwnEntry};
 /// The instant at which everything happens.
 const NOW: u64 = 1;
 
-/// Where told numbers start: with the first slot they pass the 48 bits that the server keeps.
+/// Where reported numbers start: with the first slot they pass the 48 bits that the server keeps.
 const START: u64 = (1 << 48) - 1;
 
-/// What is tried: numbers of processes and of what each does, and of faults.
+/// A case: the number of processes, how often each does what, and the number of faults.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     max: u64,
     processes: usize,
-    /// Slots that each process asks for, one by one.
+    /// Slots that each process requests, one by one.
     starts: u8,
     /// Messages of each process that only renew.
     renewals: u8,
@@ -31,7 +31,7 @@ struct Case {
     overtakings: u8,
     /// Whether a process handles its replies in any order.
     reorders: bool,
-    /// Whether a process forgets a caller of which nothing runs.
+    /// Whether a process forgets a caller without running requests.
     forgets: bool,
 }
 
@@ -49,12 +49,14 @@ const CASE: Case = Case {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Message {
+    /// Whether it requests a slot.
     requests: bool,
     reported: OwnEntry,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Answer {
+    /// Whether the message requested a slot.
     requests: bool,
     is_granted: bool,
     granted_there: u64,
@@ -78,7 +80,8 @@ impl Process {
             + self.inbox.iter().filter(|answer| answer.requests && answer.is_granted).count() as u64
     }
 
-    /// What a message tells. Not by `tell`, which also notes when: that would tell more states apart.
+    /// A message. Without `report`, which notes the instant of the message: states that differ only in it
+    /// would count as two.
     fn message(&self, process: usize, requests: bool) -> Message {
         let (granted, freed) = self.count.numbers();
         Message { requests, reported: OwnEntry { process: process as u64, granted, freed } }
@@ -88,7 +91,7 @@ impl Process {
         if answer.requests {
             self.count.answer(1, answer.is_granted.into());
         }
-        self.count.heal(answer.granted_there);
+        self.count.free_lost(answer.granted_there);
     }
 }
 
@@ -99,7 +102,7 @@ struct World {
     lost: u8,
     vanished: u8,
     overtakings: u8,
-    /// How many more may run because of entries that vanished.
+    /// How many more requests than `max` may run, because entries have vanished.
     credit: u64,
 }
 
@@ -123,7 +126,7 @@ impl World {
         }
     }
 
-    fn books(&self, process: usize) -> u64 {
+    fn counted(&self, process: usize) -> u64 {
         self.entries.held_by(process as u64).unwrap_or(0)
     }
 
@@ -137,13 +140,13 @@ impl World {
         }
     }
 
-    /// Acquires of a process that are on their way.
+    /// Slots that messages on their way request for a process.
     fn requested_by(&self, process: usize) -> u64 {
         let Process { outbox, limbo, .. } = &self.processes[process];
         outbox.iter().chain(limbo).filter(|message| message.requests).count() as u64
     }
 
-    /// All that may happen next; with the message that was run, if the order of messages was kept.
+    /// All states that may follow, each with the message that the server ran, if it was the oldest one.
     fn next(&self, case: Case) -> Vec<(Self, Option<(Message, Answer)>)> {
         let mut next = Vec::new();
         for (i, process) in self.processes.iter().enumerate() {
@@ -182,7 +185,7 @@ impl World {
             }
             if case.forgets && process.count.is_idle() && (1..3).contains(&(process.count.granted() - START))
             {
-                // Meanwhile the process was granted two slots of other callers.
+                // Meanwhile two slots of other callers were granted to the process.
                 let running = process.count.granted() + 2;
                 next.push((changed(&|process| process.count = SlotCount::start(running)), None));
             }
@@ -236,7 +239,7 @@ impl World {
         next
     }
 
-    /// Fails if more run than may, if the books are wrong, or if a denial was wrong.
+    /// Fails if too many requests run, if the server's entries are wrong, or if a denial was wrong.
     fn check(&self, case: Case, ran: Option<(Message, Answer)>) -> Result<(), String> {
         let running: Vec<u64> = self.processes.iter().map(Process::running).collect();
         let all: u64 = running.iter().sum();
@@ -245,11 +248,11 @@ impl World {
         }
         let has_no_faults = case.lost + case.vanished + case.overtakings == 0;
         if has_no_faults {
-            let books: Vec<u64> = (0..running.len()).map(|i| self.books(i)).collect();
-            if let Some(i) = (0..running.len()).find(|&i| books[i] < running[i]) {
-                return Err(format!("the books of {i} say {}, and {} run", books[i], running[i]));
+            let counted: Vec<u64> = (0..running.len()).map(|i| self.counted(i)).collect();
+            if let Some(i) = (0..running.len()).find(|&i| counted[i] < running[i]) {
+                return Err(format!("the entry of {i} counts {}, and {} run", counted[i], running[i]));
             }
-            let ending: u64 = books.iter().zip(&running).map(|(books, running)| books - running).sum();
+            let ending: u64 = counted.iter().zip(&running).map(|(counted, running)| counted - running).sum();
             let is_denied = ran.is_some_and(|(message, answer)| message.requests && !answer.is_granted);
             if is_denied && all + ending < case.max {
                 return Err(format!("denied, although {all} run and {ending} are ending"));
@@ -259,7 +262,7 @@ impl World {
         if self.processes.iter().all(is_quiet) { self.clone().settle(case) } else { Ok(()) }
     }
 
-    /// Everything arrives, and each process renews. Fails if the books are wrong then.
+    /// Everything arrives, and each process renews. Fails if the server's entries are wrong then.
     fn settle(mut self, case: Case) -> Result<(), String> {
         for i in 0..self.processes.len() {
             for message in std::mem::take(&mut self.processes[i].limbo) {
@@ -276,10 +279,10 @@ impl World {
             }
         }
         for (i, process) in self.processes.iter().enumerate() {
-            let (books, used) = (self.books(i), process.count.used());
-            // An entry of a process that holds nothing ends by itself.
-            if books != used && used > 0 {
-                return Err(format!("after all messages the books of {i} say {books}, and {used} run"));
+            let (counted, used) = (self.counted(i), process.count.used());
+            // An entry of a process without running requests ends by itself.
+            if counted != used && used > 0 {
+                return Err(format!("after all messages the entry of {i} counts {counted}, and {used} run"));
             }
         }
         Ok(())
@@ -318,7 +321,6 @@ fn explore_all(cases: &[(Case, usize)]) {
     assert!(states.is_empty(), "other numbers of states: {states:?}");
 }
 
-/// I1 and I2: never more than the limit, and no denial while a slot is free.
 #[test]
 fn without_faults_never_more_than_the_limit_run_and_no_denial_is_wrong() {
     explore_all(&[
@@ -328,15 +330,13 @@ fn without_faults_never_more_than_the_limit_run_and_no_denial_is_wrong() {
     ]);
 }
 
-/// I3.
 #[test]
 fn replies_may_be_handled_in_any_order() {
     explore_all(&[(Case { max: 2, renewals: 0, reorders: true, ..CASE }, 2_445)]);
 }
 
-/// I4.
 #[test]
-fn after_a_lost_connection_the_books_are_right_again_with_the_next_messages() {
+fn after_a_lost_connection_entries_are_right_again_with_the_next_messages() {
     explore_all(&[
         (Case { max: 2, processes: 1, lost: 1, ..CASE }, 649),
         (Case { starts: 1, lost: 1, ..CASE }, 1_637),
@@ -344,16 +344,14 @@ fn after_a_lost_connection_the_books_are_right_again_with_the_next_messages() {
     ]);
 }
 
-/// I5.
 #[test]
-fn entries_that_vanish_admit_at_most_what_they_stood_for() {
+fn entries_that_vanish_admit_at_most_what_they_counted() {
     explore_all(&[
         (Case { renewals: 0, vanished: 1, ..CASE }, 9_672),
         (Case { starts: 1, lost: 1, vanished: 1, ..CASE }, 9_286),
     ]);
 }
 
-/// I6.
 #[test]
 fn messages_that_overtake_each_other_admit_no_more_than_the_limit() {
     let case = Case { renewals: 0, overtakings: 1, reorders: true, ..CASE };
@@ -367,11 +365,11 @@ fn messages_that_overtake_each_other_admit_no_more_than_the_limit() {
 }
 
 #[test]
-fn a_caller_may_be_forgotten_when_nothing_of_it_runs() {
+fn a_caller_without_running_requests_may_be_forgotten() {
     explore_all(&[(Case { renewals: 0, forgets: true, ..CASE }, 2_804)]);
 }
 
-/// A late release of before that a process forgot the caller.
+/// The release is late: it was sent before the process forgot the caller.
 #[test]
 fn a_release_from_before_the_caller_was_forgotten_frees_nothing() {
     let case = Case { processes: 1, starts: 3, renewals: 0, lost: 1, vanished: 1, forgets: true, ..CASE };

@@ -1,4 +1,4 @@
-//! Random runs of several processes by their tables, over the server's rule: messages and replies in any
+//! Random runs of several processes with their tables, over the server's rule: messages and replies in any
 //! order, lost or late, and entries that vanish.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const HOLD: u64 = 10 * SECOND;
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// A request of a process asks for slots, with those that are being asked for in the same call.
+    /// A call of a process requests slots.
     Request(Index, u64),
     /// A request ends.
     End(Index),
@@ -30,9 +30,9 @@ enum Event {
     Arrive(Index),
     /// A reply arrives.
     Hear(Index),
-    /// The oldest message of a process runs, and its reply is lost; or it is lost itself.
+    /// The oldest message of a process is lost, or it runs and its reply is lost.
     Lose(Index, bool),
-    /// The entry of a process is gone.
+    /// The entry of a process vanishes.
     Vanish(Index),
 }
 
@@ -66,7 +66,7 @@ struct World {
     replies: Vec<Reply>,
     /// Slots that requests hold: the process, their number, and the guard.
     held: Vec<(usize, u64, Slots)>,
-    /// How many more may run because of entries that vanished.
+    /// How many more requests than `max` may run, because entries have vanished.
     credit: u64,
 }
 
@@ -78,7 +78,7 @@ impl World {
         let queued: Vec<Arc<Mutex<Vec<LimitArg>>>> = (0..processes).map(|_| Arc::default()).collect();
         let table = |queue: &Arc<Mutex<Vec<LimitArg>>>| {
             let table = SlotTable::new(Arc::new(clock.clone()));
-            // Soon told numbers pass the 48 bits that the server keeps.
+            // Reported numbers soon pass the 48 bits that the server keeps.
             table.set_running((1 << 48) - 4);
             let queue = Arc::clone(queue);
             table.set_sender(Box::new(move |message| {
@@ -108,7 +108,7 @@ impl World {
         self.messages.push(Message { process, requested, reported });
     }
 
-    /// Queued messages that only tell become calls.
+    /// Queued messages that only report become calls.
     fn call(&mut self) {
         for process in 0..self.tables.len() {
             let messages = std::mem::take(&mut *self.queued[process].lock());
@@ -144,7 +144,7 @@ impl World {
         (0..self.tables.len()).map(|process| self.running(process)).sum()
     }
 
-    /// Time passes: entries end without messages, and every process looks.
+    /// Time passes, and every process sweeps.
     fn wait(&mut self, time: u64) {
         self.now += time;
         self.clock.set(Timestamp::from_micros(self.now));
@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    /// The oldest message of a process runs, and its reply is lost; or it is lost itself.
+    /// The oldest message of a process is lost, or it runs and its reply is lost.
     fn lose(&mut self, process: usize, runs: bool) {
         if let Some(message) = self.oldest(process) {
             self.tables[message.process].lose(&self.key, message.requested);
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// The entry of a process is gone. It stood for what runs, and for slots of which the reply was lost.
+    /// The entry of a process vanishes. It counted the requests that run, and slots whose reply was lost.
     fn vanish(&mut self, process: usize) {
         let number = self.tables[process].process();
         if let Some(held) = self.entries.held_by(number) {
@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    /// Another process, which holds nothing, sends a message.
+    /// A process without slots sends a message, so that the server drops entries that have ended.
     fn drop_expired(&mut self) {
         self.entries.merge(OwnEntry { process: 1, granted: 0, freed: 0 }, self.now);
     }
@@ -253,7 +253,7 @@ proptest! {
     #![proptest_config(Config { cases: 512, failure_persistence: None, ..Config::default() })]
 
     #[test]
-    fn never_more_run_than_the_limit_and_what_vanished_entries_stood_for(
+    fn never_more_run_than_the_limit_and_what_vanished_entries_counted(
         max in 1u64..5,
         processes in 1usize..4,
         events in prop::collection::vec(event(), 1..120),
@@ -264,8 +264,8 @@ proptest! {
             prop_assert!(world.all_running() <= max + world.credit, "{} run", world.all_running());
         }
         world.settle();
-        let books: u64 = world.entries.held();
-        prop_assert_eq!(books, world.all_running(), "the books are right again");
+        let counted: u64 = world.entries.held();
+        prop_assert_eq!(counted, world.all_running(), "the entries are right again");
         world.held.clear();
         world.settle();
         prop_assert_eq!(world.entries.held(), 0);
@@ -309,10 +309,10 @@ proptest! {
     }
 }
 
-/// The server takes the numbers of the next message for new ones, and the process frees what the old ones
-/// stood for.
+/// After the entry has vanished, the server stores the numbers of the next message, and the process frees the
+/// slots whose reply was lost.
 #[test]
-fn slots_whose_reply_was_lost_count_among_what_a_vanished_entry_stood_for() {
+fn slots_whose_reply_was_lost_count_among_what_a_vanished_entry_counted() {
     let mut world = World::new(2, 1);
     world.send(0, 1);
     world.lose(0, false);
@@ -330,7 +330,7 @@ fn slots_whose_reply_was_lost_count_among_what_a_vanished_entry_stood_for() {
     world.arrive_oldest(0);
     assert_eq!(world.all_running(), 3);
     world.settle();
-    assert_eq!((world.entries.held(), world.all_running()), (3, 3), "the books are right again");
+    assert_eq!((world.entries.held(), world.all_running()), (3, 3), "the entries are right again");
 }
 
 #[test]
