@@ -1,14 +1,14 @@
--- concurrency.lua: slots that are held at this moment. Each process tells what it holds.
--- State   string, 3 + 25 n bytes: 'n', n (2 bytes, little-endian); and for each process: until when its slots count (7 bytes,
---         microseconds), its number (6 bytes), slots granted to it and slots that it has freed (6 bytes each: the lower
---         48 bits of numbers that only grow)
--- ARGV[4] little-endian doubles: the number of the calling process; then for each key: the slots that it knows to be granted to
---         it, and those of them that it has freed; absent if no key is one of slots
--- Twin    src/algorithm/concurrency.rs, which explains the rule; same names, same integer steps. `window` is how long slots count
---         after the last message of their process. Only open.lua runs this, since it writes on denial as well: `key` is the
---         number of the key. A cost of 0 only tells: it renews what is held, and frees what has ended.
---         `seen` holds what the first step of the call about a key read of other processes, which does not change within the
---         call: hundreds of processes may hold slots of one caller, and one call may have many requests about it.
+-- concurrency.lua: slots that requests hold at this moment, as each process reports them.
+-- State   string, 3 + 25 n bytes: 'n', n (2 bytes, little-endian); and for each process an entry: the end until which it
+--         counts (7 bytes, microseconds), the number of the process (6 bytes), the slots granted to it and the slots that it
+--         has freed (6 bytes each: the lower 48 bits of numbers that only grow)
+-- ARGV[4] little-endian doubles: the number of the calling process; then for each key the report: the slots granted to the
+--         process, as far as it knows, and those of them that it has freed. Absent if no key has a concurrency limit
+-- Twin    src/algorithm/concurrency.rs, which explains the rule; same names, same integer steps. `window` is the time for which
+--         an entry counts after the last message of its process. This writes on denial as well, so only open.lua runs it, where
+--         `key` is the number of the key. A cost of 0 only reports: it renews the entry, and frees slots.
+--         `seen` keeps what the first step of the call read of other processes for a key. It does not change within the call.
+--         This saves time if hundreds of processes hold slots of one caller, and a call has many requests about it.
 repeat
   local own, granted, freed = decode('<d', ARGV[4]), decode('<dd', ARGV[4], 16 * key - 7)
   local others, wrap = seen[key], 281474976710656 -- 2^48
@@ -16,7 +16,7 @@ repeat
     if value and (string.byte(value) ~= 110 or #value < 3 or #value ~= 3 + 25 * decode('<I2', value, 2)) then -- 'n'
       break
     end
-    -- `from` is the place behind the last entry that does not stay as it is.
+    -- `from` is the place behind the last entry that is dropped or changed.
     local count, held, latest, last = 0, 0, now, now + window
     local kept, from, is_sound, place_of_own = {}, 4, true, nil
     for place = 4, value and #value or 0, 25 do
@@ -29,7 +29,7 @@ repeat
       if process == own then
         place_of_own = place
       elseif till > now then
-        if till > last then -- of a clock that went back
+        if till > last then -- the clock went back since
           till = last
           kept[#kept + 1] = pack('<I7', till) .. string.sub(value, place + 7, place + 24)
         end
@@ -46,13 +46,13 @@ repeat
     others = { first = value, own = place_of_own, entries = table.concat(kept), count = count, held = held, latest = latest }
     seen[key] = others
   end
-  -- A step of this call has written the own entry behind the others.
+  -- After a step of this call, the own entry is behind the others.
   local place = 4 + #others.entries
   if value == others.first then
     place = others.own
   end
   local is_known = value and place and place < #value
-  if is_known then -- told numbers only grow, so a message may come late, twice or never
+  if is_known then -- reported numbers only grow, so the later ones stay if a message comes late
     local _, _, taken, ended = decode('<I7I6I6I6', value, place)
     granted = (taken - granted) % wrap < wrap / 2 and taken or granted
     freed = (ended - freed) % wrap < wrap / 2 and ended or freed
@@ -62,7 +62,7 @@ repeat
     granted = (granted + cost) % wrap
   end
   local count, latest, entry = others.count, others.latest, ''
-  if is_known or granted ~= freed then -- also if nothing is held: a message that was overtaken finds how far the numbers have come
+  if is_known or granted ~= freed then -- also without held slots: the entry shows that an overtaken message is old
     count = count + 1
     latest = now + window
     entry = pack('<I7I6I6I6', latest, own, granted, freed)
@@ -72,5 +72,5 @@ repeat
   end
 until true
 -- refund:
-refunds[5] = function() -- a slot is freed, and never refunded
+refunds[5] = function() -- slots are freed by reports, and never refunded
 end

@@ -10,13 +10,13 @@ pub(crate) use self::held::operation_of_one;
 
 /// Slots of concurrency limits that an admitted request holds. They are freed when this is dropped.
 ///
-/// Keep it for as long as the work takes: a job keeps it in a variable, a response in its body. A clone holds
-/// the same slots, which are freed when the last clone is dropped. Comparisons do not look at it: slots are
-/// no part of what was decided.
+/// Keep this for as long as the work takes: a job keeps it in a variable, a response in its body. A clone
+/// holds the same slots, which are freed when the last clone is dropped. All slots compare equal, because
+/// they are no part of what was decided.
 ///
-/// They keep the store open, so that it is told of their end also after the last limiter was dropped.
+/// Slots keep the store open, so that it frees them also after the last limiter was dropped.
 ///
-/// Empty for a request without concurrency limits, and then nothing is allocated.
+/// For a request without concurrency limits this is empty, and nothing is allocated.
 ///
 /// **Warning:** [`std::mem::forget`] of this keeps the slots taken until the process ends.
 ///
@@ -44,12 +44,12 @@ pub(crate) use self::held::operation_of_one;
 pub struct Slots(Option<Arc<dyn Any + Send + Sync>>);
 
 impl Slots {
-    /// Slots that `free` frees. It is called when they are dropped.
+    /// Slots that are freed by `free`, which is called when they are dropped.
     pub(crate) fn freed_by(free: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(OnDrop(free))))
     }
 
-    /// No slots: keeps `owner` for as long as the slots [beside it](Self::and).
+    /// Holds no slot, but keeps `owner` for as long as the slots that are [joined](Self::and) with it.
     pub(crate) fn keeping(owner: Arc<dyn Any + Send + Sync>) -> Self {
         Self(Some(owner))
     }

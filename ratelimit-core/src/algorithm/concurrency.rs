@@ -7,22 +7,22 @@
 //! retry_after  unknown                                           (never when cost > max)
 //! ```
 //!
-//! In a store of this process, and in a custom one, the state is one count: a charge takes slots, and a
-//! refund frees them. A state of which something is held does not expire.
+//! In memory and in custom stores the state is one count: a charge takes slots, and a refund frees them. A
+//! state with held slots does not expire.
 //!
-//! In Redis the state has an entry for each process, which tells it two numbers that only grow: the slots
-//! that it knows to be granted to it, and those of them that it has freed. Held are the granted ones that are
-//! not freed. The entry has the lower 48 bits of each number.
+//! In Redis the state has an entry for each process. The process reports two numbers: the slots that were
+//! granted to it, as far as it knows, and those of them that it has freed. Slots that are granted and not
+//! freed are held. The entry has the lower 48 bits of each number.
 //!
 //! ```text
-//! message      merges what is told into the own entry, by the later one of each number, and prolongs it to now + hold, also
-//!              when it is denied. A cost of 0 only tells
-//! entries      dropped at their end, and cut to now + hold if the clock went back. One of which nothing is held stays until
-//!              then: a message that was overtaken finds how far the numbers have come
+//! message      is merged with the entry of its process: the later value of each number stays. The entry then
+//!              ends at now + hold, also if the message is denied. A message with a cost of 0 only reports
+//! entry        is dropped at its end, which is at most now + hold, also after the clock went back. An entry
+//!              without held slots stays until its end: it shows that a message which is overtaken is old
 //! ```
 //!
-//! Since told numbers only grow and each message has both, a message may come late, twice, never or in
-//! another order, and the next one mends what went wrong. `store/redis/slots` is the process's side.
+//! Reported numbers only grow, and each message has both. So a message may come late, twice, never or in
+//! another order, and the next one corrects the entry. `store/redis/slots` is the process's side.
 //!
 //! Twin: `lua/concurrency.lua`.
 
@@ -39,7 +39,8 @@ use crate::policy::Policy;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    /// Instant of the first of the slots that are held: earlier ones were dropped by a reset.
+    /// When the first of the held slots was taken. Slots from before are not in the count, because a reset
+    /// removed them.
     pub(super) since: u64,
     pub(super) held: u64,
 }

@@ -9,7 +9,7 @@ use crate::slots::Slots;
 
 impl RateLimiter {
     /// Takes a slot of a [concurrency limit](Policy::concurrency) for the caller `partition`, for as long as
-    /// the work takes: it is freed when the slots are dropped. The outcome if none is free.
+    /// the work takes: it is freed when the slots are dropped. Returns the outcome if no slot is free.
     ///
     /// [`check`](Self::check) of such a limit says whether a slot is free, and takes none. To take slots and
     /// charge rates in one decision, use [`check_all`](Self::check_all) and

@@ -1,5 +1,5 @@
-//! The slots that an admitted group takes, and how they are held until its work ends: also in stores that
-//! know nothing of them, and with their number in metrics and statistics.
+//! The slots that an admitted group takes: they are held until the work ends, also in stores without slots of
+//! their own, and counted in metrics and statistics.
 
 use smallvec::SmallVec;
 
@@ -12,7 +12,8 @@ use crate::policy::Policy;
 use crate::reservation::{Charge, Reservation};
 use crate::slots::Slots;
 
-/// The outcome of one limit holds no slot, so it tells only whether one is free.
+/// A check of one limit returns an outcome, which holds no slot. So it is a peek: it says whether a slot is
+/// free.
 pub(crate) const fn operation_of_one(policy: &Policy) -> Operation {
     if policy.is_concurrency() { Operation::Peek } else { Operation::Check }
 }
@@ -33,14 +34,14 @@ impl GroupOutcome {
         taken
     }
 
-    /// What the group took in a store that does not hold it itself, for a refund by which it is freed. `None`
-    /// if it took nothing.
+    /// The slots that the group took in a store that counts them as charges: the refund that frees them.
+    /// `None` if the group took none, or if the store frees them itself.
     pub(crate) fn charges_to_free<'a>(&self, checks: &[Check<'a>]) -> Option<Reservation<'a>> {
         if !self.is_allowed() || !self.slots().is_empty() || self.is_degraded() {
             return None;
         }
         let charge = |(index, slots): (usize, u64)| {
-            // Whenever they are freed, they count.
+            // A slot counts until it is freed.
             let until = Timestamp::from_micros(u64::MAX);
             Charge::new(checks[index].with_cost(slots), self.outcomes()[index].at(), until)
         };
@@ -48,8 +49,8 @@ impl GroupOutcome {
         (!charges.is_empty()).then(|| Reservation::new(charges, false))
     }
 
-    /// Adds the slots that the store does not hold itself, and counts all slots while they are held. `free`
-    /// makes what gives charges back.
+    /// Adds slots for the charges of a store that has no slots of its own, and counts all slots while they
+    /// are held. `free` makes the function that refunds these charges.
     #[inline]
     pub(crate) fn hold_slots<F: Fn() + Send + Sync + 'static>(
         &mut self,
@@ -57,7 +58,7 @@ impl GroupOutcome {
         observer: &Observer,
         free: impl FnOnce(Reservation<'static>) -> F,
     ) {
-        // Most groups have none, and are not looked through for what they took.
+        // Most groups have no concurrency limit.
         if !group.iter().any(|check| check.policy().is_concurrency()) {
             return;
         }

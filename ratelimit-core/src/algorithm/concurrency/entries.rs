@@ -1,4 +1,4 @@
-//! The entries of a concurrency limit in Redis: what each process told of itself.
+//! The entries of a concurrency limit in Redis: what each process has reported.
 
 use smallvec::SmallVec;
 
@@ -10,29 +10,29 @@ use crate::policy::{Algorithm, HOLD_US};
 const HEAD: usize = 3;
 const ENTRY: usize = 25;
 
-/// The bits of a told number that the server keeps. They wrap: of two numbers the later one is at most half
-/// of these ahead, which is 140 times the largest limit.
+/// The bits of a reported number that the server keeps. They wrap: a number is later than another if it is
+/// ahead by at most half of this range, which is 140 times the largest limit.
 const KEPT: u64 = (1 << 48) - 1;
 
-/// What a process tells of itself. Both numbers only grow.
+/// The report of a process. Both numbers only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct OwnEntry {
     /// Number of the process, random.
     pub(crate) process: u64,
-    /// Slots that it knows to be granted to it.
+    /// Slots granted to the process, as far as it knows.
     pub(crate) granted: u64,
-    /// Those of them that it has freed.
+    /// How many of them it has freed.
     pub(crate) freed: u64,
 }
 
 impl OwnEntry {
-    /// What the server keeps of it.
+    /// The part of the report that the server keeps.
     pub(crate) const fn kept(self) -> Self {
         Self { granted: self.granted & KEPT, freed: self.freed & KEPT, ..self }
     }
 }
 
-/// The later of two told numbers: the one that is known in full, or the one that the server keeps.
+/// The later of two reported numbers, in full: `number`, or the number whose lower bits are `kept`.
 const fn later(number: u64, kept: u64) -> u64 {
     let ahead = kept.wrapping_sub(number) & KEPT;
     if ahead <= KEPT / 2 { number + ahead } else { number }
@@ -40,9 +40,9 @@ const fn later(number: u64, kept: u64) -> u64 {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct ProcessEntry {
-    /// First instant at which it does not count.
+    /// First instant at which the entry does not count.
     till: u64,
-    /// As the server keeps it.
+    /// The last report, as the server keeps it.
     reported: OwnEntry,
 }
 
@@ -68,7 +68,7 @@ impl Entries {
         if bytes == ABSENT { Some(Self::default()) } else { Self::decode(bytes) }
     }
 
-    /// The state after what a process tells.
+    /// The state after the report of a process.
     pub(in crate::algorithm) fn state(mut self, reported: OwnEntry, now: u64) -> State {
         self.merge(reported, now);
         State { since: now, held: self.held() }
@@ -91,8 +91,8 @@ impl Entries {
         entries.collect::<Option<_>>().map(Self)
     }
 
-    /// Merges what a process tells with its entry, and drops entries that no longer count at `now`. Returns
-    /// the numbers of the process. Its entry stays also if nothing is held.
+    /// Merges a report with the entry of its process, and drops entries that no longer count at `now`.
+    /// Returns the merged numbers. The entry of the process stays, also without held slots.
     pub(crate) fn merge(&mut self, reported: OwnEntry, now: u64) -> OwnEntry {
         let (mut own, mut is_known) = (reported, false);
         self.0.retain(|entry| {
@@ -119,7 +119,7 @@ impl Entries {
 
 #[cfg(test)]
 impl Entries {
-    /// The whole step: what is told, and `cost` more slots if they fit. Returns whether they do, and the
+    /// The whole step: merges a report, and grants `cost` slots if they fit. Returns whether they do, and the
     /// numbers of the process.
     pub(crate) fn step(&mut self, reported: OwnEntry, cost: u64, max: u64, now: u64) -> (bool, OwnEntry) {
         let mut own = self.merge(reported, now);
@@ -136,7 +136,7 @@ impl Entries {
         self.0.retain(|entry| entry.reported.process != process);
     }
 
-    /// Puts the entries into one order, since theirs is that of the last messages.
+    /// Sorts the entries, whose order depends on that of the last messages.
     pub(crate) fn sort(&mut self) {
         self.0.sort_unstable_by_key(|entry| entry.reported.process);
     }
