@@ -1,38 +1,38 @@
 //! Leases: units that this process charges ahead, so that it decides about a hot caller without a round trip.
 //!
-//! A lease is a check of `n` units, judged by the server after the requests of the same call. If it passes,
-//! its units are charged, and this process admits requests with them: each as a whole, or the server decides
-//! it as a whole. No more requests pass than without leases: each use, replayed at its own instant through
-//! the pure rule, passes. `docs/leases.md` has the guarantee, its bounds under faults, and a picture.
+//! A request for a lease is a check of `n` units. The server decides it after the other requests of the same
+//! call. If it passes, its units are charged, and this process admits requests with them. A request takes all
+//! its units from leases, or the server decides it. No more requests pass than without leases: the pure rule
+//! admits each use, replayed at its own instant. `docs/leases.md` has the guarantee and its bounds under
+//! faults.
 //!
-//! * A unit may be used until the end of the window or sub-window in which it was charged. The server's time
-//!   is known from above only: its time of the answer, plus the local time since the call was *written*, plus
-//!   a margin. The local clock counts a suspended machine.
-//! * A lease is half of what was asked for in the last one to two intervals, and at most a quarter of what
-//!   was left, divided by the number of processes.
-//! * Before the server decides a request, what is held of its counts goes back, unless the server surely has
-//!   enough.
-//! * A lease belongs to one connection. A new connection, a redirect, or a clock that went on differently
-//!   voids it.
-//! * A denial is always the server's.
+//! * A unit may be used until the end of the window or sub-window in which it was charged. This process knows
+//!   an upper bound of the server's time: its time in the answer, plus the local time since before the call
+//!   was *written*, plus a margin. The local clock counts while the machine is suspended.
+//! * A lease has half of the units that were requested in the last one to two intervals, and at most a
+//!   quarter of the units that were left, divided by the number of processes.
+//! * Before the server decides a request, the unused units of its counts are given back, unless the server
+//!   surely has enough.
+//! * A lease belongs to one connection. A new connection, a redirect, or a clock that was set voids it.
+//! * The server decides every denial.
 //!
 //! ```text
-//! nodes     the connections from which leases come
-//! units     one lease: its units held, used, given back, expired; the upper bound of the server's time
-//! size      what a caller asked for lately, and the size of the next lease
+//! nodes     the nodes that grant leases, and their present connections
+//! units     one lease: its units unused, used, given back, expired; the upper bound of the server's time
+//! size      how many units a caller used lately, and the size of the next lease
 //! count     the leases of one count, and all events: take, give back, learn
 //! ```
 //!
-//! These files but the first are pure: no clock, no lock, no connection. Around them:
+//! `units`, `size` and `count` are pure: they have no clock, lock or connection. Around them:
 //!
 //! ```text
 //! give_backs   units on their way back to the server
 //! shard        the counts under one lock
-//! table        all counts of which this process holds leases, or may soon
-//! requests     what each request does with them
+//! table        all counts for which this process has leases, or may have some soon
+//! requests     how requests use leases
 //! ```
 //!
-//! Here are the leases in one call: what is asked for as it is written, and what its answer brings.
+//! This file has the leases of one call: the requests for leases in it, and what they learn from its answer.
 
 mod count;
 mod give_backs;
@@ -58,12 +58,12 @@ use super::key::StateKey;
 use super::protocol::{self, LimitArg, Replies};
 use crate::policy::nearest;
 
-/// The leases of one call. Requests for leases whose answer never comes are ended when this is dropped.
+/// The leases of one call. When this is dropped, requests for leases without an answer are abandoned.
 pub(super) struct CallLeases {
     leases: Arc<Leases>,
-    /// `None` if it is not known which connection the call takes; then no leases are asked for.
+    /// `None` if it is not known which connection the call takes. Then the call requests no leases.
     connection: Option<NodeConnection>,
-    /// Before the call was written, by the local clock.
+    /// An instant before the call was written, by the local clock.
     sent_at: u64,
     counts: Vec<CallCount>,
     /// Whether the call is sent over another connection than planned.
@@ -74,8 +74,8 @@ pub(super) struct CallLeases {
 struct CallCount {
     target: LeaseTarget,
     key: StateKey,
-    /// Index of a request of the call with this count, and of the limit in it. `None` if the call has only
-    /// the lease.
+    /// Index of a request of the call with this count, and of the limit in that request. `None` if the call
+    /// has only a request for a lease.
     place: Option<(usize, usize)>,
     lease: Option<LeaseRequest>,
 }
@@ -91,9 +91,9 @@ impl CallLeases {
         }
     }
 
-    /// Notes the limits of a request whose answers are of use. `place` is the index of the request in the
-    /// call; `None` for one that only fetches a lease, and is not in the call itself. Adds to `requests` the
-    /// lease of each count that has none in this call.
+    /// Notes the limits of a request whose leases learn from the answer. `place` is the index of the request
+    /// in the call, or `None` if the request is not in the call and only fetches leases. Adds to `requests` a
+    /// request for a lease for each count that has none in this call.
     pub(super) fn add(
         &mut self,
         targets: Box<[LeaseTarget]>,
@@ -118,7 +118,7 @@ impl CallLeases {
                 continue;
             }
             if let Some(known) = known {
-                // Only told so far. The others keep their order, which is that of their leases.
+                // So far without a request for a lease. Counts are in the order of these requests.
                 target.is_overdrawn |= self.counts.remove(known).target.is_overdrawn;
             }
             let lease = |request: LeaseRequest| {
@@ -130,18 +130,18 @@ impl CallLeases {
         }
     }
 
-    /// The call is sent over another connection than planned, because this one rejected it.
+    /// Notes that the call goes over another connection, because the planned one rejected it.
     pub(super) fn reroute(&mut self) {
         self.is_rerouted = true;
     }
 
-    /// Learns what the answer brings. `first_lease` is the index of the first request for a lease in the
-    /// call.
+    /// Lets the leases of the call learn from the answer. `first_lease` is the index of the first request for
+    /// a lease in the call.
     pub(super) fn finish(&mut self, replies: &Replies, first_lease: usize) {
         let Some(at) = replies.at() else { return };
         let (at, sent_at, now) = (at.as_micros(), self.sent_at, self.leases.now());
         let sample = ClockSample { at, sent_at, answered_at: now };
-        // Of another connection than planned, only the end of what is held counts.
+        // An answer over another connection than planned may end leases, but grants none.
         let connection = self.connection.unwrap_or_default();
         let is_present =
             self.connection.is_some() && !self.is_rerouted && self.leases.nodes.observe(connection, sample);
@@ -170,7 +170,7 @@ impl CallLeases {
                 if is_granted {
                     let until = LastAnswer::new(&target.policy, state.clone(), at, sent_at).resets_at;
                     let back = GiveBack { units: request.units, at, until, connection };
-                    // Another node than the one of the leases has charged them.
+                    // The node that charged these units is not the one that grants leases of this count.
                     self.leases.give_backs.push(&target.count_id(key), [back]);
                 }
             } else if granted.is_some() {

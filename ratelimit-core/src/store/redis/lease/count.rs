@@ -1,9 +1,9 @@
-//! The leases of one count, and every event that changes them: a request *takes* held units, units are *given
-//! back*, and answers are *learned*.
+//! The leases of one count, and every event that changes them: a request *takes* unused units, units are
+//! *given back*, and the count *learns* from answers.
 //!
-//! Pure: methods take the local time in microseconds and what an answer says, and return what to ask for,
-//! what is admitted and what has to be given back. A caller of these methods has the count to itself, holds
-//! no lock while a call is in flight, and passes the [connection](ConnectionId) that serves the count now.
+//! Pure: methods take the local time in microseconds, and return which lease to request, whether a request is
+//! admitted, and which units to give back. The table calls them under the lock of the count, which it does
+//! not keep while a call is in flight. It passes the [connection](NodeConnection) that serves the count now.
 
 use smallvec::SmallVec;
 
@@ -14,13 +14,13 @@ use crate::algorithm::State;
 use crate::clock::Timestamp;
 use crate::policy::Policy;
 
-/// At most so many leases of one count have units.
+/// Maximum number of leases of one count with unused units.
 const MAX_LEASES: usize = 2;
 
-/// After a prefetch that would be too small, the next one is considered after this part of an interval.
+/// Part of an interval that passes before the next lease is considered in the background again.
 const RETRY: u64 = 32;
 
-/// A limit as a request names it.
+/// The settings of a limit at a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms<'a> {
     pub(super) policy: &'a Policy,
@@ -30,15 +30,15 @@ pub(super) struct Terms<'a> {
     pub(super) connection: NodeConnection,
 }
 
-/// A request that was admitted by held units.
+/// A request that unused units admitted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
-    /// Instant of the use, by the server's clock: no earlier than it was there.
+    /// Instant of the use by the server's clock, or slightly later.
     pub(super) at: u64,
-    /// Units left to the caller: those held here plus those that the server had at its last answer.
+    /// Units left to the caller: the unused units, and those that the server had left at its last answer.
     pub(super) remaining: u64,
     pub(super) reset_after: u64,
-    /// If nothing remains: the wait for one more unit.
+    /// The wait for one more unit, if nothing remains.
     pub(super) next_unit_after: Option<u64>,
     /// Whether it is time for the next lease.
     pub(super) wants_lease: bool,
@@ -49,12 +49,12 @@ pub(super) struct Taken {
 pub(super) struct LeaseRequest {
     id: u64,
     pub(super) units: u64,
-    /// The `max` under which the server judges it.
+    /// The `max` under which the server decides it.
     max: u64,
     connection: NodeConnection,
 }
 
-/// What an answer of the server tells about a count.
+/// What an answer of the server says about a count.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     /// The state after the last request of the call for this count.
@@ -67,15 +67,15 @@ pub(super) struct Answer {
     pub(super) now: u64,
     /// The connection that serves the count now.
     pub(super) connection: NodeConnection,
-    /// Whether the answer came over that connection, so that it tells what is left.
+    /// Whether the answer came over that connection. Otherwise it does not show how many units are left.
     pub(super) is_present: bool,
     /// Whether the call may have left a debt.
     pub(super) is_overdrawn: bool,
-    /// What the call asked for, and whether it was granted.
+    /// The request for a lease in the call, and whether it was granted.
     pub(super) lease: Option<(LeaseRequest, bool)>,
 }
 
-/// Units to be given back: those of a charge at `at`, which counts until `until`, by the server's clock.
+/// Units to be given back. They were charged at `at` and count until `until`, by the server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GiveBack {
     pub(super) units: u64,
@@ -84,11 +84,11 @@ pub(super) struct GiveBack {
     pub(super) connection: NodeConnection,
 }
 
-/// What an event does outside of the count.
+/// What an event of a count requires elsewhere.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     pub(super) give_backs: SmallVec<[GiveBack; 2]>,
-    /// Units of leases that ended: used, given back, expired.
+    /// Units of leases that ended: how many were used, given back, and expired.
     pub(super) tally: [u64; 3],
 }
 
@@ -100,14 +100,15 @@ pub(super) struct LeasedCount {
     connection: NodeConnection,
     leases: SmallVec<[Lease; MAX_LEASES]>,
     last_answer: Option<LastAnswer>,
-    /// The number of the last request for a lease.
+    /// Number of the last request for a lease.
     last_id: u64,
+    /// Number of the request for a lease that is in flight.
     in_flight: Option<u64>,
-    /// The request that was in flight when an answer told of a debt: what it brings goes back.
+    /// Number of the request that was in flight when an answer showed a debt. Its lease is given back.
     goes_back: Option<u64>,
-    /// No lease is considered in the background before this local instant.
+    /// Local instant before which no lease is considered in the background.
     prefetch_after: u64,
-    /// Number of resets that are being done; meanwhile nothing is leased or used.
+    /// Number of resets in progress. Meanwhile no units are leased or used.
     resets: u32,
 }
 
@@ -132,7 +133,7 @@ impl LeasedCount {
         self.connection.node
     }
 
-    /// Units that are held.
+    /// Unused units, some of which may be over by now.
     pub(super) fn unused(&self) -> u64 {
         self.leases.iter().map(|lease| lease.unused).sum()
     }
@@ -156,7 +157,7 @@ impl LeasedCount {
         }
     }
 
-    /// Drops all leases, and gives nothing back: the server may not know them.
+    /// Drops all leases and gives nothing back, since the server may have lost their charges.
     fn forget(&mut self, effects: &mut Effects) {
         for mut lease in self.leases.drain(..) {
             lease.expire();
@@ -166,7 +167,7 @@ impl LeasedCount {
     }
 
     /// Takes over the terms of a request. Units that were leased under another `max`, or in another window
-    /// with the same label, are given back: the server judged them by that one.
+    /// with the same label, are given back, because the server granted them under these.
     fn adopt(&mut self, terms: Terms<'_>, now: u64, effects: &mut Effects) {
         self.renew(terms.connection, effects);
         self.interval = terms.interval;
@@ -177,7 +178,7 @@ impl LeasedCount {
         }
     }
 
-    /// Ends what may no longer be used. Returns the units that are held.
+    /// Ends leases whose units may no longer be used. Returns the number of unused units.
     #[inline]
     fn trim(&mut self, now: u64, effects: &mut Effects) -> u64 {
         let (mut unused, connection) = (0, self.connection);
@@ -193,8 +194,8 @@ impl LeasedCount {
         unused
     }
 
-    /// Begins a reset of the count on the server: drops all leases, those in flight as well, and takes no
-    /// others until [`end_reset`](Self::end_reset).
+    /// Begins a reset of the count on the server: drops all leases, also in flight, and takes no others
+    /// until [`end_reset`](Self::end_reset).
     pub(super) fn begin_reset(&mut self, effects: &mut Effects) {
         self.forget(effects);
         self.resets += 1;
@@ -208,14 +209,14 @@ impl LeasedCount {
 
     // ---- Take
 
-    /// Whether so many units are held, and at least one.
+    /// Whether there are at least `cost` unused units, and at least one.
     #[inline]
     pub(super) fn covers(&mut self, terms: Terms<'_>, cost: u64, now: u64, effects: &mut Effects) -> bool {
         self.adopt(terms, now, effects);
         self.trim(now, effects) >= cost.max(1) && self.resets == 0
     }
 
-    /// Uses units that are [held](Self::covers): those first that end first. Reports the admission.
+    /// Uses `cost` units, which the leases [have](Self::covers). Units that end earlier are used first.
     #[inline]
     pub(super) fn take(&mut self, cost: u64, now: u64) -> Taken {
         let mut missing = cost;
@@ -226,7 +227,7 @@ impl LeasedCount {
             lease.use_units(units, now);
             missing -= units;
         }
-        debug_assert_eq!(missing, 0, "less is held than is taken");
+        debug_assert_eq!(missing, 0, "fewer units are unused than are taken");
         let (unused, at) = self
             .leases
             .iter()
@@ -239,19 +240,20 @@ impl LeasedCount {
         Taken { at, remaining, reset_after, next_unit_after, wants_lease }
     }
 
-    /// The wait from `at` for one more unit, by the last answer.
+    /// The wait from `at` for one more unit, as far as the last answer shows.
     #[cold]
     fn next_unit_after(&self, at: u64) -> Option<u64> {
         let wait = self.last_answer.as_ref()?.peek(&self.policy, 1, at).retry_after()?;
         u64::try_from(wait.as_micros()).ok()
     }
 
-    /// Whether half of the last lease is used, and no other one is on its way.
+    /// Whether half of the last lease is used, and it is time to consider the next one.
     #[inline]
     fn wants_lease(&self, unused: u64, now: u64) -> bool {
         self.has_room(unused) && now >= self.prefetch_after
     }
 
+    /// Whether half of the last lease is used, and another lease may be requested.
     fn has_room(&self, unused: u64) -> bool {
         let last_size = self.leases.last().map_or(0, |lease| lease.size);
         unused <= last_size / 2
@@ -262,7 +264,7 @@ impl LeasedCount {
 
     // ---- Give back
 
-    /// Gives back everything that is held: before a settlement, and at the end of the process.
+    /// Gives back all unused units: before a settlement, and at the end of the process.
     pub(super) fn give_back_all(&mut self, connection: NodeConnection, now: u64, effects: &mut Effects) {
         self.renew(connection, effects);
         self.trim(now, effects);
@@ -272,8 +274,9 @@ impl LeasedCount {
         }
     }
 
-    /// Gives back what is in the way of a request of `cost` units that the server decides: everything, unless
-    /// it surely has as many. `requested` is what all processes may have asked for since its last answer.
+    /// Gives back all unused units before the server decides a request of `cost` units, unless the server
+    /// surely has enough. `requested` is how many units all processes may have requested since its last
+    /// answer.
     pub(super) fn make_way(
         &mut self,
         terms: Terms<'_>,
@@ -289,8 +292,9 @@ impl LeasedCount {
         }
     }
 
-    /// Gives back what was not used for an interval, and ends what may no longer be used. Returns whether the
-    /// count has neither leases nor a request for one, so that it can be dropped.
+    /// Gives back leases that were not used for an interval, and ends leases whose units may no longer be
+    /// used. Returns whether the count has neither leases nor a request for a lease, so that it can be
+    /// dropped.
     pub(super) fn sweep(&mut self, connection: NodeConnection, now: u64, effects: &mut Effects) -> bool {
         self.renew(connection, effects);
         self.trim(now, effects);
@@ -302,11 +306,10 @@ impl LeasedCount {
         self.leases.is_empty() && self.in_flight.is_none() && self.resets == 0
     }
 
-    /// Takes back units that a request used at `at`, by the server's clock, and that are not needed. Returns
-    /// false if they have to be refunded by the server.
+    /// Puts units that a request used at `at`, by the server's clock, back into a lease. Returns false if the
+    /// server has to refund them.
     ///
-    /// They go into any lease of the same window or sub-window: a count does not know which of its units are
-    /// which.
+    /// Any lease of the same window or sub-window takes them, since a count does not distinguish its units.
     pub(super) fn put_back(
         &mut self,
         terms: Terms<'_>,
@@ -319,7 +322,7 @@ impl LeasedCount {
         self.trim(now, effects);
         let end = end_of_window(&self.policy, at);
         match self.leases.iter_mut().find(|lease| lease.end == end) {
-            Some(lease) if self.resets == 0 => lease.put_in(units),
+            Some(lease) if self.resets == 0 => lease.put_back(units),
             _ => return false,
         }
         true
@@ -327,8 +330,8 @@ impl LeasedCount {
 
     // ---- Learn
 
-    /// What to ask the server for in the call that is being written, judged after all requests of the call:
-    /// the next lease, if half of the last one is used.
+    /// The request for the next lease in the call that is being written, if half of the last lease is used.
+    /// The server decides it after all other requests of the call.
     pub(super) fn lease_request(
         &mut self,
         terms: Terms<'_>,
@@ -343,15 +346,15 @@ impl LeasedCount {
         (units > 0).then(|| self.request_of(units))
     }
 
-    /// A request for a lease of this size.
+    /// A request for a lease of `units` units.
     pub(super) fn request_of(&mut self, units: u64) -> LeaseRequest {
         self.last_id += 1;
         self.in_flight = Some(self.last_id);
         LeaseRequest { id: self.last_id, units, max: self.policy.max(), connection: self.connection }
     }
 
-    /// Whether to fetch the next lease in the background. No other one is considered for a while, whether
-    /// this one is fetched or too small.
+    /// Whether to fetch the next lease in the background. In either case, no lease is considered in the
+    /// background for a while.
     pub(super) fn may_prefetch(&mut self, demand: &Demand, instances: u64, now: u64) -> bool {
         self.prefetch_after = now + self.interval / RETRY;
         self.next_size(demand, instances, now) > 0
@@ -363,25 +366,25 @@ impl LeasedCount {
         last.map_or(0, |last| last.lease_size(&self.policy, demand, self.interval, instances, now))
     }
 
-    /// Learns what an answer tells: a block or a debt, by which leases end, what is left, and the lease that
-    /// was asked for. One that was granted is void if the connection has been replaced, or the count reset,
-    /// since it was asked for.
+    /// Learns from an answer. A block or a debt ends leases. The answer shows how many units are left, and
+    /// whether the requested lease was granted. A lease is void if the connection was replaced, or the count
+    /// was reset, after it was requested.
     pub(super) fn learn(&mut self, answer: Answer, effects: &mut Effects) {
         let Answer { at, sent_at, now, connection, .. } = answer;
         self.renew(connection, effects);
         if answer.is_overdrawn {
             self.give_back_all(connection, now, effects);
-            // A lease of the same call was judged behind the debt.
+            // A lease of the same call was decided after the debt, so it stays.
             let own = answer.lease.map(|(request, _)| request.id);
             self.goes_back = self.in_flight.filter(|id| Some(*id) != own).or(self.goes_back);
         }
-        // A block has replaced what was charged.
+        // On the server, the end of the block has replaced all charges.
         if answer.state.blocked_until().is_some_and(|until| until > Timestamp::from_micros(at)) {
             self.forget(effects);
         }
         let last = LastAnswer::new(&self.policy, answer.state, at, sent_at);
         let resets_at = last.resets_at;
-        // Answers may be seen in another order.
+        // Answers may come in another order than they were decided.
         if answer.is_present && self.last_answer.as_ref().is_none_or(|last| last.at <= at) {
             self.last_answer = Some(last);
         }
@@ -413,8 +416,8 @@ impl LeasedCount {
         self.leases.push(lease);
     }
 
-    /// Learns that a request for a lease got no answer. Units that the server may have charged are lost until
-    /// their window is over.
+    /// Notes that a request for a lease gets no answer. If the server has charged its units, they are lost
+    /// until their window is over.
     pub(super) fn abandon(&mut self, request: LeaseRequest) {
         if self.in_flight == Some(request.id) {
             self.in_flight = None;
@@ -423,13 +426,13 @@ impl LeasedCount {
 }
 
 impl Effects {
-    /// Takes the held units out of a lease, to be given back if they still count.
+    /// Takes the unused units out of a lease. They are given back if they still count.
     fn give_back(&mut self, lease: &mut Lease, now: u64, connection: NodeConnection) {
         if lease.unused == 0 {
             return;
         }
         if lease.upper_bound(now) < lease.counts_until {
-            // No longer held before it is sent, so that it is in one place.
+            // Out of the lease before they are sent, so that no unit is in two places.
             let (units, at, until) = (lease.give_back(), lease.granted_at, lease.counts_until);
             self.give_backs.push(GiveBack { units, at, until, connection });
         } else {
@@ -437,7 +440,7 @@ impl Effects {
         }
     }
 
-    /// Counts what became of the units of a lease.
+    /// Counts the units of a lease that ended.
     fn ended(&mut self, lease: &Lease) {
         for (sum, units) in self.tally.iter_mut().zip(lease.tally()) {
             *sum += units;

@@ -1,7 +1,7 @@
-//! Units on their way back to the server: collected, and sent in one call with the next one or by the
-//! sweeper. And what became of the units of all leases.
+//! Units on their way back to the server. They are collected, and sent before the next request or by the
+//! sweeper.
 //!
-//! A give-back is never repeated: the first one may have taken effect.
+//! A give-back is never repeated, because the server may have executed it although the reply was lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use crate::store::redis::script;
 /// Maximum number of keys in one call to a single server.
 const MAX_KEYS: usize = 64;
 
-/// What names a count on the server and in the denial cache.
+/// Names a count on the server and in the denial cache.
 #[derive(Clone, Debug)]
 pub(super) struct CountId {
     pub(super) digest: u128,
@@ -31,7 +31,7 @@ pub(super) struct CountId {
     pub(super) policy: PolicyArg,
 }
 
-/// Units that wait for a call.
+/// Units that wait to be given back.
 #[derive(Debug)]
 pub(super) struct GiveBacks {
     waiting: Mutex<Vec<(CountId, GiveBack)>>,
@@ -53,7 +53,7 @@ impl GiveBacks {
         }
     }
 
-    /// Notes what an event of a count gives back, and what became of the units of leases that ended.
+    /// Takes the effects of an event: the units to be given back, and the numbers of leases that ended.
     #[inline]
     pub(super) fn note(&self, count_id: &CountId, effects: &mut Effects) {
         if !effects.give_backs.is_empty() {
@@ -77,8 +77,8 @@ impl GiveBacks {
         }
     }
 
-    /// Takes the waiting units out, as commands: up to 64 keys each, and in a cluster one. Units of a
-    /// connection that has been replaced are forgotten, because its server may have lost their charge.
+    /// Takes out the waiting units, as commands with up to 64 keys each, or one key in a cluster. Units of a
+    /// connection that was replaced are dropped, because the server may have lost their charges.
     pub(super) fn take(&self, nodes: &LeaseNodes, encoder: &Encoder) -> Vec<GuardedCommand> {
         if !self.any.swap(false, Ordering::Relaxed) {
             return Vec::new();
@@ -88,25 +88,25 @@ impl GiveBacks {
         self.encode_all(&waiting, encoder)
     }
 
-    /// The commands that give units back.
+    /// Encodes the commands that give these units back.
     pub(super) fn encode_all(
         &self,
         given_back: &[(CountId, GiveBack)],
         encoder: &Encoder,
     ) -> Vec<GuardedCommand> {
-        given_back.chunks(self.most_keys).map(|batch| self.encode(batch, encoder)).collect()
+        given_back.chunks(self.most_keys).map(|units| self.encode(units, encoder)).collect()
     }
 
-    fn encode(&self, batch: &[(CountId, GiveBack)], encoder: &Encoder) -> GuardedCommand {
+    fn encode(&self, given_back: &[(CountId, GiveBack)], encoder: &Encoder) -> GuardedCommand {
         let mut keys = Keys::default();
         let mut arguments = RefundArgs::new((encoder.now)());
         let mut states = SmallVec::new();
-        for (count_id, back) in batch {
+        for (count_id, back) in given_back {
             keys.push(|bytes| encoder.key_format.push_key(&count_id.key, bytes));
             arguments.push_units(&count_id.policy, back.units, back.at, back.until);
             states.push((count_id.digest, count_id.bucket));
         }
-        let script = script::refund(batch.iter().map(|(count_id, _)| count_id.policy.algorithm()));
+        let script = script::refund(given_back.iter().map(|(count_id, _)| count_id.policy.algorithm()));
         let call = ScriptCall::new(script, keys, smallvec![arguments.into_bytes()]);
         GuardedCommand {
             command: Command::Run(call),

@@ -1,5 +1,5 @@
-//! Leases at each request: held units admit it, or make way for it on the server; what it does not need comes
-//! back; and which of its limits learn from the answer.
+//! Leases at each request. Unused units admit the request, or are given back before the server decides it.
+//! Units of a refund are put back. This also chooses the limits whose leases learn from the answer.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::denial_cache::change_bucket;
 use crate::store::redis::protocol::Encoder;
 
-/// From this demand on, answers are kept, so that the next call can ask for a lease.
+/// From this demand on, the count keeps answers, so that the next call can request a lease.
 const WARM: u64 = 2;
 
-/// A limit of a request, where its count is found.
+/// A limit of a request, with the digest of its count.
 struct LeaseMember<'a> {
     check: &'a Check<'a>,
     digest: u128,
@@ -30,26 +30,25 @@ struct LeaseMember<'a> {
 }
 
 impl LeaseMember<'_> {
-    /// Whether all units of the limit are held. A cost of nothing is decided by the state, which the server
-    /// knows.
+    /// Whether unused units cover the cost. A cost of 0 needs the state, which only the server has.
     #[inline]
-    fn is_covered(&self, one: &mut CountGuard<'_>, now: u64) -> bool {
-        let (terms, cost) = (one.terms(self.check.policy(), self.interval), self.check.cost());
-        one.count.covers(terms, cost, now, &mut one.effects) && (cost > 0 || self.is_peek)
+    fn is_covered(&self, guard: &mut CountGuard<'_>, now: u64) -> bool {
+        let (terms, cost) = (guard.terms(self.check.policy(), self.interval), self.check.cost());
+        guard.count.covers(terms, cost, now, &mut guard.effects) && (cost > 0 || self.is_peek)
     }
 }
 
 /// The outcome of a group, and the indices of limits for which it is time for the next lease.
 type Admission = (GroupOutcome, SmallVec<[usize; 1]>);
 
-/// Shards that a request needs at one time, each with its index.
+/// The locked shards of a group, each with its index.
 type LockedShards<'l> = SmallVec<[(usize, MutexGuard<'l, LeaseShard>); 2]>;
 
 fn shard_in<'s>(locked: &'s mut LockedShards<'_>, member: &LeaseMember<'_>) -> Option<&'s mut LeaseShard> {
     Some(&mut locked.iter_mut().find(|(index, _)| *index == shard_of(member.digest))?.1)
 }
 
-/// The outcome of a limit that held units admit.
+/// The outcome of a limit that unused units admit.
 fn outcome(check: &Check<'_>, taken: &Taken) -> Outcome {
     let outcome = Outcome::unknown(check)
         .with_remaining(taken.remaining)
@@ -62,12 +61,12 @@ fn outcome(check: &Check<'_>, taken: &Taken) -> Outcome {
 }
 
 impl Leases {
-    /// Whether the answer to the group brings the next leases of its limits: every limit can have one.
+    /// Whether the call for the group may request leases, which it may if every limit can have leases.
     fn may_fetch(&self, group: &[Check<'_>], operation: Operation) -> bool {
         operation == Operation::Check && group.iter().all(|check| self.interval(check.policy()) > 0)
     }
 
-    /// Admits a group, if all units of all its limits are held. A peek uses nothing.
+    /// Admits a group if unused units cover the cost of each limit. A peek uses no units.
     #[inline]
     pub(in crate::store::redis) fn take(
         &self,
@@ -79,16 +78,16 @@ impl Leases {
         }
         let is_peek = operation == Operation::Peek;
         match group {
-            // Most requests have one limit, which needs no lists.
+            // Most requests have one limit. They need no lists.
             [check] => {
                 let member = self.member(check, is_peek)?;
                 let now = self.now();
                 let mut shard = self.lock_shard(member.digest);
-                let mut one = self.count_in(&mut shard, member.digest)?;
-                if !member.is_covered(&mut one, now) {
+                let mut guard = self.count_in(&mut shard, member.digest)?;
+                if !member.is_covered(&mut guard, now) {
                     return None;
                 }
-                let (outcome, wants_lease) = self.use_units(&mut one, &member, now);
+                let (outcome, wants_lease) = self.use_units(&mut guard, &member, now);
                 Some((GroupOutcome::from(outcome), wants_lease.then_some(0).into_iter().collect()))
             }
             [] => None,
@@ -108,16 +107,16 @@ impl Leases {
         let members: SmallVec<[LeaseMember<'_>; 2]> =
             group.iter().map(|check| self.member(check, is_peek)).collect::<Option<_>>()?;
         let now = self.now();
-        // In one order everywhere, so that no two requests wait for each other.
+        // All requests lock in the same order, so that no two of them wait for each other.
         let mut shards: SmallVec<[usize; 2]> = members.iter().map(|member| shard_of(member.digest)).collect();
         shards.sort_unstable();
         shards.dedup();
         let mut locked: LockedShards<'_> =
             shards.into_iter().map(|shard| (shard, self.shards[shard].lock())).collect();
         for (index, member) in members.iter().enumerate() {
-            let mut one = self.count_in(shard_in(&mut locked, member)?, member.digest)?;
-            let is_covered = member.is_covered(&mut one, now);
-            // A count that occurs twice is decided by the sum, which the server knows.
+            let mut guard = self.count_in(shard_in(&mut locked, member)?, member.digest)?;
+            let is_covered = member.is_covered(&mut guard, now);
+            // If a count occurs twice, the sum of the costs decides, which only the server adds up.
             let is_shared = members[..index].iter().any(|other| other.digest == member.digest);
             if !is_covered || is_shared {
                 return None;
@@ -126,37 +125,36 @@ impl Leases {
         let mut wanted = SmallVec::new();
         let mut outcomes = SmallVec::<[Outcome; 2]>::new();
         for (index, member) in members.iter().enumerate() {
-            let mut one = self.count_in(shard_in(&mut locked, member)?, member.digest)?;
-            let (outcome, wants_lease) = self.use_units(&mut one, member, now);
+            let mut guard = self.count_in(shard_in(&mut locked, member)?, member.digest)?;
+            let (outcome, wants_lease) = self.use_units(&mut guard, member, now);
             wanted.extend(wants_lease.then_some(index));
             outcomes.push(outcome);
         }
         Some((GroupOutcome::decided_apart(outcomes), wanted))
     }
 
-    /// Uses the units of a limit, which are [held](LeaseMember::is_covered). Returns its outcome, and whether it
+    /// Uses units for a limit that is [covered](LeaseMember::is_covered). Returns its outcome, and whether it
     /// is time for the next lease.
     #[inline]
-    fn use_units(&self, one: &mut CountGuard<'_>, member: &LeaseMember<'_>, now: u64) -> (Outcome, bool) {
+    fn use_units(&self, guard: &mut CountGuard<'_>, member: &LeaseMember<'_>, now: u64) -> (Outcome, bool) {
         let cost = if member.is_peek { 0 } else { member.check.cost() };
-        let taken = one.count.take(cost, now);
+        let taken = guard.count.take(cost, now);
         let mut wants_lease = false;
         if !member.is_peek {
-            one.demand.record(cost, now, member.interval);
-            wants_lease = taken.wants_lease && one.count.may_prefetch(one.demand, self.instances(), now);
+            guard.demand.record(cost, now, member.interval);
+            wants_lease = taken.wants_lease && guard.count.may_prefetch(guard.demand, self.instances(), now);
         }
         (outcome(member.check, &taken), wants_lease)
     }
 
-    /// Units that are held of the count of a limit.
+    /// Unused units of the count of a limit.
     pub(super) fn unused(&self, check: &Check<'_>) -> u64 {
         let digest = self.digest(check);
         let mut shard = self.lock_shard(digest);
-        self.count_in(&mut shard, digest).map_or(0, |one| one.count.unused())
+        self.count_in(&mut shard, digest).map_or(0, |guard| guard.count.unused())
     }
 
-    /// Adds what is held to the server's answer about a group. A request that was only looked at passes by
-    /// held units as well.
+    /// Adds the unused units to the server's answer about a group. A denied peek passes if they are enough.
     pub(in crate::store::redis) fn with_unused(
         &self,
         group: &[Check<'_>],
@@ -178,9 +176,10 @@ impl Leases {
         })
     }
 
-    /// Notes a request that the server decides as a whole, and returns the commands that give back what is
-    /// held of its limits, as far as it is in the way: they have to go before the request, over the same
-    /// connection. A settlement gives back what is held of the count by any limit.
+    /// Notes a request that the server decides. Returns the commands that give back unused units of its
+    /// counts, unless the server surely has enough. They must be sent before the request, over the same
+    /// connection. Before a settlement all units of the count are given back, also those that another limit
+    /// leased.
     pub(in crate::store::redis) fn make_way(
         &self,
         group: &[Check<'_>],
@@ -192,7 +191,7 @@ impl Leases {
         let is_fetched = self.may_fetch(group, operation);
         for check in group {
             let interval = self.interval(check.policy());
-            // A cost above the limit never passes, so it says nothing about how large leases should be.
+            // A cost above the limit never passes, so it is no demand.
             let is_possible = interval > 0 && check.cost() <= check.policy().max();
             if !(is_possible || operation.overdraws()) || !(is_fetched || self.has_counts()) {
                 continue;
@@ -202,15 +201,15 @@ impl Leases {
             if is_fetched {
                 shard.record(digest, check.cost(), interval, now);
             }
-            let Some(mut one) = self.count_in(&mut shard, digest) else { continue };
+            let Some(mut guard) = self.count_in(&mut shard, digest) else { continue };
             if operation.overdraws() {
-                one.give_back_all(now);
+                guard.give_back_all(now);
             } else {
-                let terms = one.terms(check.policy(), interval);
-                let requested = one.demand.units(now, interval).saturating_mul(instances);
-                one.count.make_way(terms, check.cost(), requested, now, &mut one.effects);
+                let terms = guard.terms(check.policy(), interval);
+                let requested = guard.demand.units(now, interval).saturating_mul(instances);
+                guard.count.make_way(terms, check.cost(), requested, now, &mut guard.effects);
             }
-            given_back.extend(one.effects.give_backs.drain(..).map(|back| (one.count_id.clone(), back)));
+            given_back.extend(guard.effects.give_backs.drain(..).map(|back| (guard.count_id.clone(), back)));
         }
         self.give_backs.encode_all(&given_back, encoder)
     }
@@ -224,17 +223,17 @@ impl Leases {
         }
         let (now, digest) = (self.now(), self.digest(&check));
         let mut shard = self.lock_shard(digest);
-        self.count_in(&mut shard, digest).is_some_and(|mut one| {
-            let terms = one.terms(check.policy(), interval);
-            one.count.put_back(terms, check.cost(), charge.at().as_micros(), now, &mut one.effects)
+        self.count_in(&mut shard, digest).is_some_and(|mut guard| {
+            let terms = guard.terms(check.policy(), interval);
+            guard.count.put_back(terms, check.cost(), charge.at().as_micros(), now, &mut guard.effects)
         })
     }
 
-    /// The limits of a request that is about to be queued whose answers are of use: callers that come once
-    /// cost no more than without leases.
+    /// The limits of a request that is about to be queued whose leases learn from the answer. For a caller
+    /// with a single request there are none, so it costs no more than without leases.
     ///
-    /// Answers to checks of a group that leases can admit bring the next ones. All others are of use for a
-    /// count of which something is held, because they may tell a block or a debt.
+    /// If leases can admit the group, its call may request the next ones. Otherwise only counts with leases
+    /// learn from the answer, which may show a block or a debt.
     pub(in crate::store::redis) fn targets(
         &self,
         group: &[Check<'_>],
@@ -247,10 +246,10 @@ impl Leases {
         let target = |(limit, check): (usize, &Check<'_>)| {
             let digest = self.digest(check);
             let interval = if is_fetched { self.interval(check.policy()) } else { 0 };
-            let is_of_use = self.lock_shard(digest).find(digest).is_some_and(|entry| {
+            let learns = self.lock_shard(digest).find(digest).is_some_and(|entry| {
                 entry.warm.is_some() || (interval > 0 && entry.demand.units(self.now(), interval) >= WARM)
             });
-            if !is_of_use {
+            if !learns {
                 return None;
             }
             let (policy, is_overdrawn, bucket) =

@@ -1,4 +1,4 @@
-//! The counts under one lock: found by their digests, and bounded.
+//! The counts under one lock: a bounded table by their digests.
 
 use hashbrown::HashTable;
 
@@ -13,11 +13,11 @@ const MAX_PER_SHARD: usize = 512;
 #[derive(Debug, Default)]
 pub(super) struct LeaseShard {
     pub(super) table: HashTable<LeaseEntry>,
-    /// No entry gets cold before this instant.
+    /// Instant before which cold entries are not removed again.
     next_sweep: u64,
 }
 
-/// A caller of a limit: cold ones have their demand only.
+/// A caller of a limit. A cold caller has only its demand.
 #[derive(Debug)]
 pub(super) struct LeaseEntry {
     digest: u128,
@@ -26,7 +26,7 @@ pub(super) struct LeaseEntry {
     pub(super) warm: Option<Box<Warm>>,
 }
 
-/// A count that is warm, and what names it elsewhere.
+/// A count that has leases or may have some soon, and its names elsewhere.
 #[derive(Debug)]
 pub(super) struct Warm {
     pub(super) count: LeasedCount,
@@ -66,7 +66,7 @@ impl LeaseShard {
         }
     }
 
-    /// Whether there is room for one more entry; makes room first if entries may have got cold.
+    /// Whether there is room for one more entry. Removes cold entries first, if there may be any.
     fn has_room(&mut self, now: u64) -> bool {
         if self.table.len() < MAX_PER_SHARD {
             return true;

@@ -1,4 +1,5 @@
-//! How large a lease is: by what a caller asked for lately, and by what the last answer left.
+//! The size of the next lease. It follows from the demand of the caller, and from the units that were left at
+//! the last answer.
 
 use super::units::MAX_AGE_US;
 use crate::algorithm::{Operation, State};
@@ -6,35 +7,35 @@ use crate::clock::{Timestamp, micros};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
 
-/// Fewer units within an interval are not worth a lease.
+/// Minimum demand for a lease, in units.
 const MIN_DEMAND: u64 = 4;
 
 /// The smallest lease.
 const MIN_UNITS: u64 = 4;
 
-/// A process leases at most this part of what is left, divided by the number of processes: so the units of
-/// all leases together stay a small part, and little is denied here that is held elsewhere.
+/// A lease has at most this part of the units that are left, divided by the number of processes. So all
+/// leases together have a small part, and few requests are denied for units that another process has not
+/// used.
 const SHARE: u64 = 4;
 
-/// Shortest sub-window in which leases save calls: a few round trips.
+/// Shortest sub-window in which leases save calls, 50 ms: the time of many round trips.
 const MIN_SUB_WINDOW_US: u64 = 50_000;
 
-/// Whether callers of a limit can ever hold a lease.
+/// Whether callers of a limit can ever have a lease.
 pub(super) fn is_leasable(policy: &Policy, instances: u64) -> bool {
     policy.algorithm().spec().is_leasable
         && policy.sub_window_us() >= MIN_SUB_WINDOW_US
         && policy.max() >= MIN_UNITS * SHARE * instances
 }
 
-/// Units that a caller asked for in the present epoch of one lease interval, and in the one before, in this
-/// process.
+/// Units that requests of a caller to this process cost in the present lease interval and in the one before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Demand {
-    /// Start of the present epoch, by the local clock.
+    /// Start of the present interval, by the local clock.
     since: u64,
     present: u64,
     before: u64,
-    /// The largest cost that was asked for.
+    /// The largest cost of a request.
     largest_cost: u64,
 }
 
@@ -51,7 +52,7 @@ impl Demand {
         self.largest_cost = self.largest_cost.max(cost);
     }
 
-    /// Units that were asked for in the last one to two intervals.
+    /// Units that were requested in the last one to two intervals.
     pub(super) fn units(&self, now: u64, interval: u64) -> u64 {
         let age = now.saturating_sub(self.since);
         if age < interval {
@@ -72,14 +73,14 @@ pub(super) struct LastAnswer {
     pub(super) at: u64,
     /// Instant before the call was written, by the local clock.
     sent_at: u64,
-    /// Units that were left.
+    /// Units that were left at that instant.
     pub(super) available: u64,
-    /// The instant from which nothing counts, by the server's clock.
+    /// The instant from which no charge counts, by the server's clock.
     pub(super) resets_at: u64,
 }
 
 impl LastAnswer {
-    /// Notes the state of an answer.
+    /// The state of an answer.
     pub(super) fn new(policy: &Policy, state: State, at: u64, sent_at: u64) -> Self {
         let mut last = Self { state, at, sent_at, available: 0, resets_at: 0 };
         let outcome = last.peek(policy, 0, at);
@@ -87,21 +88,21 @@ impl LastAnswer {
         last
     }
 
-    /// What a request of this cost would be told at `at`, by the server's clock.
+    /// The outcome that a request of this cost would get at `at`, by the server's clock.
     pub(super) fn peek(&self, policy: &Policy, cost: u64, at: u64) -> Outcome {
         self.state.clone().decide(policy, cost, Timestamp::from_micros(at), Operation::Peek)
     }
 
-    /// Units that are left at the local instant `now`, if no other request was charged.
+    /// Units that are left at the local instant `now`, if nothing was charged since.
     pub(super) fn left(&self, policy: &Policy, now: u64) -> u64 {
-        // The server's time is no earlier than that.
+        // The server's time now, or slightly later.
         self.peek(policy, 0, self.at + now.saturating_sub(self.sent_at)).remaining()
     }
 
-    /// Units of the next lease; 0 if it would not pay, or might deny a larger request.
+    /// Units of the next lease; 0 if it would save too little, or might deny a larger request.
     ///
-    /// Half of the demand is what comes within half an interval to a whole one. A lease is never smaller than
-    /// two of the largest requests: many small leases would take the units that such a request waits for.
+    /// Half of the demand comes within half an interval to a whole one. A lease has at least the units of two
+    /// of the largest requests, because many small leases would take the units that such a request waits for.
     pub(super) fn lease_size(
         &self,
         policy: &Policy,
@@ -114,7 +115,7 @@ impl LastAnswer {
         if requested < MIN_DEMAND {
             return 0;
         }
-        // Of a longer interval only that part counts in which a lease can be used.
+        // If an interval is longer than the life of a lease, only that part of its demand counts.
         let horizon = interval.min(MAX_AGE_US);
         let wanted = u128::from(requested / 2) * u128::from(horizon) / u128::from(interval);
         let most = self.left(policy, now) / SHARE.saturating_mul(instances);
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn demand_is_what_came_in_this_interval_and_the_last() {
+    fn demand_is_the_units_of_this_interval_and_the_last() {
         let mut demand = Demand::default();
         for now in [1_000, 1_010, 1_099] {
             demand.record(2, now, 100);

@@ -1,5 +1,6 @@
-//! The counts of which this process holds leases, or may soon: a bounded, sharded table under keyed digests,
-//! which limits have leases, and the events of calls, of time and of resets.
+//! The counts for which this process has leases, or may have some soon, in a bounded, sharded table by keyed
+//! digests. This also decides which limits can have leases, and has the events of calls, of time and of
+//! resets.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -36,27 +37,27 @@ pub(in crate::store::redis) struct Leases {
     /// A clock that counts while the machine is suspended.
     clock: Arc<dyn Clock>,
     digest_key: [u8; 16],
-    /// Lease of policies that set none, in microseconds; 0 for none.
+    /// Lease interval of policies that set none, in microseconds; 0 if these have no leases.
     default_us: u64,
     /// Number of processes that share the limits.
     instances: AtomicU64,
     pub(super) shards: Box<[Mutex<LeaseShard>]>,
-    /// Number of counts of which something is held, or may be soon.
+    /// Number of counts that have leases, or may have some soon.
     counts: AtomicUsize,
     pub(in crate::store::redis) nodes: LeaseNodes,
     pub(super) give_backs: GiveBacks,
     /// Wakes the sweeper when there is a count to sweep.
     pub(in crate::store::redis) has_count: Notify,
-    /// Policies about which a line was logged, by their states.
+    /// Policies about which a warning was logged, by their states.
     logged: Noted,
 }
 
-/// A limit of a queued request whose answer is of use for leases.
+/// A limit of a queued request whose leases learn from the answer.
 #[derive(Debug)]
 pub(in crate::store::redis) struct LeaseTarget {
     pub(super) digest: u128,
     pub(super) policy: Policy,
-    /// 0 if the answer only tells the leases of the count what has become of it.
+    /// The lease interval; 0 if the call requests no lease of this limit.
     pub(super) interval: u64,
     /// Whether the answer may leave a debt.
     pub(super) is_overdrawn: bool,
@@ -67,7 +68,7 @@ pub(in crate::store::redis) struct LeaseTarget {
 }
 
 impl LeaseTarget {
-    /// Whether the call may ask for the next lease.
+    /// Whether the call may request the next lease.
     pub(super) const fn fetches(&self) -> bool {
         self.interval > 0
     }
@@ -82,7 +83,7 @@ impl LeaseTarget {
     }
 }
 
-/// A count while its shard is locked. When this is dropped, it passes on what events of the count do outside.
+/// A count while its shard is locked. When this is dropped, it passes on the effects of events.
 pub(super) struct CountGuard<'s> {
     pub(super) count: &'s mut LeasedCount,
     pub(super) count_id: &'s CountId,
@@ -94,7 +95,7 @@ pub(super) struct CountGuard<'s> {
 }
 
 impl CountGuard<'_> {
-    /// The terms of a limit, as events of the count take them.
+    /// The terms of a limit, for events of the count.
     pub(super) const fn terms<'p>(&self, policy: &'p Policy, interval: u64) -> Terms<'p> {
         Terms { policy, interval, connection: self.connection }
     }
@@ -113,7 +114,7 @@ impl Drop for CountGuard<'_> {
 
 /// The index of a digest's shard.
 pub(super) fn shard_of(digest: u128) -> usize {
-    // The upper half; the table uses the lower.
+    // The upper half, since the table uses the lower one.
     #[allow(clippy::cast_possible_truncation, reason = "any 32 bits of a digest will do")]
     let bits = (digest >> 96) as usize;
     bits % SHARDS
@@ -140,7 +141,7 @@ impl Leases {
         }
     }
 
-    /// Sets the number of processes that share the limits. It only affects how large leases are.
+    /// Sets the number of processes that share the limits, which only changes the size of leases.
     pub(in crate::store::redis) fn set_instances(&self, instances: NonZeroU32) {
         self.instances.store(instances.get().into(), Ordering::Relaxed);
     }
@@ -154,14 +155,14 @@ impl Leases {
         self.clock.now().as_micros()
     }
 
-    /// The lease interval of a policy, in microseconds; 0 if its callers hold no leases.
+    /// The lease interval of a policy, in microseconds; 0 if its callers get no leases.
     #[inline]
     pub(super) fn interval(&self, policy: &Policy) -> u64 {
-        // The one branch of limits without leases.
+        // Limits without leases take only this branch.
         if self.may_lease(policy) { self.leasable_interval(policy) } else { 0 }
     }
 
-    /// Whether callers of a policy may hold leases, now or with another number of processes.
+    /// Whether callers of a policy may have leases, now or with another number of processes.
     #[inline]
     pub(in crate::store::redis) fn may_lease(&self, policy: &Policy) -> bool {
         policy.lease_us() | self.default_us != 0
@@ -180,7 +181,7 @@ impl Leases {
         0
     }
 
-    /// Logs once that a policy with a lease can never hold one.
+    /// Logs once that callers of a policy with a lease interval never get a lease.
     #[cold]
     fn log_useless_lease(&self, policy: &Policy) {
         if self.logged.note(policy.state_id()) {
@@ -230,13 +231,13 @@ impl Leases {
         CountGuard { count, count_id, demand, connection, effects, give_backs }
     }
 
-    /// Whether units of any count are held, or may be soon.
+    /// Whether any count has leases, or may have some soon.
     #[inline]
     pub(super) fn has_counts(&self) -> bool {
         self.counts.load(Ordering::Relaxed) > 0
     }
 
-    /// What to ask the server for in the call that is about to be written.
+    /// The request for the next lease in the call that is about to be written.
     pub(super) fn lease_request(
         &self,
         target: &LeaseTarget,
@@ -245,14 +246,14 @@ impl Leases {
     ) -> Option<LeaseRequest> {
         let (terms, instances) = (target.terms(connection), self.instances());
         let mut shard = self.lock_shard(target.digest);
-        let mut one = self.count_in(&mut shard, target.digest)?;
-        one.count.lease_request(terms, one.demand, instances, now, &mut one.effects)
+        let mut guard = self.count_in(&mut shard, target.digest)?;
+        guard.count.lease_request(terms, guard.demand, instances, now, &mut guard.effects)
     }
 
-    /// Learns what an answer tells about a count.
+    /// Lets a count learn from an answer.
     pub(super) fn learn(&self, target: &LeaseTarget, key: &StateKey, mut answer: Answer) {
         let mut shard = self.lock_shard(target.digest);
-        // The demand may have been dropped meanwhile.
+        // The entry may have been removed meanwhile.
         let Some(entry) = shard.find(target.digest) else { return };
         let is_new = entry.warm.is_none();
         if is_new && !(target.fetches() && answer.is_present) {
@@ -263,13 +264,13 @@ impl Leases {
             let count = LeasedCount::new(target.terms(answer.connection));
             Box::new(Warm { count, count_id: target.count_id(key) })
         });
-        let mut one = self.guard(warm, &mut entry.demand);
+        let mut guard = self.guard(warm, &mut entry.demand);
         if !answer.is_present {
-            answer.connection = one.connection;
+            answer.connection = guard.connection;
         }
         let lease = answer.lease;
-        one.count.learn(answer, &mut one.effects);
-        drop(one);
+        guard.count.learn(answer, &mut guard.effects);
+        drop(guard);
         drop(shard);
         if let Some((request, true)) = lease {
             self.give_backs.observer.granted(request.units);
@@ -279,25 +280,25 @@ impl Leases {
         }
     }
 
-    /// Learns that a request for a lease got no answer.
+    /// Notes that a request for a lease gets no answer.
     pub(super) fn abandon(&self, digest: u128, request: LeaseRequest) {
         let mut shard = self.lock_shard(digest);
-        if let Some(one) = self.count_in(&mut shard, digest) {
-            one.count.abandon(request);
+        if let Some(guard) = self.count_in(&mut shard, digest) {
+            guard.count.abandon(request);
         }
     }
 
-    /// Ends what may no longer be used, and gives back what was not used for an interval. Returns the pause
-    /// until the next sweep, and `None` when nothing is left to sweep.
+    /// Ends leases whose units may no longer be used, and gives back leases that were not used for an
+    /// interval. Returns the pause until the next sweep, or `None` if the table has no counts.
     pub(in crate::store::redis) fn sweep(&self) -> Option<Duration> {
         let (now, mut shortest, mut unused) = (self.now(), None, 0);
         for shard in &self.shards {
             shard.lock().table.retain(|entry| {
                 let Some(warm) = &mut entry.warm else { return !entry.is_cold(now) };
-                let mut one = self.guard(warm, &mut entry.demand);
-                let is_idle = one.count.sweep(one.connection, now, &mut one.effects);
-                unused += one.count.unused();
-                drop(one);
+                let mut guard = self.guard(warm, &mut entry.demand);
+                let is_idle = guard.count.sweep(guard.connection, now, &mut guard.effects);
+                unused += guard.count.unused();
+                drop(guard);
                 shortest = Some(shortest.map_or(entry.interval, |other: u64| other.min(entry.interval)));
                 let is_over = is_idle && entry.is_cold(now);
                 if is_over {
@@ -310,7 +311,7 @@ impl Leases {
         shortest.map(|interval| Duration::from_micros((interval / 4).clamp(SWEEP_US.0, SWEEP_US.1)))
     }
 
-    /// Gives back everything that is held, at the end of the process.
+    /// Gives back all unused units, when the store is dropped.
     pub(in crate::store::redis) fn close(&self) {
         let now = self.now();
         for shard in &self.shards {
@@ -328,10 +329,10 @@ impl Leases {
         self.give_backs.take(&self.nodes, encoder)
     }
 
-    /// Drops the leases of these counts before a command that resets them on the server, and again at its
-    /// end.
+    /// Drops the leases of these counts before a command that resets them on the server, and again when what
+    /// this returns is dropped.
     pub(in crate::store::redis) fn reset_on_drop(self: &Arc<Self>, checks: &[Check<'_>]) -> ResetOnDrop {
-        // Those of limits without a lease as well: another limit may lease the same count.
+        // Also for limits without leases, because another limit may lease units of the same count.
         let digests: Vec<u128> = checks.iter().map(|check| self.digest(check)).collect();
         self.reset(&digests, LeasedCount::begin_reset);
         ResetOnDrop { leases: Arc::clone(self), digests }
@@ -342,14 +343,14 @@ impl Leases {
         for &digest in digests {
             self.give_backs.forget(digest);
             let mut shard = self.lock_shard(digest);
-            if let Some(mut one) = self.count_in(&mut shard, digest) {
-                event(one.count, &mut one.effects);
+            if let Some(mut guard) = self.count_in(&mut shard, digest) {
+                event(guard.count, &mut guard.effects);
             }
         }
     }
 }
 
-/// Ends a reset of counts when it is dropped. It travels with the command, and is dropped at its end.
+/// Ends a reset of counts when it is dropped. The command keeps this until it has ended.
 pub(in crate::store::redis) struct ResetOnDrop {
     leases: Arc<Leases>,
     digests: Vec<u128>,

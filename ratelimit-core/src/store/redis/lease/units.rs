@@ -1,32 +1,31 @@
 //! One lease: units of a count that the server has charged, and that this process may use later.
 //!
-//! Every unit is in one place: held, used, given back, or expired.
+//! Every unit is in one place: unused, used, given back, or expired.
 
 use super::nodes::margin;
 use crate::policy::Policy;
 
-/// Longest life of a lease after its call was written, 1 s. It bounds what drifting clocks, pauses that no
-/// clock sees, and resets by other processes can do.
+/// Longest life of a lease after its call was written, 1 s. It bounds how much more can pass because of
+/// drifting clocks, pauses that no clock counts, and resets by other processes.
 pub(super) const MAX_AGE_US: u64 = 1_000_000;
 
-/// Upper bound of the server's time at the local instant `now`, from an answer that was decided at `at`, by
-/// the server's clock, to a call that was written at or after the local instant `sent_at`.
+/// Upper bound of the server's time at the local instant `now`. The server decided a call at `at`, by its
+/// clock. The call was written at or after the local instant `sent_at`.
 ///
-/// The call was decided after it was written, so the time since then is at least the time since the decision.
+/// The call was decided after it was written. So at most `now - sent_at` has passed since the decision.
 const fn upper_bound(at: u64, sent_at: u64, now: u64) -> u64 {
     let age = now.saturating_sub(sent_at);
     at.saturating_add(age + margin(age))
 }
 
-/// The end of the window or sub-window in which units count that are charged at `at`, by the server's clock.
-/// A count does not know when in it a unit was charged, so a use before it decides as if its unit had been
-/// charged then.
+/// The end of the window or sub-window that contains `at`, by the server's clock. A count has one number for
+/// each. So until this end, a unit that was charged at `at` may be used as if it were charged then.
 pub(super) fn end_of_window(policy: &Policy, at: u64) -> u64 {
     let length = policy.sub_window_us();
     policy.span_at(at).map_or(at - at % length + length, |span| span.before)
 }
 
-/// A lease.
+/// Units that one request for a lease has charged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
     /// Units that may be used until `end`.
@@ -43,7 +42,7 @@ pub(super) struct Lease {
     pub(super) counts_until: u64,
     /// Instant of the last use, by the local clock.
     pub(super) last_used: u64,
-    /// Units that were charged or put in.
+    /// Units that were charged or put back.
     granted: u64,
     used: u64,
     expired: u64,
@@ -74,19 +73,19 @@ impl Lease {
         upper_bound(self.granted_at, self.sent_at, now)
     }
 
-    /// The server's time of a use at the local instant `now`: no earlier than it was there.
+    /// The server's time of a use at the local instant `now`, or slightly later.
     #[inline]
     pub(super) fn used_at(&self, now: u64) -> u64 {
         self.granted_at + now.saturating_sub(self.sent_at)
     }
 
-    /// Whether nothing of the lease may be used any more.
+    /// Whether the units of the lease may no longer be used.
     #[inline]
     pub(super) fn is_over(&self, now: u64) -> bool {
         now.saturating_sub(self.sent_at) > MAX_AGE_US || self.upper_bound(now) >= self.end
     }
 
-    /// Uses `units` of the held ones.
+    /// Uses `units` of the unused units.
     #[inline]
     pub(super) fn use_units(&mut self, units: u64, now: u64) {
         debug_assert!(!self.is_over(now), "used after its end");
@@ -96,13 +95,13 @@ impl Lease {
         self.check();
     }
 
-    /// Adds units that a request of the same window used and gives back.
-    pub(super) const fn put_in(&mut self, units: u64) {
+    /// Puts units back that a request of the same window or sub-window has used.
+    pub(super) const fn put_back(&mut self, units: u64) {
         self.unused += units;
         self.granted += units;
     }
 
-    /// Takes the held units out, to be given back to the server.
+    /// Takes out the unused units, to be given back to the server.
     pub(super) fn give_back(&mut self) -> u64 {
         let units = std::mem::take(&mut self.unused);
         self.returned += units;
@@ -110,7 +109,7 @@ impl Lease {
         units
     }
 
-    /// Lets the held units expire.
+    /// Lets the unused units expire.
     pub(super) const fn expire(&mut self) {
         self.expired += std::mem::replace(&mut self.unused, 0);
     }
@@ -124,7 +123,7 @@ impl Lease {
         );
     }
 
-    /// What became of the units so far: used, given back, expired.
+    /// How many units were used, given back, and expired so far.
     pub(super) const fn tally(&self) -> [u64; 3] {
         [self.used, self.returned, self.expired]
     }
@@ -138,7 +137,7 @@ mod tests {
     use crate::policy::Algorithm;
 
     #[test]
-    fn the_bound_counts_from_the_question_with_a_margin_of_a_millisecond_and_a_thousandth() {
+    fn the_bound_counts_from_the_call_with_a_margin_of_a_millisecond_and_a_thousandth() {
         assert_eq!(upper_bound(5_000_000, 70, 70), 5_001_000);
         assert_eq!(upper_bound(5_000_000, 70, 500_070), 5_000_000 + 500_000 + 1_000 + 500);
         assert_eq!(
