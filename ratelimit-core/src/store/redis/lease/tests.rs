@@ -1,5 +1,5 @@
-//! Tests of leases: vectors worked out by hand, properties of a simulation, the run of a picture, and calls
-//! with the bytes of their answers.
+//! Tests of leases: vectors worked out by hand, properties of a simulation, and calls with the bytes of their
+//! answers.
 
 mod calls;
 mod properties;

@@ -19,7 +19,8 @@ const fn upper_bound(at: u64, sent_at: u64, now: u64) -> u64 {
 }
 
 /// The end of the window or sub-window that contains `at`, by the server's clock. A count has one number for
-/// each. So until this end, a unit that was charged at `at` may be used as if it were charged then.
+/// each. So until this end, a use of a unit that was charged at `at` decides as if the unit were charged at
+/// the use.
 pub(super) fn end_of_window(policy: &Policy, at: u64) -> u64 {
     let length = policy.sub_window_us();
     policy.span_at(at).map_or(at - at % length + length, |span| span.before)

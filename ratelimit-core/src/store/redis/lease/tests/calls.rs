@@ -1,4 +1,4 @@
-//! Calls of one process, and the bytes that a server answers: what they bring to leases of fixed windows.
+//! Calls of one process, with the bytes that a server answers, and leases of fixed windows after them.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -32,7 +32,7 @@ const fn leased(key: &'static str) -> PolicyBuilder {
     limit(key).lease(Duration::from_micros(INTERVAL))
 }
 
-/// The state of a window of which these units are charged.
+/// The state of a window in which these units are charged.
 fn charged(units: u64) -> Vec<u8> {
     [b"f", &START.to_le_bytes()[..7], &units.to_le_bytes()[..5]].concat()
 }
@@ -42,7 +42,7 @@ fn blocked() -> Vec<u8> {
     [b"b", &(START + 60_000_000).to_le_bytes()[..7]].concat()
 }
 
-/// A process whose clock, and that of the server, stands still.
+/// A process. Its clock and the server's clock stand still.
 struct Process {
     leases: Arc<Leases>,
     encoder: Encoder,
@@ -81,7 +81,7 @@ impl Process {
         assert_eq!(self.unused(check), 50);
     }
 
-    /// The server is asked about a request. Returns whether something is to be given back before.
+    /// Notes a request that the server decides. Returns whether units are given back before.
     fn request(&self, group: &[Check<'_>]) -> bool {
         self.make_way(group, Operation::Check) > 0
     }
@@ -95,7 +95,7 @@ impl Process {
         self.leases.unused(check)
     }
 
-    /// Uses one held unit; what the outcome says is left.
+    /// Uses one unit. Returns how many the outcome says remain.
     fn take(&self, check: &Check<'_>) -> Option<u64> {
         let taken = self.leases.take(std::slice::from_ref(check), Operation::Check);
         taken.map(|(outcome, _)| outcome.outcomes()[0].remaining())
@@ -109,14 +109,14 @@ impl Process {
 
 static HOT: Policy = leased("hot").build();
 
-/// A process that holds a lease of 50 units of a hot caller.
+/// A process with a lease of 50 units of a hot caller.
 fn with_lease() -> (Process, Check<'static>) {
     let (process, hot) = (Process::new(), Check::new(&HOT, "a"));
     process.lease_to(&hot, 1_000);
     (process, hot)
 }
 
-/// A call that is being put together.
+/// A call before it is sent.
 struct Call<'p> {
     process: &'p Process,
     leases: CallLeases,
@@ -154,8 +154,8 @@ impl Call<'_> {
         self
     }
 
-    /// Takes in the answer: what was found at each key, and the verdicts. Returns the number of leases that
-    /// were asked for.
+    /// Takes an answer: the state found at each key, and the verdicts. Returns the number of leases that were
+    /// requested.
     fn answer(mut self, found: &[Vec<u8>], verdicts: &str) -> usize {
         let (first, leases) = (self.requests.len(), self.fetched.len());
         let fetched = self.fetched.into_iter();
@@ -171,19 +171,19 @@ impl Call<'_> {
 }
 
 #[test]
-fn a_background_fetch_that_asks_for_nothing_hears_nothing_of_another_count() {
+fn a_background_fetch_without_a_request_does_not_learn_from_another_count() {
     let process = Process::new();
     let (hot, other) = (leased("hot").build(), limit("other").build());
     let (hot, other) = (Check::new(&hot, "a"), Check::new(&other, "b"));
     process.lease_to(&hot, 1_000);
-    // More than half of the lease is held, so nothing is asked for.
+    // More than half of the lease is unused, so no lease is requested.
     let call = process.call().prefetch(&hot).add(&other, Operation::Check);
     assert_eq!(call.answer(&[charged(9_000)], ""), 0);
     assert_eq!(process.take(&hot), Some(10_000 - 1_000 - 1));
 }
 
 #[test]
-fn a_question_before_a_check_of_the_same_count_keeps_its_lease() {
+fn a_check_after_a_peek_of_the_same_count_requests_a_lease() {
     let process = Process::new();
     let (one, two) = (leased("one").build(), leased("two").build());
     let (one, two) = (Check::new(&one, "a"), Check::new(&two, "a"));
@@ -191,7 +191,7 @@ fn a_question_before_a_check_of_the_same_count_keeps_its_lease() {
         process.lease_to(check, 1_000);
         while process.take(check).is_some() {}
     }
-    // The leases are asked for in another order than the first requests. That of `two` does not fit.
+    // The leases are requested in another order than the first requests. The lease of `two` does not fit.
     let call =
         process.call().add(&one, Operation::Peek).add(&two, Operation::Check).add(&one, Operation::Check);
     assert_eq!(call.answer(&[charged(1_000), charged(9_970)], "11101"), 2);
@@ -199,7 +199,7 @@ fn a_question_before_a_check_of_the_same_count_keeps_its_lease() {
 }
 
 #[test]
-fn an_answer_about_a_blocked_caller_ends_its_leases_whichever_operation_asked() {
+fn an_answer_about_a_blocked_caller_ends_its_leases_after_any_operation() {
     let block = Duration::from_secs(600);
     for operation in [Operation::Check, Operation::Peek, Operation::Judge, Operation::UpTo] {
         for policy in [
@@ -234,7 +234,7 @@ fn the_answer_to_a_settlement_ends_the_leases_of_the_count_whichever_limit_is_se
 
 /// Calls over a redirect of a cluster overtake each other, and so do their answers.
 #[test]
-fn a_lease_whose_answer_comes_behind_that_of_a_debt_goes_back() {
+fn a_lease_whose_answer_comes_after_an_answer_with_a_debt_is_given_back() {
     let (process, hot) = with_lease();
     while process.take(&hot).is_some() {}
     let fetch = process.call().prefetch(&hot);
@@ -274,7 +274,7 @@ fn a_process_without_leases_looks_nothing_up() {
 }
 
 #[test]
-fn a_lease_that_was_granted_over_another_connection_goes_back() {
+fn a_lease_that_was_granted_over_another_connection_is_given_back() {
     let (process, hot) = with_lease();
     while process.take(&hot).is_some() {}
     assert_eq!(process.call().add(&hot, Operation::Check).reroute().answer(&[charged(1_050)], ""), 1);
@@ -282,7 +282,7 @@ fn a_lease_that_was_granted_over_another_connection_goes_back() {
 }
 
 #[test]
-fn an_answer_over_another_connection_does_not_tell_what_is_left() {
+fn an_answer_over_another_connection_does_not_show_what_is_left() {
     let (process, hot) = with_lease();
     assert_eq!(process.call().add(&hot, Operation::Check).reroute().answer(&[charged(9_000)], ""), 0);
     assert_eq!(process.take(&hot), Some(10_000 - 1_000 - 1));
@@ -322,7 +322,7 @@ fn units_that_wait_to_be_given_back_are_forgotten_when_a_reset_begins() {
         process.lease_to(&Check::new(&hot, "a"), 1_000);
         process.leases.close();
         let reset = process.leases.reset_on_drop(&[Check::new(&policy, "a")]);
-        assert_eq!(process.give_backs(), 0, "one that is sent now may follow the reset");
+        assert_eq!(process.give_backs(), 0, "a give-back that is sent now may arrive after the reset");
         drop(reset);
     }
 }
@@ -347,14 +347,14 @@ fn a_group_is_admitted_by_unused_units_if_all_its_limits_have_enough() {
         process.lease_to(check, 1_000);
     }
     let take = |group: &[Check<'_>]| process.leases.take(group, Operation::Check).is_some();
-    assert!(!take(&[one.with_cost(2), two.with_cost(51)]), "of one there are too few");
-    assert!(!take(&[one, three]), "one has no lease");
+    assert!(!take(&[one.with_cost(2), two.with_cost(51)]), "too few units of one limit");
+    assert!(!take(&[one, three]), "one limit has no lease");
     assert!(!take(&[one, one]), "a count that occurs twice");
-    assert!(!take(&[one.with_cost(0)]), "a cost of nothing needs the state");
+    assert!(!take(&[one.with_cost(0)]), "a cost of 0 needs the state");
     assert_eq!(
         [&one, &two].map(|check| process.unused(check)),
         [50, 50],
-        "nothing is used for a part of a group"
+        "no unit is used for a part of a group"
     );
     assert!(take(&[one.with_cost(2), two.with_cost(50)]) && !take(&[two, one]));
     assert_eq!([&one, &two].map(|check| process.unused(check)), [48, 0]);
@@ -363,12 +363,12 @@ fn a_group_is_admitted_by_unused_units_if_all_its_limits_have_enough() {
 }
 
 #[test]
-fn only_what_is_in_the_way_of_a_request_is_given_back_before_it() {
+fn only_units_in_the_way_of_a_request_are_given_back_before_it() {
     let process = Process::new();
     let policies = [leased("hot").build(), leased("cold").build(), limit("plain").build()];
     let [hot, cold, plain] = policies.each_ref().map(|policy| Check::new(policy, "a"));
     process.lease_to(&hot, 1_000);
-    // Nearly nine thousand are left.
+    // Nearly 9,000 units are left.
     assert!(!process.request(&[hot.with_cost(60), cold]) && !process.request(&[hot, plain]));
     assert_eq!(process.unused(&hot), 50);
     process.call().add(&hot, Operation::Peek).answer(&[charged(9_960)], "1");
@@ -378,7 +378,7 @@ fn only_what_is_in_the_way_of_a_request_is_given_back_before_it() {
 }
 
 #[test]
-fn a_group_with_a_limit_without_a_lease_brings_no_leases() {
+fn a_group_with_a_limit_without_a_lease_requests_no_leases() {
     let process = Process::new();
     let (hot, plain) = (leased("hot").build(), limit("plain").build());
     let group = [Check::new(&hot, "a"), Check::new(&plain, "a")];
@@ -388,12 +388,12 @@ fn a_group_with_a_limit_without_a_lease_brings_no_leases() {
     assert!(process.leases.targets(&group, Operation::Check).is_empty());
     process.lease_to(&group[0], 1_000);
     let targets = process.leases.targets(&group, Operation::Check);
-    assert!(targets.len() == 1 && !targets[0].fetches(), "the answer may tell a block");
+    assert!(targets.len() == 1 && !targets[0].fetches(), "the answer may show a block");
 }
 
-/// The lease would fit, and is denied.
+/// The lease would fit, but is denied.
 #[test]
-fn an_answer_that_does_not_follow_from_its_state_does_not_tell_what_is_left() {
+fn an_answer_that_does_not_follow_from_its_state_does_not_show_what_is_left() {
     let (process, hot) = (Process::new(), Check::new(&HOT, "a"));
     for _ in 0..100 {
         process.request(&[hot]);
@@ -405,7 +405,7 @@ fn an_answer_that_does_not_follow_from_its_state_does_not_tell_what_is_left() {
     assert_eq!(answer(9_900, "10"), 1);
     assert_eq!(process.unused(&hot), 0);
     assert_eq!(answer(999, ""), 1);
-    assert_eq!(process.unused(&hot), 50, "as much as before: half of the demand");
+    assert_eq!(process.unused(&hot), 50, "half of the demand, as before");
 }
 
 #[test]
@@ -421,7 +421,7 @@ fn a_peek_passes_if_the_cost_is_unused_and_left() {
     assert_eq!([56, 57, 58].map(passes), [true, true, false]);
 }
 
-/// Two of its limits are in one shard, and another one is between them.
+/// Two limits of the group are in one shard, and a limit of another shard is between them.
 #[test]
 fn a_group_locks_each_shard_once_in_whatever_order_its_limits_are() {
     let process = Process::new();
@@ -436,7 +436,7 @@ fn a_group_locks_each_shard_once_in_whatever_order_its_limits_are() {
     for caller in &group {
         process.lease_to(&Check::new(&HOT, caller), 1_000);
     }
-    // A thread that waits for itself is left behind.
+    // If the thread waits for itself, the test fails and leaves it behind.
     let (sender, taken) = mpsc::channel();
     thread::spawn(move || {
         let group = group.each_ref().map(|caller| Check::new(&HOT, caller));

@@ -1,5 +1,5 @@
-//! Properties of simulated processes; `LEASE_CASES` sets how many cases each property tries. Random numbers
-//! are the same in every run.
+//! Properties of simulated processes. `LEASE_CASES` sets how many cases each property tries. The random
+//! numbers are the same in every run.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn every_algorithm_with_leases_is_tried() {
     }
 }
 
-/// Phases of nearly no, some, full and too much load.
+/// Loads in percent of the limit: nearly none, some, all and too much.
 const NEAR: [u64; 4] = [2, 30, 100, 300];
 const BELOW: [u64; 3] = [20, 50, 90];
 
@@ -95,17 +95,17 @@ fn no_request_too_many_passes_when_processes_pause() {
     });
 }
 
-/// Several calls in flight, which overtake each other, and so do their answers.
+/// Several calls are in flight. They overtake each other, and so do their answers.
 #[test]
 fn no_request_too_many_passes_when_calls_overtake_each_other() {
     for_all(80, &(scenario(), 2u64..9), |(scenario, calls)| exact(&Scenario { calls, ..scenario }.run()));
 }
 
-/// An answer with a debt ends what is held, and what is on its way.
+/// An answer with a debt ends leases, also in flight.
 #[test]
 fn no_request_too_many_passes_behind_a_debt() {
     for_all(80, &(scenario(), 5u64..30, 1u64..9), |(scenario, settled, calls)| {
-        // Units that other processes hold may be used beside a debt.
+        // Another process may use its units despite a debt that it does not know.
         let (processes, instances) = (1, 1);
         exact(&Scenario { processes, settled, calls, instances, ..scenario }.run())
     });
@@ -118,8 +118,8 @@ fn no_request_too_many_passes_with_any_cost() {
     });
 }
 
-/// Groups of a global limit and one of four others that is often violated: reserved units go back, some of
-/// them after the end of their window.
+/// Groups of a global limit and one of four other limits, which often denies. Then units are given back, some
+/// of them after the end of their window.
 #[test]
 fn no_request_too_many_passes_in_groups_that_are_denied() {
     let others = (0usize..3, 10u64..60, 10u64..100);
@@ -138,8 +138,8 @@ fn no_request_too_many_passes_when_half_of_them_are_refunded() {
     for_all(60, &scenario(), |scenario| exact(&Scenario { undone: 50, ..scenario }.run()));
 }
 
-/// The margin is needed for clocks that run at different rates, when the round trip is too short to hide
-/// that.
+/// Without the margin this fails: the clocks run at different rates, and the round trips are too short to
+/// hide it.
 #[test]
 fn no_request_too_many_passes_with_clocks_that_run_slow_and_short_round_trips() {
     for_all(15, &(0usize..3, any::<u64>()), |(algorithm, seed)| {
@@ -188,7 +188,7 @@ fn after_a_failover_no_more_pass_than_were_unused() {
             Scenario { failover: Some((1_300_000, 600_000)), ..Scenario::new(seed, policy, 3) }.run()
         };
         let report = sum((0..8).map(run));
-        // Held units are used until the loss of the connection is noticed, within 30 ms, and no longer.
+        // Unused units are used until the loss of the connection is noticed, within 30 ms.
         assert!(report.leases > 20, "{report:?}");
         assert!(report.over * 4 <= report.unused_at_faults, "{algorithm}: {report:?}");
     }
@@ -224,10 +224,10 @@ fn after_a_pause_that_no_clock_counts_no_more_pass_than_were_unused() {
     }
 }
 
-/// A denied caller that comes again at the told wait passes, if no other request comes: leases that are on
-/// their way do not take its units. That they are large enough, and a small part of what is left, sees to it.
+/// A denied caller that retries after the wait passes, if no other request comes. Leases that are on their
+/// way do not take its units, because they are large enough, and a small part of the units that are left.
 #[test]
-fn a_retry_at_the_told_wait_passes() {
+fn a_retry_after_the_wait_passes() {
     for (largest_cost, load) in [(1, 150), (20, 150)] {
         for algorithm in 0..3 {
             let run = |seed| {
@@ -247,7 +247,7 @@ fn a_retry_at_the_told_wait_passes() {
     }
 }
 
-/// Calls a request, in thousandths, of four processes at nine tenths of the limit.
+/// Calls per thousand requests of four processes, at nine tenths of the limit.
 fn calls_per_request(algorithm: usize, max: u64) -> u64 {
     let run = |seed| {
         let policy = policies("global", max)[algorithm].clone();
@@ -266,8 +266,8 @@ fn below_the_limit_few_requests_take_a_call() {
     }
 }
 
-/// Steady loads from half of the limit to three times the limit, and loads that jump between nearly none and
-/// three times.
+/// The loads are steady, from half of the limit to three times the limit, or jump between nearly none and
+/// three times the limit.
 #[test]
 fn nearly_as_many_requests_pass_as_without_leases() {
     for algorithm in 0..3 {

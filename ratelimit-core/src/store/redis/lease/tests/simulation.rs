@@ -1,11 +1,11 @@
-//! A simulated server and simulated processes with leases: true time, a clock of the server and one of each
-//! process, round trips, crashes, pauses and lost connections. Deterministic for its seed.
+//! A simulated server and simulated processes with leases: true time, a clock of the server and a clock of
+//! each process, round trips, crashes, pauses and lost connections. A run follows from its seed.
 //!
-//! Two oracles, both over the pure rule:
+//! There are two oracles, both over the pure rule:
 //!
 //! * the replay: every use, in true order and at its own instant of the server, passes on a fresh state;
-//! * the ledger, at every decision and answer: what a fresh state with these uses leaves is at least what the
-//!   server's state leaves and all units that any process may still use.
+//! * the ledger, at every decision and answer: a fresh state with these uses leaves at least as many units as
+//!   the server's state leaves and all processes may still use, together.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -86,23 +86,23 @@ pub(super) struct Scenario {
     pub(super) crashes: u64,
     /// Parts per million by which clocks run slow; the first process by all of it.
     pub(super) drift: u64,
-    /// Pauses of processes, and whether their clocks count them.
+    /// Longest pause of a process, and whether its clock counts pauses.
     pub(super) pauses: Option<(u64, bool)>,
-    /// The instant of a failover, and how much the new server has lost.
+    /// The instant of a failover, and how long before it the new server's state was taken.
     pub(super) failover: Option<(u64, u64)>,
     /// Steps of the server's clock: when and by how much.
     pub(super) steps: Vec<(u64, i64)>,
-    /// From which instant the first policy has which `max`.
+    /// The instant from which the first policy has another `max`, and that `max`.
     pub(super) lower: Option<(u64, u64)>,
     /// Share of the admitted requests that are undone later, in percent.
     pub(super) undone: u64,
-    /// Share of the requests for leases behind which a request is settled to more than is left, in percent.
+    /// Share of the requests for leases after which a request is settled to more than is left, in percent.
     pub(super) settled: u64,
-    /// Calls that a process has in flight at most. Several overtake each other, as behind redirects of a
-    /// cluster.
+    /// Maximum number of calls that a process has in flight. They overtake each other, as after redirects of
+    /// a cluster.
     pub(super) calls: u64,
     pub(super) instances: u64,
-    /// Without leases, to compare with.
+    /// Whether to run without leases, for a comparison.
     pub(super) plain: bool,
 }
 
@@ -138,23 +138,23 @@ impl Scenario {
     }
 }
 
-/// What came out.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) requests: u64,
     pub(super) admitted: u64,
     pub(super) denied: u64,
     pub(super) calls: u64,
-    /// Requests that held units admitted.
+    /// Requests that unused units admitted.
     pub(super) local: u64,
     pub(super) leases: u64,
     /// Units of uses that fail in the replay.
     pub(super) over: u64,
-    /// Units of such uses that came from leases which were held at a fault, at most.
+    /// Unused units at faults: an upper bound of what may fail in the replay after a fault.
     pub(super) unused_at_faults: u64,
     /// How often the ledger did not balance.
     pub(super) unbalanced: u64,
-    /// Retries at the told wait that would have failed, of all that were looked at.
+    /// Retries after the wait that would have failed, and all retries that were checked.
     pub(super) broken_waits: (u64, u64),
     pub(super) first_fault: String,
 }
@@ -171,20 +171,20 @@ struct Process {
     counts: BTreeMap<usize, (Demand, LeasedCount)>,
     connection: NodeConnection,
     last_sample: Option<ClockSample>,
-    /// Parts per million by which its clock differs.
+    /// Parts per million by which the clock of the process differs.
     rate: i64,
-    /// Time that its clock did not count.
+    /// Time that the clock of the process did not count.
     lost: u64,
     stopped_until: u64,
     /// Calls in flight.
     calls: u64,
-    /// Settlements that the server has made, and whose answer is on its way.
+    /// Settlements that the server has made, while their answers are on their way.
     settlements: u64,
     waiting: Vec<Waiting>,
     give_backs: Vec<(usize, GiveBack)>,
     phase_ends: u64,
     load: u64,
-    /// The incarnation: another one after a crash.
+    /// Number of crashes so far.
     life: u64,
     max: u64,
 }
@@ -194,12 +194,12 @@ struct Call {
     process: usize,
     life: u64,
     sent_at: u64,
-    batch: Vec<Waiting>,
+    requests: Vec<Waiting>,
     leases: Vec<(usize, LeaseRequest)>,
     give_backs: Vec<(usize, GiveBack)>,
     connection: NodeConnection,
     max: u64,
-    /// Whether it charges beyond the limit.
+    /// Whether the call charges beyond the limit.
     overdraws: bool,
 }
 
@@ -210,7 +210,7 @@ struct Reply {
     at: u64,
     passed: Vec<bool>,
     granted: Vec<bool>,
-    /// The state of each key of the call, as the process is told.
+    /// The state of each key of the call, in the answer.
     states: BTreeMap<usize, State>,
 }
 
@@ -231,7 +231,7 @@ enum Event {
     Settle(usize, usize),
 }
 
-/// Units that were used: when in true time, and at which instant of the server.
+/// Units that were used, with the instant in true time and by the server's clock.
 #[derive(Clone, Copy, Debug)]
 struct Use {
     time: u64,
@@ -240,9 +240,9 @@ struct Use {
     units: u64,
     max: u64,
     undone: bool,
-    /// Whether it was charged beyond the limit.
+    /// Whether the units were charged beyond the limit.
     overdraws: bool,
-    /// Whether it came while a settlement of its process was on its way: it may pass beside the debt.
+    /// Whether a settlement of the same process was on its way. Then the use may pass beside the debt.
     is_beside: bool,
 }
 
@@ -261,14 +261,15 @@ struct Page {
 enum Fault {
     Snapshot,
     Fail,
-    /// A decision, which advances the state whatever the verdict; matters after a step of the clock only.
+    /// A decision, which advances the state whatever the verdict is. This only matters after a step of the
+    /// clock.
     Touch(u64),
 }
 
 struct Simulation {
     s: Scenario,
     random: Random,
-    /// Differs from `random`, so that the same callers come whatever the rules.
+    /// Apart from `random`, so that the same requests come with any rules.
     arrivals: Vec<Random>,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     events: HashMap<u64, Event>,
@@ -553,7 +554,7 @@ impl Simulation {
         let (local, policy) = (self.local(number), self.policy(key, max));
         self.uses[index].undone = true;
         let page = &mut self.pages[key];
-        // Without it among the recent ones, or from the beginning.
+        // A recent use is taken out. After an older one is undone, the page is made again.
         match page.recent.iter().position(|&recent| recent == index) {
             Some(place) => _ = page.recent.remove(place),
             None => page.must_rebuild = true,
@@ -573,7 +574,7 @@ impl Simulation {
         }
     }
 
-    /// A settlement to more than is left: what is held goes back before.
+    /// A settlement to more than is left. Unused units are given back before.
     fn settle(&mut self, number: usize, key: usize) {
         let (local, cost) = (self.local(number), 1 + self.random.below(self.s.policies[key].max()));
         let process = &mut self.processes[number];
@@ -586,7 +587,7 @@ impl Simulation {
             process: number,
             life: process.life,
             sent_at: local,
-            batch: vec![Waiting { keys: vec![key], cost }],
+            requests: vec![Waiting { keys: vec![key], cost }],
             leases: Vec::new(),
             give_backs: effects.give_backs.into_iter().map(|back| (key, back)).collect(),
             connection: process.connection,
@@ -602,9 +603,12 @@ impl Simulation {
         let (local, instances) = (self.local(number), self.s.instances);
         let process = &mut self.processes[number];
         process.calls += 1;
-        let batch = std::mem::take(&mut process.waiting);
-        let mut keys: Vec<usize> =
-            batch.iter().flat_map(|one| one.keys.iter().copied()).chain(wanted.iter().copied()).collect();
+        let requests = std::mem::take(&mut process.waiting);
+        let mut keys: Vec<usize> = requests
+            .iter()
+            .flat_map(|request| request.keys.iter().copied())
+            .chain(wanted.iter().copied())
+            .collect();
         keys.sort_unstable();
         keys.dedup();
         let (mut leases, mut effects) = (Vec::new(), Effects::default());
@@ -627,7 +631,7 @@ impl Simulation {
             process: number,
             life: process.life,
             sent_at: local,
-            batch,
+            requests,
             leases,
             give_backs: std::mem::take(&mut process.give_backs),
             connection: process.connection,
@@ -682,11 +686,11 @@ impl Simulation {
             }
             process.give_backs.extend(effects.give_backs.drain(..).map(|back| (key, back)));
         }
-        for (one, passed) in call.batch.iter().zip(passed) {
+        for (request, passed) in call.requests.iter().zip(passed) {
             if passed {
                 self.report.admitted += 1;
-                for &key in &one.keys {
-                    self.used(number, decided, at, key, one.cost, call.max, call.overdraws);
+                for &key in &request.keys {
+                    self.used(number, decided, at, key, request.cost, call.max, call.overdraws);
                 }
             } else {
                 self.report.denied += 1;
@@ -770,12 +774,12 @@ impl Simulation {
             (0..self.s.policies.len()).map(|key| self.policy(key, call.max)).collect();
         let mut keys: Vec<usize> = Vec::new();
         let passed: Vec<bool> = call
-            .batch
+            .requests
             .iter()
-            .map(|one| {
-                let check = |&key: &usize| Check::new(&policies[key], caller(key)).with_cost(one.cost);
-                let group: Vec<Check<'_>> = one.keys.iter().map(check).collect();
-                keys.extend(&one.keys);
+            .map(|request| {
+                let check = |&key: &usize| Check::new(&policies[key], caller(key)).with_cost(request.cost);
+                let group: Vec<Check<'_>> = request.keys.iter().map(check).collect();
+                keys.extend(&request.keys);
                 let decided = decide_with(&group, operation, now, &DIGEST_KEY, &mut self.server);
                 call.overdraws || decided.outcome.is_allowed()
             })
@@ -790,9 +794,9 @@ impl Simulation {
             })
             .collect();
         let states = keys.into_iter().map(|key| (key, self.state(key, &policies[key]))).collect();
-        for (one, _) in call.batch.iter().zip(&passed).filter(|(_, passed)| !**passed) {
-            if let [key] = one.keys[..] {
-                self.check_wait(&policies[key], key, one.cost);
+        for (request, _) in call.requests.iter().zip(&passed).filter(|(_, passed)| !**passed) {
+            if let [key] = request.keys[..] {
+                self.check_wait(&policies[key], key, request.cost);
             }
         }
         let reply = Reply { call, decided: self.now, at, passed, granted, states };
@@ -806,8 +810,8 @@ impl Simulation {
         self.server.get(&digest).cloned().unwrap_or_else(|| State::new(policy))
     }
 
-    /// A denied caller comes again after the wait for its whole cost, and no other one: only leases that are
-    /// on their way are charged.
+    /// A denied caller retries after the wait for its whole cost, and no other request comes. Only leases
+    /// that are on their way are charged.
     fn check_wait(&mut self, policy: &Policy, of: usize, cost: u64) {
         let at = self.server_now();
         let mut state = self.state(of, policy);
@@ -852,7 +856,7 @@ impl Simulation {
         sum
     }
 
-    /// Units that are held, under way to a process, or under way back.
+    /// Counts units that are unused, on their way to a process, or on their way back.
     fn note_unused(&mut self) {
         for key in 0..self.s.policies.len() {
             self.report.unused_at_faults += self.usable(key);
@@ -875,8 +879,8 @@ impl Simulation {
         }
     }
 
-    /// The ledger: a fresh state with all uses so far leaves at least what the server's leaves and what is
-    /// held.
+    /// The ledger: a fresh state with all uses so far leaves at least as many units as the server's state
+    /// leaves and all processes may still use, together.
     fn balance(&mut self) {
         let has_fault = self.s.failover.is_some()
             || !self.s.steps.is_empty()
@@ -908,8 +912,8 @@ impl Simulation {
         }
     }
 
-    /// A fresh state with all uses so far, in true order. Those of the last 200 ms are tried anew each time,
-    /// because an answer may still confirm an earlier one.
+    /// A fresh state with all uses so far, in true order. Uses of the last 200 ms are applied again each
+    /// time, because an answer may still add an earlier use.
     fn fresh_state(&mut self, key: usize, policy: &Policy) -> State {
         let horizon = self.now.saturating_sub(200_000);
         let page = &mut self.pages[key];
@@ -941,7 +945,7 @@ impl Simulation {
         fresh
     }
 
-    /// Units of uses that fail, in true order, on fresh states with the same faults.
+    /// Units of uses that fail on fresh states, in true order and with the same faults.
     fn replay(&mut self) -> u64 {
         let mut entries: Vec<(u64, u8, usize)> = self
             .uses

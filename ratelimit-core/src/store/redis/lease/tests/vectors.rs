@@ -1,4 +1,4 @@
-//! Vectors worked out by hand: what random loads do not show.
+//! Vectors worked out by hand, for what random loads do not show.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const MS: u64 = 1_000;
 const INTERVAL: u64 = 100 * MS;
 const CONNECTION: NodeConnection = NodeConnection { node: 0, generation: 1 };
 
-/// Where the server's clock stands when the local one stands at 0: the first instant of a second.
+/// The server's time when the local clock is at 0: the first instant of a second.
 const SERVER: u64 = 1_790_000_000_000_000;
 
 /// A server with one count, and one process.
@@ -97,7 +97,7 @@ impl Pair {
         is_covered
     }
 
-    /// The server is asked about a request of `cost` units.
+    /// Gives units back before the server decides a request of `cost` units.
     fn make_way(&mut self, cost: u64, requested: u64, now: u64) {
         let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
         self.count.make_way(terms, cost, requested, now, &mut self.effects);
@@ -125,23 +125,23 @@ fn second(algorithm: Algorithm, max: u64) -> Policy {
     Policy::builder("k").algorithm(algorithm).max(max).window(Duration::from_secs(1)).build()
 }
 
-/// The margin of the bound after `age` microseconds.
+/// The margin of the upper bound after `age` microseconds.
 const fn margin(age: u64) -> u64 {
     MS + age / 1_000
 }
 
-/// The local instant at which the bound reaches `server` for an answer at 0.
+/// The last local instant at which the upper bound is no later than `server`, for an answer at 0.
 fn when_bound_is(server: u64) -> u64 {
     (0..server).rev().find(|&now| now + margin(now) <= server).expect("later than the margin")
 }
 
 #[test]
 fn the_bound_counts_from_the_instant_before_the_call_was_written() {
-    // Asked at 0, decided at 5 ms, answered at 6 ms; the units end at 100 ms of the server's clock.
+    // Written at 0, decided at 5 ms, answered at 6 ms. The units end at 100 ms by the server's clock.
     let tenths = Policy::builder("k").max(1_000).window(Duration::from_secs(1)).sub_windows(10).build();
     let mut pair = Pair::new(tenths);
     pair.lease_between(10, 0, 5 * MS, 6 * MS);
-    // At 93 ms the server may be at 98 ms, and 93 us and 1 ms of margin.
+    // The answer was decided at 5 ms, so at 93 ms the bound is 98 ms, plus margins of 1 ms and 93 us.
     assert_eq!(pair.usable(93 * MS), 10);
     assert_eq!(pair.usable(94 * MS), 0);
 }
@@ -167,7 +167,7 @@ fn a_clock_that_runs_slow_uses_no_unit_after_the_end_of_its_window() {
     pair.lease(50, start);
     let last = (0..1_000 * MS).rev().find(|&local| pair.usable(start + local) > 0).unwrap();
     assert!(last + last / 1_000 < 900 * MS, "the server is at {}", last + last / 1_000);
-    assert!(last > 895 * MS, "not much is lost");
+    assert!(last > 895 * MS, "few units are lost");
 }
 
 #[test]
@@ -188,14 +188,15 @@ fn a_request_takes_the_units_that_end_first() {
     let tenths = Policy::builder("k").max(1_000).window(Duration::from_secs(1)).sub_windows(10).build();
     let mut pair = Pair::new(tenths);
     pair.lease(10, 95 * MS);
-    // Decided in the next sub-window, while the first lease may still be used by the local clock.
+    // Decided in the next sub-window. By the local clock, the first lease may still be used.
     pair.lease_between(10, 95 * MS, 100 * MS, 96 * MS);
     assert!(pair.take(12, 96 * MS));
     assert_eq!(pair.usable(96 * MS), 8);
-    assert_eq!(pair.usable(110 * MS), 8, "those of the first are used up");
+    assert_eq!(pair.usable(110 * MS), 8, "the units of the first lease are used up");
 }
 
-/// The server has 16 of 1000 left and this process 30: a request of 40 passes there once the 30 are back.
+/// Of 1000 units, 16 are left on the server, and 30 in this process. A request of 40 passes on the server
+/// after the 30 are given back.
 #[test]
 fn unused_units_in_the_way_of_a_request_are_given_back_before_it() {
     let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
@@ -214,7 +215,7 @@ fn unused_units_in_the_way_of_a_request_are_given_back_before_it() {
 
 #[test]
 fn unused_units_stay_while_the_server_surely_has_enough() {
-    // 950 are left. `requested` is what may have been asked for since that was told.
+    // 950 units are left. `requested` may have been requested since that answer.
     for (cost, requested, stays) in [(60, 0, true), (60, 890, true), (60, 891, false), (951, 0, false)] {
         let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
         pair.lease(50, 0);
@@ -226,7 +227,7 @@ fn unused_units_stay_while_the_server_surely_has_enough() {
     pair.lease(50, 990 * MS);
     pair.make_way(1, 0, 991 * MS);
     assert_eq!(pair.usable(991 * MS), 50);
-    // The next answer tells that fifty are left.
+    // The next answer shows that 50 units are left.
     assert!(pair.charge(900, 995 * MS));
     pair.learn_state(995 * MS);
     pair.make_way(100, 0, 996 * MS);
@@ -298,7 +299,7 @@ fn a_lease_under_another_max_is_given_back() {
         pair.policy = second(algorithm, 500);
         assert!(!pair.take(1, MS));
         assert_eq!(pair.give_backs()[0].units, 45);
-        // One that was asked for under the old one as well.
+        // A lease that was requested under the old `max` is given back as well.
         assert!(pair.charge(40, MS));
         pair.answer(request, true, 0, MS, MS);
         assert_eq!((pair.usable(MS), pair.give_backs()[0].units), (0, 40));
@@ -343,7 +344,7 @@ fn a_refund_goes_into_a_lease_of_the_same_sub_window_or_to_the_server() {
 }
 
 #[test]
-fn a_lease_is_half_of_the_demand_and_a_small_part_of_what_is_left() {
+fn a_lease_is_half_of_the_demand_and_a_small_part_of_the_units_left() {
     let size = |requested: u64, cost: u64, used: u64, instances: u64| {
         let mut pair = Pair::new(second(Algorithm::FixedWindow, 1_000));
         assert!(pair.charge(used, 0));
@@ -380,11 +381,11 @@ fn nothing_is_leased_before_an_answer_or_while_half_of_a_lease_is_left() {
         let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
         pair.count.lease_request(terms, &demand, 1, now, &mut pair.effects)
     };
-    assert!(next_lease(&mut pair, 0).is_none(), "nothing was told");
+    assert!(next_lease(&mut pair, 0).is_none(), "there was no answer");
     pair.learn_state(0);
     let request = next_lease(&mut pair, 0).unwrap();
     assert_eq!(request.units, 50);
-    assert!(next_lease(&mut pair, 0).is_none(), "one is in flight");
+    assert!(next_lease(&mut pair, 0).is_none(), "a request for a lease is in flight");
     assert!(pair.charge(50, 0));
     pair.answer(request, true, 0, 0, 0);
     assert!(pair.take(24, MS));
@@ -397,5 +398,5 @@ fn nothing_is_leased_before_an_answer_or_while_half_of_a_lease_is_left() {
     pair.answer(request, true, MS, MS, MS);
     assert!(pair.take(50, 2 * MS));
     assert_eq!(pair.usable(2 * MS), 25);
-    assert!(next_lease(&mut pair, 2 * MS).is_some(), "the first is used up, half of the second is left");
+    assert!(next_lease(&mut pair, 2 * MS).is_some(), "the first is used up, and half of the second");
 }

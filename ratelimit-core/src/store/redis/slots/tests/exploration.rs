@@ -87,7 +87,7 @@ impl Process {
         Message { requests, reported: OwnEntry { process: process as u64, granted, freed } }
     }
 
-    fn hear(&mut self, answer: Answer) {
+    fn receive(&mut self, answer: Answer) {
         if answer.requests {
             self.count.answer(1, answer.is_granted.into());
         }
@@ -189,12 +189,12 @@ impl World {
                 let running = process.count.granted() + 2;
                 next.push((changed(&|process| process.count = SlotCount::start(running)), None));
             }
-            let heard = if case.reorders { process.inbox.len() } else { process.inbox.len().min(1) };
-            for n in 0..heard {
+            let received = if case.reorders { process.inbox.len() } else { process.inbox.len().min(1) };
+            for n in 0..received {
                 next.push((
                     changed(&|process| {
                         let answer = process.inbox.remove(n).expect("it is there");
-                        process.hear(answer);
+                        process.receive(answer);
                     }),
                     None,
                 ));
@@ -274,7 +274,7 @@ impl World {
                 if !self.processes[i].count.is_idle() {
                     let message = self.processes[i].message(i, false);
                     let answer = self.run(message, case.max);
-                    self.processes[i].hear(answer);
+                    self.processes[i].receive(answer);
                 }
             }
         }

@@ -29,7 +29,7 @@ enum Event {
     /// The oldest message of a process arrives at the server.
     Arrive(Index),
     /// A reply arrives.
-    Hear(Index),
+    Receive(Index),
     /// The oldest message of a process is lost, or it runs and its reply is lost.
     Lose(Index, bool),
     /// The entry of a process vanishes.
@@ -126,7 +126,7 @@ impl World {
         Reply { process: message.process, requested: message.requested, granted, granted_there: own.granted }
     }
 
-    fn hear(&mut self, reply: Reply) {
+    fn receive(&mut self, reply: Reply) {
         let table = &self.tables[reply.process];
         table.answer(&self.key, reply.requested, reply.granted, Some(reply.granted_there));
         if reply.granted > 0 {
@@ -200,10 +200,10 @@ impl World {
                 drop(self.held.swap_remove(which));
             }
             Event::Arrive(process) => self.arrive_oldest(process.index(self.tables.len())),
-            Event::Hear(which) if !self.replies.is_empty() => {
+            Event::Receive(which) if !self.replies.is_empty() => {
                 let which = which.index(self.replies.len());
                 let reply = self.replies.swap_remove(which);
-                self.hear(reply);
+                self.receive(reply);
             }
             Event::Lose(process, runs) => self.lose(process.index(self.tables.len()), *runs),
             Event::Vanish(process) => self.vanish(process.index(self.tables.len())),
@@ -225,10 +225,10 @@ impl World {
         while !self.messages.is_empty() {
             let message = self.messages.remove(0);
             let reply = self.arrive(message);
-            self.hear(reply);
+            self.receive(reply);
         }
         while let Some(reply) = self.replies.pop() {
-            self.hear(reply);
+            self.receive(reply);
         }
     }
 
@@ -243,7 +243,7 @@ fn event() -> impl Strategy<Value = Event> {
         10 => (any::<Index>(), 1u64..3).prop_map(|(process, slots)| Event::Request(process, slots)),
         8 => any::<Index>().prop_map(Event::End),
         12 => any::<Index>().prop_map(Event::Arrive),
-        12 => any::<Index>().prop_map(Event::Hear),
+        12 => any::<Index>().prop_map(Event::Receive),
         2 => (any::<Index>(), any::<bool>()).prop_map(|(process, runs)| Event::Lose(process, runs)),
         1 => any::<Index>().prop_map(Event::Vanish),
     ]
@@ -300,7 +300,7 @@ proptest! {
         world.send(0, slots);
         let message = world.messages.pop().unwrap();
         let reply = world.arrive(message);
-        world.hear(reply);
+        world.receive(reply);
         for (after, held) in [(HOLD - 1, slots), (HOLD, 0)] {
             let mut entries = world.entries.clone();
             entries.merge(OwnEntry { process: 1, granted: 0, freed: 0 }, world.now + after);
@@ -324,7 +324,7 @@ fn slots_whose_reply_was_lost_count_among_what_a_vanished_entry_counted() {
     assert_eq!((world.all_running(), world.credit), (0, 2), "of two slots the reply was lost");
     world.send(0, 1);
     let denied = world.replies.remove(0);
-    world.hear(denied);
+    world.receive(denied);
     world.send(0, 2);
     world.arrive_oldest(0);
     world.arrive_oldest(0);
