@@ -228,7 +228,7 @@ async fn a_limit_that_is_too_small_for_leases_is_decided_by_the_server() {
         assert_eq!(pass(&limiter, &policy, "a", 1, 15).await, 15);
         assert_eq!(server.script_calls().await - before, 15, "{}", policy.key());
         let is_about = |line: &&String| {
-            line.contains("never holds a lease") && line.contains(&format!("{:?}", policy.key()))
+            line.contains("never gets a lease") && line.contains(&format!("{:?}", policy.key()))
         };
         assert_eq!(log.at(Level::WARN).iter().filter(is_about).count(), 1, "{}: logged once", policy.key());
     }

@@ -187,8 +187,8 @@ impl Leases {
         if self.logged.note(policy.state_id()) {
             tracing::warn!(
                 policy = policy.name(),
-                help = help("lease-that-is-never-held"),
-                "this limit never holds a lease: it needs at least 16 units per instance, and sub-windows of at least 50 ms"
+                help = help("lease-that-is-never-granted"),
+                "this limit never gets a lease: it needs at least 16 units per instance, and sub-windows of at least 50 ms"
             );
         }
     }
