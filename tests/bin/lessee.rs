@@ -1,8 +1,8 @@
-//! One of several processes that hold leases of the same counts; started by `outages/leases.rs`.
+//! One of several processes with leases of the same counts; started by `outages/leases.rs`.
 //!
-//! Arguments: URL of the server, name of the files for its uses, processes, limit. Says `ready`, decides
-//! until it is told to stop. Every decision is written to a file before the next one is made, so that a kill
-//! loses at most one for each task.
+//! Arguments: URL of the server, name of the files for its uses, number of processes, limit. The process
+//! prints `ready`, and decides until it reads a line. It writes every decision to a file before the next
+//! decision, so that a kill loses at most one decision for each task.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is the report")]
 
 use std::fs::File;
@@ -43,16 +43,15 @@ async fn main() {
     }
 }
 
-/// The clock of the machine, by which the server decides as well. A use of a held unit is noted between two
-/// readings of it, so that the replay does not depend on the instant that the limiter reports.
+/// The clock of the machine, which is the server's clock as well. It is read before and after a use of a
+/// leased unit, so that the replay does not depend on the instant that the limiter reports.
 #[allow(clippy::disallowed_methods, reason = "the server's clock, to compare with")]
 fn wall_clock() -> u64 {
     u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
 }
 
-/// One unit each: a request of several units may use some at an instant and be charged others at a later one,
-/// and reports the later. Bursts of requests for one count after another, with pauses, so that each count is
-/// now hot and now idle.
+/// Makes bursts of requests for one count after another, with pauses, so that each count is sometimes hot and
+/// sometimes idle. Each request costs one unit, so that it is charged at one instant.
 async fn decide(limiter: RateLimiter, max: u64, mut uses: File, mut random: Random, ends: Arc<AtomicBool>) {
     let policies = policies(max);
     while !ends.load(Ordering::Relaxed) {
@@ -69,8 +68,12 @@ async fn decide(limiter: RateLimiter, max: u64, mut uses: File, mut random: Rand
             };
             let Ok(outcome) = outcome else { continue };
             let verdict = if outcome.is_allowed() { verdict } else { Verdict::Denied };
-            let told = outcome.at().as_micros();
-            let at = if verdict == Verdict::Leased { told.clamp(before, after.max(before)) } else { told };
+            let decided_at = outcome.at().as_micros();
+            let at = if verdict == Verdict::Leased {
+                decided_at.clamp(before, after.max(before))
+            } else {
+                decided_at
+            };
             let one = Use { at, count: u16::try_from(count).unwrap(), verdict };
             uses.write_all(&one.encode()).unwrap();
         }

@@ -1,7 +1,7 @@
-//! Leases under faults: processes that are killed and stopped, servers that go, come back and set their
-//! clocks.
+//! Leases under faults: processes that are killed and stopped, servers that are lost and come back, and
+//! clocks of servers that are set.
 //!
-//! The usual run of the soak is a small one. The full one, of ten million decisions, is
+//! The soak is usually short. Its full run, with ten million decisions, is
 //!
 //! ```text
 //! LEASES=full cargo test -p tests --test outages processes_with_leases
@@ -22,15 +22,14 @@ use tests::timed::report;
 
 const LESSEE: &str = env!("CARGO_BIN_EXE_lessee");
 
-/// Processes, and decisions in all.
+/// The number of processes, and of all decisions.
 fn size_of_the_run() -> (u32, u64) {
     if std::env::var("LEASES").is_ok_and(|size| size == "full") { (8, 10_000_000) } else { (4, 150_000) }
 }
 
-/// Eight processes over one server, with kills and stops among them: every use, replayed at its own instant,
-/// passes.
+/// Several processes over one server are killed and stopped. Every use, replayed at its own instant, passes.
 #[test]
-fn processes_with_leases_that_are_killed_and_stopped_admit_not_one_too_many() {
+fn processes_with_leases_that_are_killed_and_stopped_admit_no_request_too_many() {
     const MAX: u64 = 4_000;
     let Some(server) = server() else { return };
     let (processes, wanted) = size_of_the_run();
@@ -70,7 +69,7 @@ fn processes_with_leases_that_are_killed_and_stopped_admit_not_one_too_many() {
     let uses = read_uses(folder.path());
     let leased = uses.iter().filter(|one| one.verdict == Verdict::Leased).count();
     report(&format!(
-        "{processes} processes, {kills} kills, {stops} stops: {} decisions, {} admitted, {leased} of them by held units, {:.1} s",
+        "{processes} processes, {kills} kills, {stops} stops: {} decisions, {} admitted, {leased} of them by leases, {:.1} s",
         decisions(&folder),
         uses.len(),
         began.elapsed().as_secs_f64()
@@ -78,7 +77,7 @@ fn processes_with_leases_that_are_killed_and_stopped_admit_not_one_too_many() {
     for (number, policy) in policies.iter().enumerate() {
         let of_policy = |count: u16| usize::from(count) / CALLERS == number;
         let leased = uses.iter().filter(|one| of_policy(one.count) && one.verdict == Verdict::Leased).count();
-        assert!(leased > 1_000, "{}: only {leased} by held units", policy.key());
+        assert!(leased > 1_000, "{}: only {leased} by leases", policy.key());
     }
     assert_eq!(replay(&policies, &uses), [], "uses too many");
 }
@@ -98,24 +97,24 @@ fn leased_for(key: &'static str, algorithm: Algorithm, lease: Duration) -> Polic
     builder.on_error(OnError::Deny).lease(lease).build()
 }
 
-/// Makes a caller hot, until units are held.
+/// Makes a caller hot, until the process has at least ten unused units.
 async fn make_hot(limiter: &RateLimiter, policy: &Policy, caller: &str) {
-    let held = || limiter.store_status().connection.unwrap().leases.held;
+    let unused = || limiter.store_status().connection.unwrap().leases.held;
     for number in 0.. {
         assert!(limiter.check(policy, caller).await.unwrap().is_allowed());
-        if number >= 400 && held() >= 10 {
+        if number >= 400 && unused() >= 10 {
             break;
         }
     }
 }
 
-/// The units that held units admit at once.
-fn held(limiter: &RateLimiter, policy: &Policy, caller: &str) -> u64 {
-    let mut held = 0;
+/// Uses all units. Returns how many requests they admit.
+fn use_all(limiter: &RateLimiter, policy: &Policy, caller: &str) -> u64 {
+    let mut used = 0;
     while limiter.try_check(policy, caller).unwrap().is_some_and(|outcome| outcome.is_allowed()) {
-        held += 1;
+        used += 1;
     }
-    held
+    used
 }
 
 async fn until_ready(limiter: &RateLimiter) {
@@ -127,29 +126,29 @@ async fn until_ready(limiter: &RateLimiter) {
 }
 
 #[tokio::test]
-async fn a_killed_server_is_bridged_by_held_units_which_are_void_on_the_next_connection() {
+async fn a_killed_server_is_bridged_by_unused_units_which_are_void_on_the_next_connection() {
     for algorithm in leasable() {
         let Some(mut server) = server() else { return };
-        // A runtime that loses a connection of its own voids them as well.
+        // One connection, because a worker that loses its own connection also voids leases.
         let store = RedisStore::builder(&server.url()).connections(1);
         let limiter = RateLimiter::new(store.build().unwrap());
-        // So long that no unit goes back because it is not used while the server starts.
+        // The interval is so long that no units are given back while the server starts.
         let policy = leased_for("killed", algorithm, Duration::from_secs(10));
         until_ready(&limiter).await;
         make_hot(&limiter, &policy, "a").await;
         server.kill();
-        let bridged = held(&limiter, &policy, "a");
+        let bridged = use_all(&limiter, &policy, "a");
         assert!(limiter.check(&policy, "a").await.is_err(), "fails closed without units");
-        // Made hot again on the next server, which is killed before anything of it is used.
+        // The caller gets leases of the next server, which is killed before they are used.
         server.restart();
         until_ready(&limiter).await;
         make_hot(&limiter, &policy, "a").await;
         let before = limiter.try_check(&policy, "a").unwrap().is_some();
         server.restart();
         until_ready(&limiter).await;
-        let after = held(&limiter, &policy, "a");
+        let after = use_all(&limiter, &policy, "a");
         report(&format!(
-            "{algorithm}: {bridged} admitted while Redis was gone, {after} by old units on the next one"
+            "{algorithm}: {bridged} admitted while Redis was gone, {after} by old units on the next server"
         ));
         assert!(bridged > 0 && before);
         assert_eq!(after, 0, "{algorithm}");
@@ -169,17 +168,17 @@ async fn a_clock_of_the_server_that_is_set_voids_leases_at_the_next_answer() {
             make_hot(&limiter, &other, "b").await;
             make_hot(&limiter, &policy, "a").await;
             clocked.ahead(by);
-            assert!(limiter.try_check(&policy, "a").unwrap().is_some(), "not seen yet");
-            // Any answer about a hot caller shows it. The cost is more than any lease.
+            assert!(limiter.try_check(&policy, "a").unwrap().is_some(), "the process has not seen it yet");
+            // Any answer about a hot caller shows it. The cost is larger than any lease.
             assert!(limiter.check_n(&other, "b", 3_000).await.is_ok());
-            let after = held(&limiter, &policy, "a");
+            let after = use_all(&limiter, &policy, "a");
             assert_eq!(after, 0, "{name}, {algorithm}");
         }
     }
 }
 
-/// The master is lost, and with it what its replica had not seen. Leases of the old master are void on the
-/// new one.
+/// The master is lost, with the writes that its replica does not have. Leases of the old master are void on
+/// the new master.
 #[tokio::test]
 async fn leases_of_a_lost_master_are_void_on_the_promoted_one() {
     let Some(mut sentinels) = tests::sentinel::sentinels().await else { return };
@@ -188,15 +187,15 @@ async fn leases_of_a_lost_master_are_void_on_the_promoted_one() {
     until_ready(&limiter).await;
     make_hot(&limiter, &policy, "a").await;
     sentinels.master.kill();
-    let bridged = held(&limiter, &policy, "a");
+    let bridged = use_all(&limiter, &policy, "a");
     let began = Instant::now();
     while limiter.check(&policy, "b").await.is_err() {
         assert!(began.elapsed() < Duration::from_secs(60), "no server was promoted");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let after = held(&limiter, &policy, "a");
+    let after = use_all(&limiter, &policy, "a");
     report(&format!(
-        "failover: {bridged} by held units until the loss was noticed, {after} after the promotion, {:.1} s later",
+        "failover: {bridged} by unused units until the loss was noticed, {after} after the promotion, {:.1} s later",
         began.elapsed().as_secs_f64()
     ));
     assert_eq!(after, 0);

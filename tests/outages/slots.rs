@@ -1,5 +1,5 @@
-//! Slots under faults: processes that are killed and stopped, connections that are cut, data that is lost, a
-//! replica that takes over.
+//! Slots under faults: processes that are killed and stopped, connections that are cut, data that is lost,
+//! and a replica that takes over.
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "these tests are about real waits")]
 
@@ -28,9 +28,9 @@ async fn until_up(limiter: &RateLimiter) {
     }
 }
 
-/// The server comes back empty. What runs is reported before anything else on the new connection.
+/// The server comes back empty. Slots in use are reported before anything else on the new connection.
 #[tokio::test]
-async fn a_server_that_lost_its_data_is_told_what_runs_before_anything_else() {
+async fn a_server_that_lost_its_data_gets_reports_of_slots_before_anything_else() {
     let Some(mut server) = server() else { return };
     let holder = limiter(&server);
     until_up(&holder).await;
@@ -41,18 +41,18 @@ async fn a_server_that_lost_its_data_is_told_what_runs_before_anything_else() {
     let other = limiter(&server);
     until_up(&other).await;
     assert_eq!(other.peek(&STREAMS, "a").await.unwrap().remaining(), 1);
-    // Lost without a new connection: with the next renewal.
+    // The data is lost without a new connection, so the slots are reported with the next renewal.
     server.must("FLUSHALL");
     let lost = Instant::now();
     while other.peek(&STREAMS, "a").await.unwrap().remaining() != 1 {
-        assert!(lost.elapsed() < Duration::from_secs(5), "not told again");
+        assert!(lost.elapsed() < Duration::from_secs(5), "not reported again");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    report(&format!("told again {:.1?} after the data was lost", lost.elapsed()));
+    report(&format!("reported again {:.1?} after the data was lost", lost.elapsed()));
     drop(slots);
 }
 
-/// Slots of an outage count in the process, and are freed there.
+/// Slots that are taken during an outage count in the process, and are freed there.
 #[tokio::test]
 async fn slots_of_an_outage_are_counted_in_the_process() {
     let Some(mut server) = server() else { return };
@@ -80,9 +80,9 @@ async fn slots_of_an_outage_are_counted_in_the_process() {
     assert_eq!(limiter.peek(&STREAMS, "a").await.unwrap().remaining(), 3);
 }
 
-/// The release waits behind calls without a reply, and is sent as the store ends.
+/// The release waits behind calls without a reply, and is sent when the store ends.
 #[tokio::test]
-async fn a_store_that_is_dropped_tells_which_slots_were_freed() {
+async fn a_store_that_is_dropped_reports_freed_slots() {
     let Some(server) = server() else { return };
     let url = server.url();
     let holder = RedisStore::builder(&url).deadline(Duration::from_secs(5)).connections(1).build().unwrap();
@@ -91,19 +91,19 @@ async fn a_store_that_is_dropped_tells_which_slots_were_freed() {
     let other = limiter_that_is_up(&server).await;
     assert_eq!(other.peek(&STREAMS, "a").await.unwrap().remaining(), 2);
     server.signal("STOP");
-    let asks = holder.clone();
+    let peeking = holder.clone();
     let mut calls = Vec::new();
-    // As many as may be in flight before a request waits.
+    // So many calls may be in flight before a request waits.
     for _ in 0..8 {
-        let mut call = Box::pin(asks.peek(&STREAMS, "b"));
+        let mut call = Box::pin(peeking.peek(&STREAMS, "b"));
         assert!(futures_util::poll!(&mut call).is_pending());
         calls.push(call);
-        // Until it is sent: what is queued meanwhile would go with it.
+        // Waits until the call is sent, since a request that is queued before goes with it.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     drop((slot, calls));
-    drop((asks, holder));
-    // A store that reports nothing has ended by then.
+    drop((peeking, holder));
+    // A store without a report would end within this time.
     tokio::time::sleep(Duration::from_millis(200)).await;
     server.signal("CONT");
     until_up(&other).await;
@@ -137,8 +137,8 @@ async fn limiter_that_is_up(server: &Server) -> RateLimiter {
     limiter
 }
 
-/// A group of several callers is decided caller by caller in a cluster: nothing is held of a denied one, and
-/// all of an admitted one.
+/// In a cluster, a group of several callers is decided caller by caller. A denied group holds no slot, and an
+/// admitted group holds all of them.
 #[tokio::test]
 async fn a_denied_group_of_several_callers_in_a_cluster_holds_no_slot() {
     let Some(cluster) = tests::cluster::cluster(false).await else { return };

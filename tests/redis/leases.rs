@@ -1,4 +1,4 @@
-//! Leases: a hot caller is decided in the process, and the count on the server is exact.
+//! Leases: the process decides about a hot caller, and the count on the server is exact.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn builder(key: &'static str, max: u64) -> PolicyBuilder {
     Policy::builder(key).max(max).window(Duration::from_secs(60)).on_error(OnError::Deny).lease(LEASE)
 }
 
-/// Every algorithm of which callers hold leases.
+/// Every algorithm with leases.
 fn policies(key: &'static str, max: u64) -> [Policy; 3] {
     let builder = || builder(key, max);
     [
@@ -52,7 +52,7 @@ fn limiter(server: &Server, clock: &FakeClock) -> RateLimiter {
     RateLimiter::new(store(server, clock).build().unwrap())
 }
 
-/// Makes requests of `cost` units until one is denied, `most` at most. Returns how many passed.
+/// Makes at most `most` requests of `cost` units, until one is denied. Returns how many passed.
 async fn pass(limiter: &RateLimiter, policy: &Policy, caller: &str, cost: u64, most: u64) -> u64 {
     for passed in 0..most {
         if !limiter.check_n(policy, caller, cost).await.unwrap().is_allowed() {
@@ -62,11 +62,11 @@ async fn pass(limiter: &RateLimiter, policy: &Policy, caller: &str, cost: u64, m
     most
 }
 
-/// Makes requests until at least ten units are held. Returns how many passed.
-async fn hold(limiter: &RateLimiter, policy: &Policy, caller: &str) -> u64 {
+/// Makes requests until the process has at least ten unused units. Returns how many passed.
+async fn until_leased(limiter: &RateLimiter, policy: &Policy, caller: &str) -> u64 {
     let mut passed = pass(limiter, policy, caller, 1, 50).await;
     while limiter.store_status().connection.unwrap().leases.held < 10 {
-        assert!(passed < 400, "{}: nothing is held", policy.algorithm());
+        assert!(passed < 400, "{}: no lease", policy.algorithm());
         passed += pass(limiter, policy, caller, 1, 1).await;
     }
     passed
@@ -94,14 +94,14 @@ async fn a_hot_caller_takes_few_calls_and_what_it_does_not_use_is_given_back() {
         assert_eq!(pass(&limiter, &policy, "a", 1, 2_000).await, 2_000);
         let calls = server.script_calls().await - before;
         assert!(calls <= 40, "{}: {calls} calls", policy.algorithm());
-        // Nothing comes for an interval.
+        // No request comes for an interval.
         clock.advance(LEASE);
         assert!(leaves(&limiter, &policy, 8_000).await, "{}", policy.algorithm());
     }
 }
 
 #[tokio::test]
-async fn a_reset_takes_effect_at_once_whatever_is_held() {
+async fn a_reset_takes_effect_at_once_despite_leases() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     for policy in &policies("reset", 1_000) {
@@ -115,37 +115,37 @@ async fn a_reset_takes_effect_at_once_whatever_is_held() {
 }
 
 #[tokio::test]
-async fn a_settlement_uses_held_units_first_and_a_window_is_settled_exactly() {
+async fn a_settlement_uses_unused_units_first_and_a_window_is_settled_exactly() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     for (i, policy) in policies("settled", 1_000).iter().enumerate() {
         let limiter = limiter(&server, &clock);
-        // It holds nothing, so it sees what the server has charged.
+        // This limiter has no leases, so it shows what the server has charged.
         let plain = server.uncached_limiter_at(&clock);
         let mut used = pass(&limiter, policy, "a", 1, 200).await;
         let group = [Check::new(policy, "a").with_cost(10)];
         let charge = async || limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
-        let held = async || {
+        let unused = async || {
             let free = limiter.peek(policy, "a").await.unwrap().remaining();
             free - plain.peek(policy, "a").await.unwrap().remaining()
         };
         let charges = [charge().await, charge().await, charge().await];
         let [first, second, third] = charges;
-        while held().await < 20 {
+        while unused().await < 20 {
             used += pass(&limiter, policy, "a", 1, 1).await;
             assert!(used < 400, "{}: no lease", policy.algorithm());
         }
-        // A surplus goes to the lease, and a few units more come from it.
-        let before = held().await;
+        // A surplus is put into the lease, and a few more units are taken from it.
+        let before = unused().await;
         limiter.settle(first, 4).await.unwrap();
-        assert_eq!(held().await, before + 6, "{}", policy.algorithm());
+        assert_eq!(unused().await, before + 6, "{}", policy.algorithm());
         limiter.settle(second, 13).await.unwrap();
-        assert_eq!(held().await, before + 3, "{}", policy.algorithm());
+        assert_eq!(unused().await, before + 3, "{}", policy.algorithm());
         used += 4 + 13;
-        // More than is held: as many pass afterwards as without a lease, and no unit of the lease on top.
+        // More than the unused units: afterwards as many pass as without a lease, and no unit of it on top.
         let actual = [500, 1_000 - used, 2_000][i];
         limiter.settle(third, actual).await.unwrap();
-        assert_eq!(held().await, 0, "{}", policy.algorithm());
+        assert_eq!(unused().await, 0, "{}", policy.algorithm());
         let left = 1_000_u64.saturating_sub(used + actual);
         assert_eq!(pass(&limiter, policy, "a", 1, 2_000).await, left, "{}", policy.algorithm());
         clock.advance(Duration::from_secs(200));
@@ -153,22 +153,22 @@ async fn a_settlement_uses_held_units_first_and_a_window_is_settled_exactly() {
 }
 
 #[tokio::test]
-async fn held_units_go_back_before_the_server_decides_a_request_that_needs_them() {
+async fn unused_units_are_given_back_before_the_server_decides_a_request_that_needs_them() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let other = server.uncached_limiter_at(&clock);
     for (policy, plain) in with_and_without("way", None) {
-        // The first caller has the server learn the script with which units go back.
+        // The give-back of the first caller loads its script.
         for caller in ["first", "second"] {
             let limiter = limiter(&server, &clock);
             until_settled(&limiter).await;
-            hold(&limiter, &policy, caller).await;
-            // Behind the answers to leases that were fetched in the background.
+            until_leased(&limiter, &policy, caller).await;
+            // The reply comes after the answers to leases that were fetched in the background.
             assert!(limiter.check(&plain, "another").await.unwrap().is_allowed());
-            let held = limiter.store_status().connection.unwrap().leases.held;
+            let unused = limiter.store_status().connection.unwrap().leases.held;
             let left = other.peek(&plain, caller).await.unwrap().remaining();
-            let is_allowed = limiter.check_n(&policy, caller, left + held - 2).await.unwrap().is_allowed();
-            assert!(is_allowed || caller == "first", "{}: {left} left, {held} held", policy.algorithm());
+            let is_allowed = limiter.check_n(&policy, caller, left + unused - 2).await.unwrap().is_allowed();
+            assert!(is_allowed || caller == "first", "{}: {left} left, {unused} unused", policy.algorithm());
         }
     }
 }
@@ -203,10 +203,10 @@ async fn a_window_of_a_calendar_has_leases_of_its_own() {
     let mut used = pass(&first, &day, "a", 1, 300).await + 1;
     while first.try_check(&day, "a").unwrap().is_none() {
         used += pass(&first, &day, "a", 1, 1).await;
-        assert!(used < 500, "units are held");
+        assert!(used < 500, "no lease");
     }
     clock.set(Timestamp::from_micros(EDGE));
-    assert!(first.try_check(&day, "a").unwrap().is_none(), "they are of the day before");
+    assert!(first.try_check(&day, "a").unwrap().is_none(), "the units are of the day before");
     assert_eq!(pass(&first, &day, "a", 1, 2_000).await, 1_000);
     clock.set(Timestamp::from_micros(EDGE - 1));
     let left = pass(&second, &day, "a", 1, 2_000).await;
@@ -235,13 +235,13 @@ async fn a_limit_that_is_too_small_for_leases_is_decided_by_the_server() {
 }
 
 #[tokio::test]
-async fn a_dropped_store_gives_back_what_it_holds() {
+async fn a_dropped_store_gives_back_its_unused_units() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let plain = limiter(&server, &clock);
     for policy in &policies("drop", 1_000) {
         let limiter = limiter(&server, &clock);
-        let passed = hold(&limiter, policy, "a").await;
+        let passed = until_leased(&limiter, policy, "a").await;
         drop(limiter);
         assert!(leaves(&plain, policy, 1_000 - passed).await, "{}", policy.algorithm());
     }
@@ -297,8 +297,8 @@ async fn a_settlement_whose_future_was_dropped_ends_leases_when_its_answer_comes
     for (policy, plain) in with_and_without("dropped", None) {
         let group = [Check::new(&plain, "a")];
         let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
-        hold(&limiter, &policy, "a").await;
-        // Behind the answers to leases that were fetched in the background.
+        until_leased(&limiter, &policy, "a").await;
+        // The reply comes after the answers to leases that were fetched in the background.
         assert!(limiter.check(&plain, "another").await.unwrap().is_allowed());
         proxy.set(Mode::Hold);
         let in_debt = async {
@@ -312,28 +312,28 @@ async fn a_settlement_whose_future_was_dropped_ends_leases_when_its_answer_comes
             () = in_debt => {}
         }
         proxy.set(Mode::Pass);
-        // Behind the answer to the settlement, on the same connection.
+        // The reply comes after the answer to the settlement, over the same connection.
         assert!(limiter.check(&plain, "another").await.unwrap().is_allowed());
         assert_eq!(pass(&limiter, &policy, "a", 1, 1).await, 0, "{}: beside the debt", policy.algorithm());
     }
 }
 
 #[tokio::test]
-async fn a_lease_that_is_refused_begins_no_block() {
+async fn a_lease_that_is_denied_begins_no_block() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let drain = server.uncached_limiter_at(&clock);
-    for (policy, plain) in with_and_without("refused", Some(Duration::from_secs(600))) {
+    for (policy, plain) in with_and_without("denied", Some(Duration::from_secs(600))) {
         let limiter = limiter(&server, &clock);
-        hold(&limiter, &policy, "a").await;
-        // Another process takes what the server has left, and this one fetches its next lease.
+        until_leased(&limiter, &policy, "a").await;
+        // Another process takes the units that are left, and this process fetches its next lease.
         let left = drain.peek(&plain, "a").await.unwrap().remaining();
         assert!(drain.check_n(&plain, "a", left).await.unwrap().is_allowed());
         let before = server.script_calls().await;
-        // The last time that a lease was considered is past.
+        // Enough time passes for the next lease to be considered.
         clock.advance(LEASE / 16);
         while limiter.try_check(&policy, "a").unwrap().is_some() {}
-        // Behind the fetch, on the same connection.
+        // The reply comes after the answer to the fetch, over the same connection.
         assert!(limiter.check(&plain, "another").await.unwrap().is_allowed());
         assert!(server.script_calls().await > before, "{}", policy.algorithm());
         let outcome = drain.peek(&plain, "a").await.unwrap();

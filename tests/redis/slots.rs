@@ -1,4 +1,4 @@
-//! Slots of concurrency limits: what several processes share, what is stored, and when slots are free again.
+//! Slots of concurrency limits that several processes share: what is stored, and when slots are free again.
 
 mod model;
 mod script;
@@ -18,7 +18,7 @@ use super::only_key;
 static TWO: Policy =
     Policy::builder("slots").algorithm(Algorithm::Concurrency).max(2).on_error(OnError::Deny).build();
 
-/// The entries that are stored for a caller: until when each counts, and how many slots it stands for.
+/// The stored entries of a caller: until when each counts, and how many slots.
 fn entries(stored: &[u8]) -> Vec<(u64, u64)> {
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
     assert_eq!((stored[0], stored.len()), (b'n', 3 + 25 * usize::try_from(number(&stored[1..3])).unwrap()));
@@ -29,7 +29,7 @@ fn entries(stored: &[u8]) -> Vec<(u64, u64)> {
     stored[3..].chunks(25).map(entry).collect()
 }
 
-/// Slots that the server counts as held under a key; those of a key that is gone are none.
+/// Slots that the server counts as held under these keys. A key that is gone has none.
 async fn held_at(server: &Server, pattern: &str) -> u64 {
     let mut connection = server.raw().await;
     let keys: Vec<String> = connection.keys(pattern).await.unwrap();
@@ -41,7 +41,7 @@ async fn held_at(server: &Server, pattern: &str) -> u64 {
     held
 }
 
-/// Waits until the server counts so many slots as held: a freed slot is reported in the background.
+/// Waits until the server counts `expected` slots as held. A freed slot is reported in the background.
 async fn until_held(server: &Server, pattern: &str, expected: u64) {
     for _ in 0..5_000 {
         if held_at(server, pattern).await == expected {
@@ -79,9 +79,10 @@ async fn callers_of_one_call_have_slots_of_their_own() {
     let Some(server) = server() else { return };
     let [limiter, other] = [(); 2].map(|()| server.limiter());
     let held = other.acquire(&TWO, "a").await.unwrap().unwrap();
-    // The first goes at once, and the others together behind it.
-    let asked = ["c", "a", "b", "a", "b", "b"].map(|caller| limiter.acquire(&TWO, caller));
-    let slots: Vec<_> = futures_util::future::join_all(asked).await.into_iter().map(Result::unwrap).collect();
+    // The first request is sent at once, and the others together after it.
+    let requests = ["c", "a", "b", "a", "b", "b"].map(|caller| limiter.acquire(&TWO, caller));
+    let slots: Vec<_> =
+        futures_util::future::join_all(requests).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(slots.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, true, false, true, false]);
     drop((held, slots));
     until_held(&server, "rl1:slots:n:*", 0).await;
@@ -107,7 +108,7 @@ async fn a_request_whose_future_is_dropped_holds_no_slot() {
     let limiter = server.limiter();
     drop(limiter.acquire(&TWO, "a").await.unwrap().unwrap());
     for _ in 0..20 {
-        // Sent, and dropped before the reply.
+        // The request is sent, and dropped before the reply.
         assert!(limiter.acquire(&TWO, "a").now_or_never().is_none());
     }
     until_held(&server, "*", 0).await;
@@ -135,24 +136,24 @@ async fn slots_are_neither_refunded_nor_settled_nor_charged_up_to_a_number() {
 }
 
 #[tokio::test]
-async fn a_reset_frees_what_does_not_run_and_tells_again_what_does() {
+async fn after_a_reset_slots_that_requests_hold_are_reported_again() {
     let Some(server) = server() else { return };
     let (one, other) = (server.limiter(), server.limiter());
     let slot = one.acquire(&TWO, "a").await.unwrap().unwrap();
     let leaked = one.acquire(&TWO, "a").await.unwrap().unwrap();
     one.reset(&TWO, "a").await.unwrap();
     until_held(&server, "*", 2).await;
-    // Another process resets: this one reports again with its next message.
+    // Another process resets. This process reports its slots again with the next message.
     other.reset(&TWO, "a").await.unwrap();
     assert_eq!(other.peek(&TWO, "a").await.unwrap().remaining(), 2);
-    assert!(one.acquire(&TWO, "a").await.unwrap().is_err(), "of the process that holds both");
+    assert!(one.acquire(&TWO, "a").await.unwrap().is_err(), "the process holds both");
     drop((slot, leaked));
     until_held(&server, "*", 0).await;
 }
 
 /// The clock of the process stands still, so the message of every 3 s is not sent.
 #[tokio::test]
-async fn a_reset_by_the_process_that_holds_slots_tells_them_again_at_once() {
+async fn a_reset_by_the_process_that_holds_slots_reports_them_again_at_once() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let [one, other] = [(), ()].map(|()| RateLimiter::new(server.store_at(&clock)));
@@ -177,9 +178,9 @@ async fn until_stored(server: &Server, expected: &[(u64, u64)]) {
     assert_eq!(stored, expected);
 }
 
-/// The server stores nothing of a peek, so a peek renews nothing, and replaces no renewal.
+/// The server stores nothing for a peek, so a peek neither renews an entry nor replaces a renewal.
 #[tokio::test]
-async fn what_processes_only_peek_at_is_renewed_all_the_same() {
+async fn slots_that_processes_only_peek_at_are_renewed() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
     let [one, other] = [(); 2].map(|()| server.limiter_at(&clock));
@@ -226,11 +227,11 @@ async fn a_corrupt_state_of_slots_fails_its_caller_and_ends_by_itself() {
         assert!(limiter.acquire(&TWO, "b").await.unwrap().is_ok());
     }
     let _: () = server.raw().await.del(&key).await.unwrap();
-    assert_eq!(limiter.peek(&TWO, "a").await.unwrap().remaining(), 1, "what runs is told again");
+    assert_eq!(limiter.peek(&TWO, "a").await.unwrap().remaining(), 1, "the slot in use is reported again");
     drop(slot);
 }
 
-/// The gauge of the metrics is what requests of this process hold, in memory as in Redis.
+/// The gauge counts the slots that requests of this process hold, in memory as in Redis.
 #[test]
 fn the_gauge_rises_and_falls_with_the_slots_that_this_process_holds() {
     let Some(server) = server() else { return };

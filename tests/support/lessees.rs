@@ -1,5 +1,5 @@
-//! Several processes that hold leases of the same counts: what the processes and the tests that start them
-//! agree on, and the replay of everything that they admitted.
+//! Several processes with leases of the same counts: what the processes and the tests that start them have in
+//! common, and the replay of all requests that they admitted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,7 +35,7 @@ pub fn caller(number: usize) -> String {
     format!("caller {number}")
 }
 
-/// A limiter of one of `processes`.
+/// A limiter of one of `processes` processes.
 pub fn limiter(url: &str, processes: u32) -> RateLimiter {
     let store = RedisStore::builder(url).build().unwrap();
     RateLimiter::builder(store).instances(NonZeroU32::new(processes).unwrap()).build()
@@ -56,7 +56,7 @@ pub struct Use {
 pub enum Verdict {
     /// Admitted by the server.
     Charged,
-    /// Admitted by held units.
+    /// Admitted by a lease.
     Leased,
     Denied,
 }
@@ -77,7 +77,7 @@ impl Use {
     }
 }
 
-/// What the files of all processes say about admitted requests, without a last entry that was cut off.
+/// The admitted requests in the files of all processes, without last entries that were cut off.
 pub fn read_uses(folder: &Path) -> Vec<Use> {
     let mut uses = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -104,7 +104,7 @@ pub fn replay(policies: &[Policy], uses: &[Use]) -> Vec<Use> {
     over
 }
 
-/// Starts one of `processes` that hold leases, which notes its uses in `folder` in files whose names begin
+/// Starts one of `processes` processes with leases. It writes its uses to files in `folder` whose names begin
 /// with `name`; see `bin/lessee.rs`.
 pub fn lessee(program: &str, url: &str, folder: &Path, name: &str, processes: u32, max: u64) -> Program {
     let file = folder.join(name).to_str().unwrap().to_owned();

@@ -1,6 +1,6 @@
-//! Several processes that take and free slots of the same callers, and what they meet.
+//! Several processes that take and free slots of the same callers, under faults.
 //!
-//! The usual runs are short. The soak, of eight processes, 200 callers and streams of up to 30 s, is
+//! The usual runs are short. The soak, with eight processes, 200 callers and streams of up to 30 s, is
 //!
 //! ```text
 //! cargo test --release -p tests --test outages streams_of_many_processes -- --ignored --nocapture
@@ -23,19 +23,19 @@ use tests::within;
 use super::HOLDER;
 use crate::failover::wait_until;
 
-/// What a crashed process held is free after so long; a busy machine may look later.
+/// Time until slots of a crashed process are free. On a busy machine the test may notice later.
 const FREE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Processes over one server, and what ran in them.
+/// Processes over one server, and the requests that ran in them.
 struct Run {
     url: String,
     folder: TempDir,
     work: Work,
     holders: Vec<Holder>,
     started: u32,
-    /// What ran in processes that are gone.
+    /// Requests of processes that are gone.
     marks: Vec<Mark>,
-    /// Looks what is held; connected from the start, as the processes are.
+    /// Peeks at the slots. It is connected from the start, as the processes are.
     observer: RateLimiter,
     random: Random,
     noise: Noise,
@@ -44,9 +44,9 @@ struct Run {
 /// A run that is over.
 struct Ran {
     marks: Vec<Mark>,
-    /// Time from the end of the last process until no slot was seen to be held.
+    /// Time from the end of the last process until all slots were free.
     free_after: Duration,
-    /// The error of the last look that the server did not answer.
+    /// The error of the last peek that failed.
     unanswered: Option<StoreError>,
 }
 
@@ -86,7 +86,7 @@ impl Run {
         begun(&self.marks) + self.holders.iter().map(|holder| begun(&holder.marks())).sum::<usize>()
     }
 
-    /// Kills all processes, and waits until all slots are free: soon enough.
+    /// Kills all processes, and waits until all slots are free. Fails if that takes too long.
     async fn end(mut self) -> Ran {
         for holder in self.holders.drain(..) {
             self.marks.extend(holder.kill());
@@ -115,7 +115,7 @@ impl Ran {
         begun(&self.marks)
     }
 
-    /// The most requests of one caller that ran at a time, between two instants.
+    /// The largest number of requests of one caller that ran at a time, between two instants.
     fn most(&self, from: u64, till: u64) -> i64 {
         most_at_a_time(&self.marks, from..till)
     }
@@ -142,7 +142,7 @@ async fn killed_and_stopped_processes_and_cut_connections_never_exceed_the_limit
     assert_eq!(most, 6, "never more, and the limit is reached");
 }
 
-/// A master fails while slots are held. Returns when, and when a replica had taken over.
+/// A master fails while slots are held. Returns the instant of the fault, and of the promotion of a replica.
 async fn fail_over(set_up: &mut Sentinels, fail: impl FnOnce(&mut Sentinels)) -> (u64, u64) {
     let (watcher, first) = (set_up.watcher(2), set_up.master.port());
     let fault = now();
@@ -151,8 +151,8 @@ async fn fail_over(set_up: &mut Sentinels, fail: impl FnOnce(&mut Sentinels)) ->
     (fault, now())
 }
 
-/// The replica may lack the last writes, so as many more may run until each process has told what it holds,
-/// which takes at most 3.5 s, and until the streams of then have ended.
+/// The replica may lack the last writes. So more requests may run until each process has reported its slots,
+/// which takes at most 3.5 s, and until the requests that began before have ended.
 async fn lose_a_master(name: &str, fail: impl FnOnce(&mut Sentinels), recover: impl FnOnce(&mut Sentinels)) {
     let Some(mut set_up) = sentinels().await else { return };
     let noise = Noise::watch();
@@ -227,10 +227,10 @@ async fn streams_of_many_processes_never_exceed_the_limit() {
     assert_eq!(most, 3, "never more, and the limit is reached");
 }
 
-/// Faults after which as many more may run. After each, the longest stream ends before the next one.
+/// Faults after which more requests may run. After each fault, the longest stream ends before the next fault.
 #[tokio::test]
 #[ignore = "takes five minutes"]
-async fn streams_of_many_processes_exceed_the_limit_by_no_more_than_what_is_told() {
+async fn streams_of_many_processes_exceed_the_limit_by_no_more_than_the_unreported_slots() {
     let rest = || sleep(Duration::from_millis(SOAK.longest + 5_000));
     for round in 1..=2 {
         let Some(mut set_up) = sentinels().await else { return };

@@ -21,34 +21,34 @@ static BUCKET: Policy = Policy::builder("bucket")
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// Requests of a process that come at once: of slots, and of slots and a bucket.
-    Ask(usize, Vec<(u64, bool)>),
+    /// Requests of a process that come at once, for slots and, if the flag is set, a bucket.
+    Request(usize, Vec<(u64, bool)>),
     Peek(usize, bool),
     /// A request ends.
     End(Index),
-    /// Milliseconds.
+    /// Time passes, in milliseconds.
     Wait(u64),
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let request = (prop_oneof![1 => Just(0u64), 6 => Just(1), 2 => Just(2), 1 => Just(9)], any::<bool>());
     prop_oneof![
-        4 => (0usize..3, prop::collection::vec(request, 1..4)).prop_map(|(process, requests)| Event::Ask(process, requests)),
+        4 => (0usize..3, prop::collection::vec(request, 1..4)).prop_map(|(process, requests)| Event::Request(process, requests)),
         1 => (0usize..3, any::<bool>()).prop_map(|(process, with_bucket)| Event::Peek(process, with_bucket)),
         4 => any::<Index>().prop_map(Event::End),
         2 => (0u64..200).prop_map(Event::Wait),
     ]
 }
 
-/// I7, and script against model: three processes decide about slots and buckets, alone and in batches, what
-/// the specification decides in one count, and the server counts as held what runs.
+/// Three processes decide about slots and buckets, alone and in batches, as the specification decides in one
+/// count. The server counts the slots of running requests as held.
 #[test]
 fn random_requests_of_three_processes_are_decided_as_the_model_decides_them() {
     let Some(server) = server() else { return };
     let clock = FakeClock::default();
     let processes = [(); 3].map(|()| server.uncached_limiter_at(&clock));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // A call whose script the server does not know would come behind the next one.
+    // Loads the scripts. Without it, the next call would overtake a call whose script has to be loaded.
     runtime.block_on(async {
         let group = [Check::new(&TWO, "first"), Check::new(&BUCKET, "first")];
         assert!(processes[0].check_all(&group).await.unwrap().is_allowed());
@@ -89,7 +89,7 @@ async fn compare(
     let pattern = format!("rl1:slots-{number}:*");
     for event in events {
         match event {
-            Event::Ask(process, requests) => {
+            Event::Request(process, requests) => {
                 let groups: Vec<_> = requests.iter().map(|&(cost, bucket)| group(cost, bucket)).collect();
                 let asked = groups.iter().map(|group| processes[*process].check_all(group));
                 let outcomes = futures_util::future::join_all(asked).await;

@@ -7,14 +7,14 @@ use tests::redis::{Server, server};
 
 use super::{TWO, entries};
 
-/// One message to the script: what it reports, and what it asks for. A cost of `None` is a peek.
+/// A message to the script: its report, and the costs of its requests. A cost of `None` is a peek.
 #[derive(Clone, Debug)]
 struct Message {
     process: usize,
     granted: u64,
     freed: u64,
     costs: Vec<Option<u64>>,
-    /// By how much the clock moves before, in microseconds.
+    /// By how much the clock moves before the message, in microseconds.
     step: i64,
 }
 
@@ -57,10 +57,10 @@ fn doubles(numbers: &[f64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Told numbers may come in any order, late, twice or never: the script keeps the largest of each process,
-/// also of a denied message, and drops and cuts what the rule drops and cuts.
+/// Reports may come in any order, late, twice or never. The script keeps the largest numbers of each process,
+/// also of a denied message, and drops and cuts entries as the rule does.
 #[test]
-fn the_script_keeps_what_each_process_told_as_the_rule_says() {
+fn the_script_keeps_the_reports_of_each_process_as_the_rule_does() {
     const HOLD: i64 = 10_000_000;
     const WRAP: u64 = 1 << 48;
     let Some(server) = server() else { return };
@@ -70,21 +70,21 @@ fn the_script_keeps_what_each_process_told_as_the_rule_says() {
     let number = std::cell::Cell::new(0);
     let cases = tests::strategies::cases("SLOTS_CASES", 300);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
-    // Told numbers grow, and those that the script keeps wrap: from 0, and past their 48 bits.
+    // Reported numbers grow, and the script keeps 48 bits of them: from 0, and past these bits.
     let base = prop_oneof![Just(0u64), WRAP - 8..WRAP];
     let messages = (1u64..6, base, prop::collection::vec(message(), 1..25));
     let run = runner.run(&messages, |(max, base, messages)| {
         number.set(number.get() + 1);
         let key = format!("script {}", number.get());
         let mut now = i64::try_from(tests::START).unwrap();
-        // For each process until when it counts, and what it reported.
-        let mut told: [Option<(i64, u64, u64)>; 4] = [None; 4];
+        // For each process until when its entry counts, and both reported numbers.
+        let mut reported: [Option<(i64, u64, u64)>; 4] = [None; 4];
         let mut before: Option<Vec<u8>> = None;
         for Message { process, granted, freed, costs, step } in messages {
             now += step;
             let mut expected = String::new();
             for cost in &costs {
-                let mut live = told;
+                let mut live = reported;
                 let own = live[process].take();
                 for entry in &mut live {
                     *entry = entry
@@ -98,10 +98,10 @@ fn the_script_keeps_what_each_process_told_as_the_rule_says() {
                 expected.push(if fits { '1' } else { '0' });
                 if cost.is_some() {
                     granted += if fits { cost.unwrap() } else { 0 };
-                    // An entry of which nothing is held stays: it says how far the numbers have come.
+                    // An entry without held slots stays: it shows that an overtaken message is old.
                     live[process] =
                         (own.is_some() || granted > freed).then_some((now + HOLD, granted, freed));
-                    told = live;
+                    reported = live;
                 }
             }
             #[allow(clippy::cast_precision_loss, reason = "small numbers")]
@@ -134,7 +134,7 @@ fn the_script_keeps_what_each_process_told_as_the_rule_says() {
             prop_assert_eq!(found, before.as_deref().unwrap_or(b"."), "the state that was found");
             before = runtime.block_on(connection.get(&key)).unwrap();
             let mut found = before.as_deref().map_or(Vec::new(), entries);
-            let mut kept: Vec<(u64, u64)> = told
+            let mut kept: Vec<(u64, u64)> = reported
                 .iter()
                 .flatten()
                 .map(|(till, granted, freed)| (u64::try_from(*till).unwrap(), granted - freed))
