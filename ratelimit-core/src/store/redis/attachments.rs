@@ -1,4 +1,4 @@
-//! Attachments: what goes with a call besides its requests, which are leases, slots and turns.
+//! Attachments: leases, slots and turns, which go with a call besides its requests.
 //!
 //! Lanes and queues do not know what an attachment is. They send what it adds to a call, pass the reply to
 //! it, and report when a connection is made or lost.
@@ -161,7 +161,7 @@ pub(super) struct CallAttachments {
     lease_requests: SmallVec<[LimitArg; 1]>,
     /// `None` if the call has no concurrency limit.
     slots: Option<Box<CallSlots>>,
-    /// What gives turns back, and the indices of their requests.
+    /// For each turn: the index of its request, and what gives the turn back.
     turns: Vec<(usize, Box<dyn Unclaimed>)>,
     /// Whether the call has a message that reports slots. Then it is sent even if no request waits for it.
     has_report: bool,
@@ -232,8 +232,8 @@ impl CallAttachments {
         }
     }
 
-    /// Learns from the reply, before the requests get theirs, so that the requests after them find the
-    /// leases. `requests` is the number of requests that are no requests for leases.
+    /// Learns from the reply before the requests get their replies, so that later requests find the leases.
+    /// `requests` is the number of requests before those for leases.
     pub(super) fn finish(&mut self, replies: &mut Replies, requests: usize) {
         if let Some(slots) = self.slots.take() {
             slots.finish(replies);

@@ -1,8 +1,8 @@
-//! Slots of concurrency limits: how many requests of a caller run in this process, and how it reports them to
-//! the server.
+//! Slots of concurrency limits: how many requests of a caller run in this process, and how the process
+//! reports them to the server.
 //!
-//! A process keeps two numbers for each caller with running requests: the slots that were granted to it, as
-//! far as it knows, and those of them that it has freed. Each message to the server has both. Both only grow,
+//! A process keeps two numbers for each caller with running requests: how many slots were granted to it, as
+//! far as it knows, and how many of them it has freed. Each message to the server has both. Both only grow,
 //! so a message may come late, twice, never or in another order, and the next one corrects the server's
 //! entry. A message is a check of a cost. With a cost of 0 it only reports, which renews the entry and
 //! releases freed slots. `algorithm/concurrency.rs` is the server's side.

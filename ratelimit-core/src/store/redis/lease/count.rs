@@ -84,7 +84,7 @@ pub(super) struct GiveBack {
     pub(super) connection: NodeConnection,
 }
 
-/// What an event of a count requires elsewhere.
+/// The effects of an event outside of the count.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     pub(super) give_backs: SmallVec<[GiveBack; 2]>,
@@ -133,7 +133,7 @@ impl LeasedCount {
         self.connection.node
     }
 
-    /// Unused units, some of which may be over by now.
+    /// Unused units, also of leases that are over by now.
     pub(super) fn unused(&self) -> u64 {
         self.leases.iter().map(|lease| lease.unused).sum()
     }

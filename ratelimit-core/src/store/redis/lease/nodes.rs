@@ -1,5 +1,5 @@
-//! The nodes that grant leases: the single server, or each master of a cluster. A lease ends with the
-//! connection that brought it, and when two answers show that one of the clocks was set.
+//! The nodes that grant leases: the single server, or each master of a cluster. A lease ends when the
+//! connection over which it was granted is replaced, or when two answers show that one of the clocks was set.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -59,7 +59,7 @@ pub(in crate::store::redis) struct LeaseTarget {
     pub(super) policy: Policy,
     /// The lease interval; 0 if the call requests no lease of this limit.
     pub(super) interval: u64,
-    /// Whether the answer may leave a debt.
+    /// Whether the call may leave a debt.
     pub(super) is_overdrawn: bool,
     /// Bucket of the denial cache.
     pub(super) bucket: usize,

@@ -18,9 +18,9 @@ const fn upper_bound(at: u64, sent_at: u64, now: u64) -> u64 {
     at.saturating_add(age + margin(age))
 }
 
-/// The end of the window or sub-window that contains `at`, by the server's clock. A count has one number for
-/// each. So until this end, a use of a unit that was charged at `at` decides as if the unit were charged at
-/// the use.
+/// The end of the window or sub-window that contains `at`, by the server's clock. Within it, a count does not
+/// depend on the instant of a charge. So a unit that was charged at `at` may be used until this end as if it
+/// were charged at its use.
 pub(super) fn end_of_window(policy: &Policy, at: u64) -> u64 {
     let length = policy.sub_window_us();
     policy.span_at(at).map_or(at - at % length + length, |span| span.before)

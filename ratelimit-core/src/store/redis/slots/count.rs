@@ -61,8 +61,8 @@ impl SlotCount {
         self.is_idle() && now.saturating_sub(self.reported_at) >= HOLD_US
     }
 
-    /// Whether a message is due: a slot was freed since the last one, or that is too old for the requests
-    /// that run.
+    /// Whether a message is due: a slot was freed since the last message, or the last message is too old for
+    /// the requests that run.
     pub(super) fn is_due(&self, now: u64) -> bool {
         self.freed() != self.reported_freed
             || (self.used > 0 && now.saturating_sub(self.reported_at) >= RENEW_US)
@@ -104,8 +104,8 @@ impl SlotCount {
 
     /// Frees slots whose reply was lost. `granted_there` is the number of granted slots in the server's
     /// entry, after [`answer`](Self::answer) for all slots of that reply. Calls in flight may use at most
-    /// `pending` of the slots that this process does not know. The others are counted as granted and not
-    /// used, which is freed.
+    /// `pending` of the slots that this process does not know. The others count as granted and not used, so
+    /// they are freed.
     pub(super) fn free_lost(&mut self, granted_there: u64) {
         self.granted = self.granted.max(granted_there.saturating_sub(self.pending));
     }

@@ -554,7 +554,7 @@ impl Simulation {
         let (local, policy) = (self.local(number), self.policy(key, max));
         self.uses[index].undone = true;
         let page = &mut self.pages[key];
-        // A recent use is taken out. After an older one is undone, the page is made again.
+        // A recent use is taken out of the page. For an older use the page is rebuilt.
         match page.recent.iter().position(|&recent| recent == index) {
             Some(place) => _ = page.recent.remove(place),
             None => page.must_rebuild = true,

@@ -2,8 +2,8 @@
 //! of both sides.
 //!
 //! There is one caller, and a few processes that each take some slots. Messages and replies may be lost, late
-//! or reordered, and entries on the server may vanish. Time stands still: an entry that ends with time is one
-//! that vanishes.
+//! or reordered, and entries on the server may vanish. Time stands still: in place of an
+//! entry that ends, an entry vanishes.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
