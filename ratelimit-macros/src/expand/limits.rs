@@ -65,10 +65,9 @@ fn limit(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> Token
     quote_spanned!(Span::mixed_site()=> #start #by #setters #text)
 }
 
-/// Returns true if a value of the limit is computed for each request and not by a function over the request
-/// that finds the caller.
-pub(crate) fn is_computed(limit: &Args) -> bool {
-    limit.caller().is_some_and(|by| !by.is_immediate()) || values(limit).any(|(_, value)| value.is_computed())
+/// Returns true if values of the limit are computed before it is checked.
+pub(crate) fn is_computed(facade: Facade<'_>, limit: &Args) -> bool {
+    limit.caller().is_some_and(|by| !by.is_immediate()) || computed(facade, limit).is_some()
 }
 
 /// What is computed for each request.
@@ -197,11 +196,6 @@ trait Value {
         TokenStream::new()
     }
 
-    /// Returns true if it is computed for each request.
-    fn is_computed(&self) -> bool {
-        false
-    }
-
     /// What computes it for each request.
     fn computed(&self, _name: &str, _: Facade<'_>, _: &Args) -> Option<TokenStream> {
         None
@@ -214,10 +208,6 @@ impl Value for ExprPath {}
 impl Value for Ident {}
 
 impl Value for RequestFn {
-    fn is_computed(&self) -> bool {
-        true
-    }
-
     fn computed(&self, name: &str, facade: Facade<'_>, _: &Args) -> Option<TokenStream> {
         let returned = if name == "plan" { PLAN } else { Returned::Primitive("bool") };
         Some(per_request::value(facade, self, returned))
@@ -225,10 +215,6 @@ impl Value for RequestFn {
 }
 
 impl Value for Anchor {
-    fn is_computed(&self) -> bool {
-        self.per_request().is_some()
-    }
-
     fn computed(&self, _: &str, facade: Facade<'_>, limit: &Args) -> Option<TokenStream> {
         Some(per_request::value(facade, self.per_request()?, Returned::Day(limit.calendar_unit()?)))
     }
@@ -255,10 +241,6 @@ impl Value for Number {
             Self::Constant(constant) => call(name, located_at_start(constant), constant),
             Self::PerRequest(_) => TokenStream::new(),
         }
-    }
-
-    fn is_computed(&self) -> bool {
-        self.per_request().is_some()
     }
 
     fn computed(&self, _: &str, facade: Facade<'_>, _: &Args) -> Option<TokenStream> {

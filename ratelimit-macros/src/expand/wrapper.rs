@@ -131,8 +131,9 @@ fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
 fn extraction(spec: &HandlerSpec, extractors: &[&Extractor], names: &[Ident]) -> TokenStream {
     let span = located(spec.handler.signature.ident.span());
     let site = Span::mixed_site();
-    let private = Facade::of(spec).private(site);
-    let is_computed = spec.limits.iter().any(limits::is_computed);
+    let facade = Facade::of(spec);
+    let private = facade.private(site);
+    let is_computed = spec.limits.iter().any(|limit| limits::is_computed(facade, limit));
     let admit = Ident::new(if is_computed { "admit_computed" } else { "admit" }, site);
     let admit = quote_spanned! {site=>
         #private::#admit(__rate_limit_request, __rate_limit_payload, &__RATE_LIMIT.limits)
@@ -141,7 +142,7 @@ fn extraction(spec: &HandlerSpec, extractors: &[&Extractor], names: &[Ident]) ->
         (quote_spanned!(span=> __rate_limit_pass), admit)
     } else {
         let types = extractors.iter().map(|extractor| &extractor.ty);
-        let private = Facade::of(spec).private(span);
+        let private = facade.private(span);
         let pass = quote_spanned!(span=> (__rate_limit_pass, (#(#names,)*)));
         (pass, quote_spanned!(span=> #private::extract::<(#(#types,)*)>(#admit)))
     };
