@@ -64,8 +64,8 @@ impl DeclaredLimit {
     /// The policy of the limit: its key, name and numbers.
     ///
     /// A number that is computed for each request is not that of the policy: [`max`](Self::max) is `None`
-    /// then, and [`has_computed_anchor`](Self::has_computed_anchor) tells of the day on which windows of a
-    /// calendar begin.
+    /// then, and [`has_computed_anchor`](Self::has_computed_anchor) is true if the day on which windows of
+    /// a calendar begin is computed.
     pub const fn policy(&self) -> &'static Policy {
         self.limit.policy()
     }
@@ -85,7 +85,7 @@ impl DeclaredLimit {
         if self.limit.computed.cost.is_computed() { None } else { Some(self.limit.written.cost) }
     }
 
-    /// What tells callers apart, as in the source: `ip`, `path("id")`, the placeholders of a template, or the
+    /// What distinguishes callers, as in the source: `ip`, `path("id")`, the placeholders of a template, or the
     /// code of a closure.
     pub const fn by(&self) -> &'static str {
         self.limit.text.by
@@ -208,8 +208,8 @@ pub fn declared_limits() -> Vec<DeclaredLimit> {
     limits
 }
 
-/// The time zones of all attributes, which are looked up when a limiter is built. The core asks for them
-/// through the linker, because it does not know this crate.
+/// The time zones of all attributes, which are looked up when a limiter is built. The core finds
+/// them through the linker, because it does not know this crate.
 #[cfg(feature = "calendar")]
 mod zones {
     use ratelimit_core::__private_0_1::DeclaredZones;
@@ -229,7 +229,7 @@ mod zones {
     }
 }
 
-/// The limits that overrides may name, which the core asks for in the same way.
+/// The limits that overrides may name, which the core finds in the same way.
 #[cfg(feature = "overrides")]
 mod known {
     use ratelimit_core::__private_0_1::{DeclaredLimits, KnownLimit};

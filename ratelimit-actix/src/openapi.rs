@@ -35,8 +35,8 @@ use crate::declared::{DeclaredLimit, declared_limits};
 /// since their routes are known at run time only.
 ///
 /// An operation belongs to the handler whose function has the name of the `operationId`, which is the default
-/// of `#[utoipa::path]`. [`operation`](Self::operation) assigns other operations, and tells functions of the
-/// same name apart. An id that two operations have is an error if a limited handler has that name.
+/// of `#[utoipa::path]`. [`operation`](Self::operation) assigns other operations, and distinguishes functions
+/// of the same name. An id that two operations have is an error if a limited handler has that name.
 /// [`apply`](Self::apply) returns the limits that no operation has got.
 ///
 /// `#[utoipa::path]` stands above `#[rate_limit]`; in the other order the compiler says so.

@@ -12,7 +12,7 @@ impl Plan {
     }
 }
 
-/// The name of a plan: what a function given as `plan = ..` may return.
+/// The name of a plan: what a function of `plan = ..` may return.
 ///
 /// A `&str`, `String` or `Cow<str>`, or an `Option` of these: `None` is no plan.
 #[diagnostic::on_unimplemented(

@@ -19,7 +19,7 @@ pub struct DeclaredLimitsError {
     pairs: Vec<SharedCount>,
 }
 
-/// Two limits of one handler that share a count. `Display` tells what to change.
+/// Two limits of one handler that share a count. `Display` says what to change.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedCount {
     first: DeclaredLimit,

@@ -94,7 +94,7 @@ impl HandlerLimit {
         self
     }
 
-    /// Sets what tells callers apart.
+    /// Sets what distinguishes callers.
     #[must_use]
     pub const fn by(mut self, by: By) -> Self {
         self.by = by;

@@ -37,7 +37,7 @@ type SkipFn = dyn Fn(&HttpRequest) -> bool + Send + Sync;
 /// let middleware = RateLimitMiddleware::new(&BURST).and(Limit::new(&DAILY).by(caller::principal).on_missing(OnMissing::Skip));
 /// ```
 #[derive(Clone)]
-#[must_use = "a limit does nothing until it is given to the middleware"]
+#[must_use = "a limit does nothing until it is passed to the middleware"]
 pub struct Limit {
     written: Arc<WrittenLimit>,
     /// Finds the caller. `None` for the address.
@@ -70,7 +70,7 @@ impl Limit {
     /// Counts by the caller that the function finds; see [`IntoCaller`] for what it may return. A request
     /// without a caller gets 400, unless [`on_missing`](Self::on_missing) says otherwise.
     ///
-    /// Only verified data may tell callers apart. If the function reads an unverified header field, such as
+    /// Only verified data may distinguish callers. If the function reads an unverified header field, such as
     /// an API key, a client starts a new count with every request.
     /// [`caller::principal_or_ip`](crate::caller::principal_or_ip) counts verified accounts, and addresses
     /// without one. For path parameters use [`caller::path_param`](crate::caller::path_param).
@@ -163,7 +163,7 @@ impl Limit {
         self
     }
 
-    /// The limit as it was given to middleware at this place.
+    /// The limit as it was passed to middleware at this place.
     pub(super) fn at(mut self, place: Place) -> Self {
         self.written().place = place;
         self

@@ -191,9 +191,9 @@ fn windows_of_a_calendar_are_a_phrase() {
     let mut document = Billed::openapi();
     RateLimitResponses::default().apply(&mut document).unwrap();
     let document = serde_json::to_value(document).unwrap();
-    let told = "calendar month in Europe/Berlin from a day chosen for each request";
+    let calendar = "calendar month in Europe/Berlin from a day chosen for each request";
     let expected = json!([
-        {"name": "budget", "algorithm": "fixed_window", "max": 10, "calendar": told},
+        {"name": "budget", "algorithm": "fixed_window", "max": 10, "calendar": calendar},
         {"name": "daily", "algorithm": "fixed_window", "max": 3, "calendar": "calendar day in UTC"},
     ]);
     assert_eq!(document["paths"]["/translate"]["get"]["x-ratelimit"], expected);
