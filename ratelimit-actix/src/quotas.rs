@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 pub use self::limit_charge::{LimitCharge, SettleError};
 pub use self::quota::Quota;
-pub(crate) use self::quota::{tightest, told};
+pub(crate) use self::quota::{shown, tightest};
 pub(crate) use self::request_extension::{all_quotas, has_uncounted, number_of_groups, with_quotas};
 pub use self::settlement::{SettleOnDrop, UsageCounter};
 use crate::applied_limit::LimitRef;
@@ -85,7 +85,7 @@ impl Quotas {
         let mut decided = self.decided.borrow_mut();
         let Some(group) = decided.get_mut(group) else { return };
         match left {
-            Some(left) => update(group.quotas.iter_mut(), left, Quota::set_outcome),
+            Some(left) => update(group.quotas.iter_mut(), left, Quota::set_left),
             None => group.quotas.clear(),
         }
     }
@@ -93,7 +93,7 @@ impl Quotas {
     /// Calls `read` with the quotas of enforced limits, those of the outermost middleware first.
     pub(crate) fn with<R>(&self, read: impl FnOnce(&[&Quota]) -> R) -> R {
         let decided = self.decided.borrow();
-        read(&told(decided.iter().flat_map(|decided| &decided.quotas)))
+        read(&shown(decided.iter().flat_map(|decided| &decided.quotas)))
     }
 
     /// A copy of each quota, also of [shadow limits](Quota::is_shadow): those of the outermost middleware
@@ -138,7 +138,7 @@ impl Quotas {
             let Some((charged, outcome)) = group.charge(units).await? else { continue };
             fewest = fewest.min(charged);
             if let Some(decided) = self.decided.borrow_mut().get_mut(position) {
-                let charge = if charged > 0 { Quota::add_charge } else { Quota::set_outcome };
+                let charge = if charged > 0 { Quota::add_charge } else { Quota::set_left };
                 update(decided.quotas.iter_mut().filter(|quota| quota.is_rate()), &outcome, charge);
             }
         }

@@ -125,7 +125,7 @@ impl LimitCharge {
         // What the local fallback counts says nothing about what the store holds.
         let left = left.ok().filter(|left| left.is_degraded() == quota.outcome().is_degraded());
         if let Some(outcome) = left.as_ref().and_then(|left| left.outcomes().first()) {
-            self.with_quota(|quota| quota.set_outcome(outcome.clone()));
+            self.with_quota(|quota| quota.set_left(outcome.clone()));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What one limit decided about one request.
 
-use std::iter;
+use std::mem;
+use std::slice;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
@@ -14,30 +15,12 @@ use crate::applied_limit::{AppliedLimit, LimitRef, Place};
 #[derive(Clone, Debug)]
 pub struct Quota {
     limit: AppliedLimit,
-    /// The decision about the request, which is the first charge.
-    decided: Outcome,
-    /// What the store has told of the limit since, in its order.
-    later: Vec<Later>,
+    /// What is left after the last charge, refund or settlement.
+    left: Outcome,
+    /// The outcome of each charge, the decision about the request first. Empty while `left` is the only one, so
+    /// that most requests need no allocation.
+    charges: Vec<Outcome>,
     closed: Option<Closed>,
-}
-
-/// What the store tells of a limit after the decision about the request.
-#[derive(Clone, Debug)]
-enum Later {
-    Charge(Outcome),
-    /// What is left. Of several in a row the last one is kept.
-    Look(Outcome),
-}
-
-impl Later {
-    const fn outcome(&self) -> &Outcome {
-        let (Self::Charge(outcome) | Self::Look(outcome)) = self;
-        outcome
-    }
-
-    const fn charge(&self) -> Option<&Outcome> {
-        if let Self::Charge(outcome) = self { Some(outcome) } else { None }
-    }
 }
 
 /// What became of charges that cannot be settled.
@@ -52,7 +35,7 @@ pub(super) enum Closed {
 impl Quota {
     #[inline]
     pub(crate) fn new(limit: AppliedLimit, outcome: Outcome) -> Self {
-        Self { limit, decided: outcome, later: Vec::new(), closed: None }
+        Self { limit, left: outcome, charges: Vec::new(), closed: None }
     }
 
     /// The policy of the limit: its `max` and window, its algorithm, and its name in metrics.
@@ -72,9 +55,9 @@ impl Quota {
     }
 
     /// Whether the limit is a [shadow limit](ratelimit_core::Mode::Shadow), which denies nothing and is not
-    /// told to clients. Its [outcome](Self::outcome) tells what it [would deny](Outcome::would_deny).
+    /// shown to clients. Its [outcome](Self::outcome) says whether it [would deny](Outcome::would_deny).
     pub fn is_shadow(&self) -> bool {
-        self.decided.is_shadow()
+        self.decided().is_shadow()
     }
 
     /// Whether units come back with time. Otherwise requests hold them until they end.
@@ -84,7 +67,7 @@ impl Quota {
 
     /// The decision, and what is left of the quota.
     pub fn outcome(&self) -> &Outcome {
-        self.later.last().map_or(&self.decided, Later::outcome)
+        &self.left
     }
 
     /// Whether this is the name of the limit or of its policy.
@@ -98,26 +81,32 @@ impl Quota {
     }
 
     /// The outcome of each charge, in their order.
-    pub(super) fn charges(&self) -> impl DoubleEndedIterator<Item = &Outcome> {
-        iter::once(&self.decided).chain(self.later.iter().filter_map(Later::charge))
+    pub(super) fn charges(&self) -> &[Outcome] {
+        if self.charges.is_empty() { slice::from_ref(&self.left) } else { &self.charges }
+    }
+
+    /// The decision about the request, which is the first charge.
+    fn decided(&self) -> &Outcome {
+        self.charges.first().unwrap_or(&self.left)
     }
 
     /// Whether the decision about the request was made by the local fallback.
-    pub(super) const fn was_degraded(&self) -> bool {
-        self.decided.is_degraded()
+    pub(super) fn was_degraded(&self) -> bool {
+        self.decided().is_degraded()
     }
 
     /// Notes what is left.
-    pub(super) fn set_outcome(&mut self, outcome: Outcome) {
-        if let Some(Later::Look(_)) = self.later.last() {
-            self.later.pop();
+    pub(super) fn set_left(&mut self, left: Outcome) {
+        let before = mem::replace(&mut self.left, left);
+        if self.charges.is_empty() {
+            self.charges.push(before);
         }
-        self.later.push(Later::Look(outcome));
     }
 
     /// Notes a further charge.
     pub(super) fn add_charge(&mut self, outcome: Outcome) {
-        self.later.push(Later::Charge(outcome));
+        self.set_left(outcome.clone());
+        self.charges.push(outcome);
     }
 
     /// Closes the charges for `reason`. An error if they are closed.
@@ -184,8 +173,8 @@ impl Quota {
     }
 }
 
-/// The quotas that a client may know of: those of enforced limits.
-pub(crate) fn told<'a>(quotas: impl IntoIterator<Item = &'a Quota>) -> SmallVec<[&'a Quota; 4]> {
+/// The quotas that clients see: those of enforced limits.
+pub(crate) fn shown<'a>(quotas: impl IntoIterator<Item = &'a Quota>) -> SmallVec<[&'a Quota; 4]> {
     quotas.into_iter().filter(|quota| !quota.is_shadow()).collect()
 }
 
@@ -218,17 +207,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_told_by_the_last_answer_and_is_no_charge() {
-        let told = |left| Outcome::new(10, Decision::Allowed).with_remaining(left);
+    fn what_is_left_is_what_the_last_answer_says_and_is_no_charge() {
+        let outcome = |left| Outcome::new(10, Decision::Allowed).with_remaining(left);
         let mut quota = quota(&Policy::new("policy", 10, Duration::from_secs(1)), "caller");
-        quota.set_outcome(told(8));
-        quota.set_outcome(told(7));
-        assert_eq!((quota.outcome().remaining(), quota.charges().count(), quota.later.len()), (7, 1, 1));
-        quota.add_charge(told(5));
-        assert_eq!(quota.outcome().remaining(), 5);
-        quota.set_outcome(told(6));
-        assert_eq!(quota.outcome().remaining(), 6);
-        assert_eq!(quota.charges().map(Outcome::remaining).collect::<Vec<_>>(), [0, 5]);
+        let left = |quota: &Quota| quota.outcome().remaining();
+        let charges = |quota: &Quota| quota.charges().iter().map(Outcome::remaining).collect::<Vec<_>>();
+        assert_eq!((left(&quota), charges(&quota)), (0, vec![0]));
+        quota.set_left(outcome(8));
+        quota.set_left(outcome(7));
+        assert_eq!((left(&quota), charges(&quota)), (7, vec![0]));
+        quota.add_charge(outcome(5));
+        assert_eq!((left(&quota), charges(&quota)), (5, vec![0, 5]));
+        quota.set_left(outcome(6));
+        assert_eq!((left(&quota), charges(&quota)), (6, vec![0, 5]));
+    }
+
+    #[test]
+    fn a_shadow_limit_stays_one_whatever_is_left() {
+        let decided = Outcome::new(1, Decision::Allowed).in_shadow();
+        let policy = Policy::new("policy", 1, Duration::from_secs(1));
+        let mut quota = Quota::new(AppliedLimit::of(&Check::new(&policy, "caller")), decided);
+        quota.set_left(Outcome::new(1, Decision::Allowed));
+        assert!(quota.is_shadow());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use ratelimit_core::__private_0_1::{decided_apart, help, is_first, limiter_id};
 use ratelimit_core::{Check, GroupOutcome, Outcome, Reservation};
 use smallvec::SmallVec;
 
-use super::quota::{Closed, Quota, told};
+use super::quota::{Closed, Quota, shown};
 use super::{DecidedGroup, LeftOut, QuotaGroup, Quotas};
 use crate::applied_limit::AppliedLimits;
 use crate::request::nearest_limiter;
@@ -80,7 +80,7 @@ pub(crate) fn with_quotas<R>(req: &HttpRequest, read: impl FnOnce(&[&Quota]) -> 
     match req.extensions().get::<StoredQuotas>()? {
         StoredQuotas::Unshared(group) => Some(match &group[..] {
             [quota] if !quota.is_shadow() => read(&[quota]),
-            group => read(&told(group)),
+            group => read(&shown(group)),
         }),
         StoredQuotas::Shared(quotas) => Some(quotas.with(read)),
     }
@@ -183,7 +183,7 @@ impl Quotas {
         let was_degraded = group.quotas.iter().any(Quota::was_degraded);
         let is_same_store = |left: &GroupOutcome| left.is_degraded() == was_degraded;
         self.replace(position, left.ok().filter(is_same_store).as_ref());
-        !told(&group.quotas).is_empty()
+        !shown(&group.quotas).is_empty()
     }
 
     /// The group at this position and which of its limits do not count a response with this status, if there
@@ -218,14 +218,14 @@ fn reservations<'q>(quotas: &'q [Quota], refunded: &[bool]) -> SmallVec<[Reserva
     let reservation = |number: usize| {
         // A reservation covers the whole group. Limits that stay charged take part with 0 units.
         let charged = quotas.iter().zip(refunded).filter_map(|(quota, &refunded)| {
-            let outcome = quota.charges().nth(number)?;
+            let outcome = quota.charges().get(number)?;
             Some((quota.check().with_cost(if refunded { outcome.cost() } else { 0 }), outcome.clone()))
         });
         let (checks, outcomes): (SmallVec<[Check<'q>; 2]>, SmallVec<[Outcome; 2]>) = charged.unzip();
         // Each refund is searched at the instant of its charge, which in a cluster is that of its node.
         decided_apart(outcomes).reservation(&checks)
     };
-    let number_of_charges = quotas.iter().map(|quota| quota.charges().count()).max().unwrap_or_default();
+    let number_of_charges = quotas.iter().map(|quota| quota.charges().len()).max().unwrap_or_default();
     (0..number_of_charges).rev().filter_map(reservation).collect()
 }
 

@@ -30,7 +30,7 @@ impl Settlement {
             let group = GroupOutcome::new(outcome.at(), [outcome.clone()]);
             Some((group.reservation(&[quota.check().with_cost(cost)])?.into_owned(), cost))
         };
-        Self { limiter: limiter.clone(), charges: quota.charges().filter_map(charge).collect() }
+        Self { limiter: limiter.clone(), charges: quota.charges().iter().filter_map(charge).collect() }
     }
 
     /// Charges, each with the units to which it has to be settled, so that the sum of all is `actual`.

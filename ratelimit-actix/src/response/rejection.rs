@@ -19,7 +19,7 @@ use super::headers::{retry_after, retry_after_seconds, unique_names, write};
 use super::style::RequestStyle;
 #[cfg(feature = "test-util")]
 use crate::applied_limit::AppliedLimit;
-use crate::quotas::{Quota, tightest, told};
+use crate::quotas::{Quota, shown, tightest};
 
 /// A limit denied the request: 429, with the quota, `Retry-After`, and a body that repeats it in words.
 #[derive(Clone, thiserror::Error)]
@@ -100,7 +100,7 @@ impl RateLimited {
 
     /// Calls `read` with what the client may know.
     fn with_quotas<'a, R>(&'a self, read: impl FnOnce(&[&'a Quota]) -> R) -> R {
-        read(&told(&self.quotas))
+        read(&shown(&self.quotas))
     }
 }
 
