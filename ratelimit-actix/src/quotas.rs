@@ -1,34 +1,30 @@
 //! What was decided about one request: by the limits of its handler and by those of the middleware around it.
 
+mod group;
+mod left_out;
 mod limit_charge;
 mod quota;
 mod request_extension;
+mod settle_error;
 mod settlement;
 
 use std::cell::RefCell;
+use std::iter::zip;
 use std::rc::Rc;
 
-use actix_web::dev::Extensions;
-use actix_web::{HttpMessage, HttpRequest};
-use ratelimit_core::{Check, GroupOutcome, Outcome, RateLimiter, StoreError};
+use actix_web::http::StatusCode;
+use ratelimit_core::StoreError;
 use smallvec::SmallVec;
 
-pub use self::limit_charge::{LimitCharge, SettleError};
+use self::group::DecidedGroup;
+pub(crate) use self::left_out::LeftOut;
+pub use self::limit_charge::LimitCharge;
 pub use self::quota::Quota;
 pub(crate) use self::quota::{shown, tightest};
 pub(crate) use self::request_extension::{all_quotas, has_uncounted, number_of_groups, with_quotas};
+pub use self::settle_error::SettleError;
 pub use self::settlement::{SettleOnDrop, UsageCounter};
 use crate::applied_limit::LimitRef;
-
-/// The quotas of limits that were checked together.
-type QuotaGroup = SmallVec<[Quota; 1]>;
-
-/// A group of limits, and the limiter that decided about it.
-#[derive(Clone, Debug)]
-struct DecidedGroup {
-    limiter: RateLimiter,
-    quotas: QuotaGroup,
-}
 
 /// What is left for the caller of this request under each of its limits: those of the middleware around the
 /// handler, and those of the handler.
@@ -56,50 +52,21 @@ struct DecidedGroup {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Quotas {
-    decided: Rc<RefCell<SmallVec<[DecidedGroup; 1]>>>,
-    /// The limits that were not checked.
+    decisions: Rc<RefCell<Decisions>>,
+}
+
+/// The decisions about one request, in their order.
+#[derive(Debug, Default)]
+struct Decisions {
+    groups: SmallVec<[DecidedGroup; 1]>,
     left_out: LeftOut,
 }
 
 impl Quotas {
-    fn push(&self, decided: DecidedGroup) {
-        self.decided.borrow_mut().push(decided);
-    }
-
-    /// The position of the last group that was decided.
-    pub(crate) fn last_group(&self) -> Option<usize> {
-        self.decided.borrow().len().checked_sub(1)
-    }
-
-    /// The position of the last group of attributes, if any applied. The groups before it are of middleware,
-    /// which refunds them itself; behind it are denials of
-    /// [checks by hand](crate::Rejection::unless_allowed).
-    pub(crate) fn group_of_attributes(&self) -> Option<usize> {
-        let is_of_attribute = |group: &DecidedGroup| group.quotas.iter().any(Quota::is_of_attribute);
-        self.decided.borrow().iter().rposition(is_of_attribute)
-    }
-
-    /// Replaces the outcomes of a group by `left`, what is left after a refund. Without `left`, that is
-    /// unknown, and the group loses its quotas.
-    fn replace(&self, group: usize, left: Option<&GroupOutcome>) {
-        let mut decided = self.decided.borrow_mut();
-        let Some(group) = decided.get_mut(group) else { return };
-        match left {
-            Some(left) => update(group.quotas.iter_mut(), left, Quota::set_left),
-            None => group.quotas.clear(),
-        }
-    }
-
-    /// Calls `read` with the quotas of enforced limits, those of the outermost middleware first.
-    pub(crate) fn with<R>(&self, read: impl FnOnce(&[&Quota]) -> R) -> R {
-        let decided = self.decided.borrow();
-        read(&shown(decided.iter().flat_map(|decided| &decided.quotas)))
-    }
-
     /// A copy of each quota, also of [shadow limits](Quota::is_shadow): those of the outermost middleware
     /// first, and within a group in the order of the source.
     pub fn to_vec(&self) -> Vec<Quota> {
-        self.decided.borrow().iter().flat_map(|decided| &decided.quotas).cloned().collect()
+        self.with_groups(|groups| groups.concat())
     }
 
     /// The quota that the caller runs out of first. Shadow limits take no part.
@@ -132,77 +99,81 @@ impl Quotas {
     /// If the store does not answer within its deadline (100 ms with Redis). Other groups of limits may have
     /// been charged by then.
     pub async fn charge(&self, units: u64) -> Result<u64, StoreError> {
-        let groups = self.decided.borrow().clone();
+        let groups = self.decisions.borrow().groups.clone();
         let mut fewest = units;
         for (position, group) in groups.iter().enumerate() {
             let Some((charged, outcome)) = group.charge(units).await? else { continue };
             fewest = fewest.min(charged);
-            if let Some(decided) = self.decided.borrow_mut().get_mut(position) {
-                let charge = if charged > 0 { Quota::add_charge } else { Quota::set_left };
-                update(decided.quotas.iter_mut().filter(|quota| quota.is_rate()), &outcome, charge);
-            }
+            let note = if charged > 0 { Quota::add_charge } else { Quota::set_left };
+            self.with_group(position, |group| {
+                let rates = group.quotas.iter_mut().filter(|quota| quota.is_rate());
+                rates.zip(outcome.outcomes()).for_each(|(quota, outcome)| note(quota, outcome.clone()));
+            });
         }
         Ok(fewest)
     }
-}
 
-/// Passes the outcome of each limit on to its quota.
-fn update<'q>(
-    quotas: impl Iterator<Item = &'q mut Quota>,
-    outcome: &GroupOutcome,
-    update: fn(&mut Quota, Outcome),
-) {
-    for (quota, outcome) in quotas.zip(outcome.outcomes()) {
-        update(quota, outcome.clone());
+    fn with_group<R>(&self, position: usize, change: impl FnOnce(&mut DecidedGroup) -> R) -> Option<R> {
+        self.decisions.borrow_mut().groups.get_mut(position).map(change)
     }
-}
 
-impl DecidedGroup {
-    /// Charges the rates as many of `units` as are left. `None` if there is none: slots are held, and not
-    /// charged again.
-    async fn charge(&self, units: u64) -> Result<Option<(u64, GroupOutcome)>, StoreError> {
-        let rates = self.quotas.iter().filter(|quota| quota.is_rate());
-        let checks: SmallVec<[Check<'_>; 2]> = rates.map(Quota::check).collect();
-        if checks.is_empty() {
-            return Ok(None);
+    fn with_groups<R>(&self, read: impl FnOnce(&[&[Quota]]) -> R) -> R {
+        let decisions = self.decisions.borrow();
+        let groups: SmallVec<[&[Quota]; 4]> = decisions.groups.iter().map(|group| &*group.quotas).collect();
+        read(&groups)
+    }
+
+    /// Calls `read` with the quotas that clients see, those of the outermost middleware first.
+    pub(crate) fn with<R>(&self, read: impl FnOnce(&[&Quota]) -> R) -> R {
+        self.with_groups(|groups| with_shown(groups, read))
+    }
+
+    /// The position of the last group that was decided.
+    pub(crate) fn last_group(&self) -> Option<usize> {
+        self.decisions.borrow().groups.len().checked_sub(1)
+    }
+
+    /// The position of the last group of attributes, if any applied. The groups before it are of middleware,
+    /// which refunds them itself; behind it are denials of
+    /// [checks by hand](crate::Rejection::unless_allowed).
+    pub(crate) fn group_of_attributes(&self) -> Option<usize> {
+        self.with_groups(group_of_attributes)
+    }
+
+    /// Refunds the limits of a group that do not count a response with this status. Returns whether the
+    /// client sees other quotas then: it does not see those of shadow limits.
+    ///
+    /// After a refund that fails, the client sees its quota as charged. If what is left after a refund is unknown,
+    /// the group loses its quotas.
+    pub(crate) async fn refund(&self, position: usize, status: StatusCode) -> bool {
+        let closed = self.with_group(position, |group| group.close_uncounted(status));
+        let Some((group, refunded)) = closed.flatten() else { return false };
+        if !group.refund(&refunded).await {
+            return false;
         }
-        self.limiter.check_up_to_all(&checks, units).await.map(Some)
+        let was_degraded = group.quotas.iter().any(Quota::was_degraded);
+        let left = group.peek(was_degraded).await;
+        self.with_group(position, |group| match left {
+            Some(left) => {
+                zip(&mut group.quotas, left.outcomes()).for_each(|(quota, left)| quota.set_left(left.clone()))
+            }
+            None => group.quotas.clear(),
+        });
+        !shown(&group.quotas).is_empty()
     }
 }
 
-/// What was left out of one request.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LeftOut {
-    /// Whether no limit is checked: the method is not counted, or the client is exempt.
-    all: bool,
-    /// Limits that are off, or that `skip` or a missing caller has left out.
-    limits: SmallVec<[LimitRef; 1]>,
+/// Calls `read` with the quotas of these groups that clients see.
+fn with_shown<R>(groups: &[&[Quota]], read: impl FnOnce(&[&Quota]) -> R) -> R {
+    match groups {
+        // Most requests have one limit, whose quota needs no list.
+        [[quota]] if !quota.is_shadow() => read(&[quota]),
+        groups => read(&shown(groups.iter().copied().flatten())),
+    }
 }
 
-impl LeftOut {
-    /// Notes that no limit is checked.
-    #[cold]
-    pub(crate) fn note_all(req: &HttpRequest) {
-        req.extensions_mut().get_or_insert_with(Self::default).all = true;
-    }
-
-    /// Notes that one limit is not checked.
-    #[cold]
-    pub(crate) fn note(req: &HttpRequest, limit: LimitRef) {
-        req.extensions_mut().get_or_insert_with(Self::default).limits.push(limit);
-    }
-
-    fn of(extensions: &Extensions) -> Self {
-        extensions.get::<Self>().cloned().unwrap_or_default()
-    }
-
-    /// Whether a limit of this name may have been left out.
-    fn includes(&self, name: &str) -> bool {
-        self.all || self.limits.iter().any(|limit| limit.is_named(name))
-    }
-
-    /// The names of the limits, as far as they are known.
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.limits.iter().map(|limit| limit.public_name())
-    }
+/// [`Quotas::group_of_attributes`] among these groups.
+fn group_of_attributes(groups: &[&[Quota]]) -> Option<usize> {
+    let is_of_attribute = |quota: &Quota| matches!(quota.limit.limit, LimitRef::Attribute(_));
+    groups.iter().rposition(|group| group.iter().any(is_of_attribute))
 }

@@ -2,16 +2,15 @@
 
 use std::panic::Location;
 
-use actix_web::http::StatusCode;
-use actix_web::http::header::CACHE_CONTROL;
-use actix_web::{HttpResponse, ResponseError};
-use ratelimit_core::__private_0_1::{help, is_first};
-use ratelimit_core::SettleError as LimiterError;
 use ratelimit_core::policy::MAX_UNITS;
+use ratelimit_core::{GroupOutcome, RateLimiter, SettleError as LimiterError};
+use smallvec::smallvec;
 
+use super::Quotas;
+use super::group::DecidedGroup;
 use super::quota::{Closed, Quota};
-use super::settlement::{SettleOnDrop, Settlement, UsageCounter};
-use super::{DecidedGroup, Quotas};
+use super::settle_error::SettleError;
+use super::settlement::{SettleOnDrop, UsageCounter};
 
 /// What one limit was charged for this request. [`Quotas::limit`] selects it.
 ///
@@ -70,30 +69,24 @@ impl Quotas {
     /// ```
     #[track_caller]
     pub fn limit(&self, name: &str) -> Result<LimitCharge, SettleError> {
-        let position = self.position_of(name);
-        if position.is_none() && !self.left_out.includes(name) {
-            let decided = self.decided.borrow();
-            let names = decided.iter().flat_map(|group| &group.quotas).map(Quota::name);
-            let names = names.chain(self.left_out.names()).map(str::to_owned).collect();
+        let decisions = self.decisions.borrow();
+        let mut groups = decisions.groups.iter().enumerate().rev();
+        let position = groups.find_map(|(group, decided)| {
+            Some((group, decided.quotas.iter().position(|quota| quota.limit.limit.is_named(name))?))
+        });
+        if position.is_none() && !decisions.left_out.includes(name) {
+            let checked = decisions.groups.iter().flat_map(|group| &group.quotas).map(Quota::name);
+            let names = checked.chain(decisions.left_out.names()).map(str::to_owned).collect();
             return Err(SettleError::unknown_limit(name, names, Location::caller()));
         }
         Ok(LimitCharge { quotas: self.clone(), name: name.to_owned(), position })
-    }
-
-    fn position_of(&self, name: &str) -> Option<(usize, usize)> {
-        let decided = self.decided.borrow();
-        decided.iter().enumerate().rev().find_map(|(group, decided)| {
-            let position = decided.quotas.iter().position(|quota| quota.is_named(name))?;
-            Some((group, position))
-        })
     }
 }
 
 impl LimitCharge {
     /// The quota of the limit. `None` if the limit does not apply to this request.
     pub fn quota(&self) -> Option<Quota> {
-        let (group, position) = self.position?;
-        self.quotas.decided.borrow().get(group)?.quotas.get(position).cloned()
+        self.with_quota(|_, quota| quota.clone())
     }
 
     /// Corrects what the limit was charged to `actual` units. The header fields of the response then report
@@ -117,15 +110,11 @@ impl LimitCharge {
         if actual > MAX_UNITS {
             return Err(LimiterError::TooManyUnits { units: actual }.into());
         }
-        let Some(settlement) = self.claim()? else { return Ok(()) };
-        settlement.settle(actual).await?;
-        let Some(quota) = self.quota() else { return Ok(()) };
-        let peek = [quota.check().with_cost(0)];
-        let left = settlement.limiter.peek_all(&peek).await;
-        // What the local fallback counts says nothing about what the store holds.
-        let left = left.ok().filter(|left| left.is_degraded() == quota.outcome().is_degraded());
-        if let Some(outcome) = left.as_ref().and_then(|left| left.outcomes().first()) {
-            self.with_quota(|quota| quota.set_left(outcome.clone()));
+        let Some(settled) = self.claim()? else { return Ok(()) };
+        settled.settle(actual).await?;
+        let was_degraded = settled.quotas.iter().any(|quota| quota.outcome().is_degraded());
+        if let Some([left]) = settled.peek(was_degraded).await.as_ref().map(GroupOutcome::outcomes) {
+            self.with_quota(|_, quota| quota.set_left(left.clone()));
         }
         Ok(())
     }
@@ -173,115 +162,35 @@ impl LimitCharge {
     /// }
     /// ```
     pub fn settle_on_drop(self, counter: impl Into<UsageCounter>) -> Result<SettleOnDrop, SettleError> {
-        Ok(SettleOnDrop { settlement: self.claim()?, counter: counter.into() })
+        Ok(SettleOnDrop { settled: self.claim()?, counter: counter.into() })
     }
 
-    /// Takes the charges, so that no other call settles or refunds them. `None` if the limit does not apply.
-    fn claim(&self) -> Result<Option<Settlement>, SettleError> {
-        let Some((group, position)) = self.position else { return Ok(None) };
-        let mut decided = self.quotas.decided.borrow_mut();
+    /// The limit as a group of one. No other call settles or refunds it from now on. `None` if it does not apply.
+    fn claim(&self) -> Result<Option<DecidedGroup>, SettleError> {
+        if self.position.is_none() {
+            return Ok(None);
+        }
         let limit = || self.name.clone();
+        let claimed = self.with_quota(|limiter, quota| {
+            if !quota.is_rate() {
+                return Err(LimiterError::ConcurrencyLimit { limit: limit() }.into());
+            }
+            match quota.close(Closed::Settled) {
+                Ok(()) => {
+                    Ok(Some(DecidedGroup { limiter: limiter.clone(), quotas: smallvec![quota.clone()] }))
+                }
+                Err(Closed::Settled) => Err(SettleError::AlreadySettled { limit: limit() }),
+                Err(Closed::Refunded) => Err(SettleError::Refunded { limit: limit() }),
+            }
+        });
         // A refund that leaves the rest unknown has removed the quotas.
-        let Some(decided) = decided.get_mut(group) else {
-            return Err(SettleError::Refunded { limit: limit() });
-        };
-        let DecidedGroup { limiter, quotas } = decided;
-        let Some(quota) = quotas.get_mut(position) else {
-            return Err(SettleError::Refunded { limit: limit() });
-        };
-        if !quota.is_rate() {
-            return Err(LimiterError::ConcurrencyLimit { limit: limit() }.into());
-        }
-        match quota.close(Closed::Settled) {
-            Ok(()) => Ok(Some(Settlement::new(limiter, quota))),
-            Err(Closed::Settled) => Err(SettleError::AlreadySettled { limit: limit() }),
-            Err(Closed::Refunded) => Err(SettleError::Refunded { limit: limit() }),
-        }
+        claimed.unwrap_or_else(|| Err(SettleError::Refunded { limit: limit() }))
     }
 
-    fn with_quota(&self, change: impl FnOnce(&mut Quota)) {
-        let Some((group, position)) = self.position else { return };
-        let mut decided = self.quotas.decided.borrow_mut();
-        if let Some(quota) = decided.get_mut(group).and_then(|group| group.quotas.get_mut(position)) {
-            change(quota);
-        }
-    }
-}
-
-/// A limit was not settled: the error of [`Quotas::limit`](crate::Quotas::limit) and
-/// [`LimitCharge`](crate::LimitCharge).
-///
-/// As the error of a handler it is a 500, or a 503 if the store did not answer, that does not describe it.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SettleError {
-    /// No limit of the request has the name.
-    #[error("no limit of this request has the name `{name}`; expected one of: {}", list(.limits))]
-    #[non_exhaustive]
-    UnknownLimit {
-        /// The name that was given.
-        name: String,
-        /// The names of the limits of the request.
-        limits: Vec<String>,
-    },
-
-    /// The limit is settled, or will be when a [`SettleOnDrop`](crate::SettleOnDrop) is dropped. Nothing was
-    /// charged again.
-    #[error("the limit `{limit}` is settled already; settle a limit at most once for each request")]
-    #[non_exhaustive]
-    AlreadySettled {
-        /// The name of the limit.
-        limit: String,
-    },
-
-    /// The charge is gone: it was refunded after the response, which does not [count](crate::rate_limit).
-    #[error(
-        "the charge of the limit `{limit}` was refunded, because the response does not count; settle it before \
-         the handler returns"
-    )]
-    #[non_exhaustive]
-    Refunded {
-        /// The name of the limit.
-        limit: String,
-    },
-
-    /// The limiter did not settle it: the cost is too high, the limit is a concurrency limit, turns behind
-    /// the charge are not due, or the store did not answer.
-    #[error(transparent)]
-    Limiter(#[from] ratelimit_core::SettleError),
-}
-
-fn list(names: &[String]) -> String {
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    if names.is_empty() { "none, because no limit was checked".to_owned() } else { names.join(", ") }
-}
-
-impl SettleError {
-    /// No limit of the request has the name. It is logged once for each place in the source, and without the
-    /// name, which the handler may have from the request.
-    #[cold]
-    pub(super) fn unknown_limit(name: &str, limits: Vec<String>, place: &'static Location<'static>) -> Self {
-        if is_first("unknown-limit", place) {
-            tracing::error!(
-                %place,
-                expected = list(&limits),
-                help = help("unknown-limit"),
-                "a handler selects a limit by a name that no limit of its request has"
-            );
-        }
-        Self::UnknownLimit { name: name.to_owned(), limits }
-    }
-}
-
-impl ResponseError for SettleError {
-    fn status_code(&self) -> StatusCode {
-        match self {
-            Self::Limiter(LimiterError::Store(_)) => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        }
-    }
-
-    fn error_response(&self) -> HttpResponse {
-        HttpResponse::build(self.status_code()).insert_header((CACHE_CONTROL, "no-store")).finish()
+    fn with_quota<R>(&self, read: impl FnOnce(&RateLimiter, &mut Quota) -> R) -> Option<R> {
+        let (group, position) = self.position?;
+        let with_quota =
+            |group: &mut DecidedGroup| Some(read(&group.limiter, group.quotas.get_mut(position)?));
+        self.quotas.with_group(group, with_quota).flatten()
     }
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use ratelimit_core::__private_0_1::state_id;
-use ratelimit_core::{Check, Decision, Outcome, Policy, Timestamp};
+use ratelimit_core::{Decision, Outcome, Policy, Timestamp};
 use smallvec::SmallVec;
 
-use crate::applied_limit::{AppliedLimit, LimitRef, Place};
+use crate::applied_limit::AppliedLimit;
 
 /// What one limit decided about the request.
 #[derive(Clone, Debug)]
 pub struct Quota {
-    limit: AppliedLimit,
+    pub(super) limit: AppliedLimit,
     /// What is left after the last charge, refund or settlement.
     left: Outcome,
     /// The outcome of each charge, the decision about the request first. Empty while `left` is the only one, so
@@ -70,11 +70,6 @@ impl Quota {
         &self.left
     }
 
-    /// Whether this is the name of the limit or of its policy.
-    pub(super) fn is_named(&self, name: &str) -> bool {
-        self.limit.limit.is_named(name)
-    }
-
     /// Whether a response with this status counts under the limit.
     pub(super) fn counts(&self, status: StatusCode) -> bool {
         self.limit.limit.count.is_none_or(|counts| counts(status))
@@ -118,11 +113,6 @@ impl Quota {
         Ok(())
     }
 
-    /// Whether the limit is one of an attribute, not of middleware or of a check by hand.
-    pub(super) const fn is_of_attribute(&self) -> bool {
-        matches!(self.limit.limit, LimitRef::Attribute(_))
-    }
-
     /// Whether both charge one count of one caller.
     pub(super) fn shares_count_with(&self, other: &Self) -> bool {
         let [one, two] = [&self.limit, &other.limit];
@@ -130,16 +120,6 @@ impl Quota {
             && *one.caller == *two.caller
             && one.cost > 0
             && two.cost > 0
-    }
-
-    /// Where in the source the limit stands.
-    pub(super) fn place(&self) -> Place {
-        self.limit.limit.place
-    }
-
-    /// A check of the same limit for the same caller.
-    pub(super) fn check(&self) -> Check<'_> {
-        self.limit.check()
     }
 
     /// Whether this request, or another one of cost 1, has to wait.
@@ -193,6 +173,8 @@ pub(crate) fn tightest<'a>(quotas: &[&'a Quota]) -> Option<&'a Quota> {
 
 #[cfg(test)]
 mod tests {
+    use ratelimit_core::Check;
+
     use super::*;
 
     fn quota(policy: &Policy, caller: &str) -> Quota {

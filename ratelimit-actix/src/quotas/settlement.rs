@@ -1,5 +1,4 @@
-//! Correcting what one limit was charged for a request to the true cost: at once, or when a streaming body
-//! ends, also if the client goes away.
+//! Settling a limit when a streaming body ends, also if the client goes away.
 
 use std::fmt;
 use std::mem;
@@ -8,55 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ratelimit_core::__private_0_1::{help, spawn};
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{GroupOutcome, Outcome, RateLimiter, Reservation, SettleError};
-use smallvec::{SmallVec, smallvec};
 use tokio::runtime::Handle;
 
-use super::quota::Quota;
-
-/// One limit of a request, with what it was charged. Owns everything, so that it outlives the request.
-#[derive(Debug)]
-pub(super) struct Settlement {
-    pub(super) limiter: RateLimiter,
-    /// The charges in their order, each with its units. A shadow limit that would deny was charged nothing.
-    charges: SmallVec<[(Reservation<'static>, u64); 1]>,
-}
-
-impl Settlement {
-    /// For all charges of a limit.
-    pub(super) fn new(limiter: &RateLimiter, quota: &Quota) -> Self {
-        let charge = |outcome: &Outcome| {
-            let cost = outcome.cost();
-            let group = GroupOutcome::new(outcome.at(), [outcome.clone()]);
-            Some((group.reservation(&[quota.check().with_cost(cost)])?.into_owned(), cost))
-        };
-        Self { limiter: limiter.clone(), charges: quota.charges().iter().filter_map(charge).collect() }
-    }
-
-    /// Charges, each with the units to which it has to be settled, so that the sum of all is `actual`.
-    fn parts(&self, actual: u64) -> SmallVec<[(Reservation<'static>, u64); 1]> {
-        let Some((first, cost)) = self.charges.first() else { return SmallVec::new() };
-        let sum = self.charges.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
-        let Some(mut surplus) = sum.checked_sub(actual).filter(|surplus| *surplus > 0) else {
-            return smallvec![(first.clone(), cost + (actual - sum))];
-        };
-        // The latest charge counts for longest, so it is given back first.
-        let parts = self.charges.iter().rev().map(|(reservation, cost)| {
-            let units = surplus.min(*cost);
-            surplus -= units;
-            (reservation.clone(), cost - units)
-        });
-        parts.collect()
-    }
-
-    /// Settles all charges, one after another, until one fails.
-    pub(super) async fn settle(&self, actual: u64) -> Result<(), SettleError> {
-        for (charge, actual) in self.parts(actual) {
-            self.limiter.settle(charge, actual).await?;
-        }
-        Ok(())
-    }
-}
+use super::group::DecidedGroup;
 
 /// A number of units that grows while a response is sent. Clones share it.
 ///
@@ -108,18 +61,18 @@ impl From<&Self> for UsageCounter {
 #[must_use = "the limit is settled when this is dropped; move it into the stream of the response"]
 pub struct SettleOnDrop {
     /// `None` for a limit that does not apply to the request.
-    pub(super) settlement: Option<Settlement>,
+    pub(super) settled: Option<DecidedGroup>,
     pub(super) counter: UsageCounter,
 }
 
 impl Drop for SettleOnDrop {
     fn drop(&mut self) {
-        let Some(settlement) = self.settlement.take() else { return };
+        let Some(settled) = self.settled.take() else { return };
         let actual = self.counter.get().min(MAX_UNITS);
-        let (limiter, unsettled) = (settlement.limiter.clone(), Unsettled);
+        let (limiter, unsettled) = (settled.limiter.clone(), Unsettled);
         let task = Box::pin(async move {
             // The limiter logs failures.
-            let _ = settlement.settle(actual).await;
+            let _ = settled.settle(actual).await;
             mem::forget(unsettled);
         });
         if let Err(task) = spawn(&limiter, task)

@@ -1,0 +1,157 @@
+//! Limits of one request that were checked together.
+
+use actix_web::http::StatusCode;
+use ratelimit_core::__private_0_1::{decided_apart, help, is_first, limiter_id};
+use ratelimit_core::{Check, GroupOutcome, Outcome, RateLimiter, Reservation, SettleError, StoreError};
+use smallvec::SmallVec;
+
+use super::quota::{Closed, Quota};
+
+/// The quotas of limits that were checked together.
+pub(super) type QuotaGroup = SmallVec<[Quota; 1]>;
+
+/// A group of limits, and the limiter that decided about it.
+#[derive(Clone, Debug)]
+pub(super) struct DecidedGroup {
+    pub(super) limiter: RateLimiter,
+    pub(super) quotas: QuotaGroup,
+}
+
+impl DecidedGroup {
+    /// Charges the rates as many of `units` as are left. `None` for a group without a rate: a request takes one
+    /// slot of a concurrency limit, whatever it is charged.
+    pub(super) async fn charge(&self, units: u64) -> Result<Option<(u64, GroupOutcome)>, StoreError> {
+        let rates = self.quotas.iter().filter(|quota| quota.is_rate());
+        let checks: SmallVec<[Check<'_>; 2]> = rates.map(|quota| quota.limit.check()).collect();
+        if checks.is_empty() {
+            return Ok(None);
+        }
+        self.limiter.check_up_to_all(&checks, units).await.map(Some)
+    }
+
+    /// Closes the limits that do not count a response with this status, so that nothing settles them, too.
+    /// Returns a copy of the group and, for each limit, whether it is to be refunded, if any is. A limit that the
+    /// handler has settled stays as it is settled.
+    pub(super) fn close_uncounted(&mut self, status: StatusCode) -> Option<(Self, SmallVec<[bool; 2]>)> {
+        let close = |quota: &mut Quota| !quota.counts(status) && quota.close(Closed::Refunded).is_ok();
+        let refunded: SmallVec<[bool; 2]> = self.quotas.iter_mut().map(close).collect();
+        refunded.contains(&true).then(|| (self.clone(), refunded))
+    }
+
+    /// Refunds the limits for which `refunded` is true. Returns whether all of it was refunded.
+    ///
+    /// Makes one attempt. A refund that misses its deadline goes on without the request.
+    pub(super) async fn refund(&self, refunded: &[bool]) -> bool {
+        let most_charges = self.quotas.iter().map(|quota| quota.charges().len()).max().unwrap_or_default();
+        // The latest charge counts for longest, so it comes first.
+        let numbers = (0..most_charges).rev();
+        let reservations: SmallVec<[Reservation<'_>; 1]> =
+            numbers.filter_map(|number| self.reservation(number, refunded)).collect();
+        let mut is_refunded = !reservations.is_empty();
+        for reservation in reservations {
+            // The limiter logs failures. One does not keep the others from being sent.
+            is_refunded &= self.limiter.refund(reservation).await.is_ok();
+        }
+        is_refunded
+    }
+
+    /// Settles the limit of a group of one, so that the sum of its charges is `actual`: one charge after another,
+    /// until one fails.
+    pub(super) async fn settle(&self, actual: u64) -> Result<(), SettleError> {
+        let [quota] = &*self.quotas else { return Ok(()) };
+        let charges = quota.charges().iter().enumerate();
+        // A shadow limit that would deny was charged nothing.
+        let charged =
+            charges.filter_map(|(number, charge)| Some((self.reservation(number, &[true])?, charge.cost())));
+        let charged: SmallVec<[(Reservation<'_>, u64); 1]> = charged.collect();
+        let sum = charged.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
+        if let (Some((first, cost)), Some(more)) = (charged.first(), actual.checked_sub(sum)) {
+            return self.limiter.settle(first.clone(), cost + more).await;
+        }
+        let mut surplus = sum.saturating_sub(actual);
+        // The latest charge counts for longest, so it is given back first.
+        for (reservation, cost) in charged.into_iter().rev() {
+            let given_back = surplus.min(cost);
+            surplus -= given_back;
+            self.limiter.settle(reservation, cost - given_back).await?;
+        }
+        Ok(())
+    }
+
+    /// What is left now. `None` if that is unknown: the store does not answer, or only one of this and the
+    /// decision before `was_degraded`. What the local fallback counts says nothing about the store.
+    pub(super) async fn peek(&self, was_degraded: bool) -> Option<GroupOutcome> {
+        let peeks = self.quotas.iter().map(|quota| quota.limit.check().with_cost(0));
+        let left = self.limiter.peek_all(&peeks.collect::<SmallVec<[_; 2]>>()).await.ok()?;
+        (left.is_degraded() == was_degraded).then_some(left)
+    }
+
+    /// The charges with this number of the limits for which `refunded` is true.
+    fn reservation(&self, number: usize, refunded: &[bool]) -> Option<Reservation<'_>> {
+        // A reservation covers the whole group. Limits that stay charged take part with 0 units.
+        let charged = self.quotas.iter().zip(refunded).filter_map(|(quota, &refunded)| {
+            let outcome = quota.charges().get(number)?;
+            Some((quota.limit.check().with_cost(if refunded { outcome.cost() } else { 0 }), outcome.clone()))
+        });
+        let (checks, outcomes): (SmallVec<[Check<'_>; 2]>, SmallVec<[Outcome; 2]>) = charged.unzip();
+        // Each refund is searched at the instant of its charge, which in a cluster is that of its node.
+        decided_apart(outcomes).reservation(&checks)
+    }
+
+    /// Logs each limit whose count an `earlier` group has charged, once for each pair of places in the source.
+    pub(super) fn warn_about_second_charge(&self, earlier: &[Self]) {
+        let charged =
+            earlier.iter().filter(|earlier| limiter_id(&earlier.limiter) == limiter_id(&self.limiter));
+        for outer in charged.flat_map(|earlier| &earlier.quotas) {
+            for inner in self.quotas.iter().filter(|inner| inner.shares_count_with(outer)) {
+                let places = (outer.limit.limit.place, inner.limit.limit.place);
+                if is_first("charged-twice", places) {
+                    tracing::warn!(
+                        policy = inner.policy().name(),
+                        outer = %places.0,
+                        inner = %places.1,
+                        help = help("charged-twice"),
+                        "one request is charged twice in one count, by two layers of limits; remove one of the limits, or give it another key"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ratelimit_core::{Decision, Policy, Timestamp};
+
+    use super::*;
+    use crate::applied_limit::AppliedLimit;
+
+    #[test]
+    fn each_charge_is_refunded_at_the_instant_of_each_limit() {
+        let outcome = |cost, at| {
+            let outcome = Outcome::new(10, Decision::Allowed).with_cost(cost);
+            GroupOutcome::new(Timestamp::from_micros(at), [outcome]).outcomes()[0].clone()
+        };
+        // Each limit is on another node: the first charge, and two of the handler.
+        let quota = |key: &'static str, charges: [(u64, u64); 3]| {
+            let policy = Policy::new(key, 10, Duration::from_secs(60));
+            let [first, second, third] = charges.map(|(cost, at)| outcome(cost, at));
+            let mut quota = Quota::new(AppliedLimit::of(&Check::new(&policy, "caller")), first);
+            quota.add_charge(second);
+            quota.add_charge(third);
+            quota
+        };
+        let quotas = vec![quota("a", [(1, 10), (2, 20), (3, 30)]), quota("b", [(1, 15), (2, 25), (3, 29)])];
+        let group = DecidedGroup { limiter: RateLimiter::in_memory(), quotas: quotas.into() };
+        let charges = |refunded: [bool; 2]| -> Vec<Vec<(u64, u64)>> {
+            let charges = |reservation: Reservation<'_>| {
+                reservation.charges().map(|charge| (charge.check().cost(), charge.at().as_micros())).collect()
+            };
+            (0..3).rev().filter_map(|number| group.reservation(number, &refunded)).map(charges).collect()
+        };
+        assert_eq!(charges([true, true]), [[(3, 30), (3, 29)], [(2, 20), (2, 25)], [(1, 10), (1, 15)]]);
+        assert_eq!(charges([true, false]), [[(3, 30), (0, 29)], [(2, 20), (0, 25)], [(1, 10), (0, 15)]]);
+    }
+}
