@@ -5,7 +5,7 @@ pub(crate) mod limit_source;
 mod respond;
 
 use actix_web::HttpRequest;
-use ratelimit_core::{Check, GroupOutcome};
+use ratelimit_core::{Check, GroupOutcome, Slots};
 use smallvec::SmallVec;
 
 use self::limit_source::{LimitSource, applied_limits};
@@ -16,10 +16,10 @@ use crate::caller;
 use crate::config::RateLimitConfig;
 use crate::quotas::{LeftOut, Quotas};
 use crate::request::nearest_limiter;
-use crate::response::{Held, Rejection};
+use crate::response::Rejection;
 
-/// The slots of an admitted request, to be held until its response has been sent; or why it is rejected.
-pub(crate) type AdmissionResult = Result<Held, Box<Rejection>>;
+/// The slots that an admitted request holds until its response has been sent, or why it is rejected.
+pub(crate) type AdmissionResult = Result<Slots, Box<Rejection>>;
 
 /// Whether limits apply to a request: its method is counted, and its client is not exempt. Otherwise notes
 /// that none applies.
@@ -54,7 +54,7 @@ pub(crate) fn try_decide<S: LimitSource>(
     };
     // Most handlers have one limit, whose check needs no list.
     let outcome = match &limits[..] {
-        [] => return Attempt::Decided(Ok(Held::default())),
+        [] => return Attempt::Decided(Ok(Slots::default())),
         [limit] => limiter.try_check_all(&[limit.check()]),
         _ => limiter.try_check_all(&checks(&limits)),
     };

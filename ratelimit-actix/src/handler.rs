@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 
 use actix_web::dev::Payload;
 use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, web};
+use ratelimit_core::Slots;
 
 use self::bounds::Answer;
 use self::limit::HandlerLimit;
@@ -23,7 +24,7 @@ use crate::decision::{
     Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
 };
 use crate::quotas::{Quotas, has_uncounted};
-use crate::response::{HeaderStyle, Held, hold};
+use crate::response::{HeaderStyle, hold};
 
 /// A request that all limits of its handler admit.
 #[allow(
@@ -36,7 +37,7 @@ pub struct AdmittedRequest {
     /// Whether it has a configuration. Otherwise the response need not look for one.
     is_configured: bool,
     /// Held until the response has been sent, or until this is dropped without one.
-    held: Cell<Held>,
+    held: Cell<Slots>,
 }
 
 /// The admitted request, or the response to a rejected one.
@@ -81,7 +82,7 @@ pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerL
     let attempt = if is_counted(&req, config) {
         try_decide(&req, config, limits.iter().map(|limit| AttributeLimit { limit, values: None }))
     } else {
-        Attempt::Decided(Ok(Held::default()))
+        Attempt::Decided(Ok(Slots::default()))
     };
     admission(req, payload.into_inner(), is_configured, attempt)
 }

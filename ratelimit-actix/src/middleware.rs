@@ -15,7 +15,7 @@ use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready};
 use actix_web::http::{Method, StatusCode};
 use actix_web::{Error, HttpRequest};
-use ratelimit_core::MAX_GROUP;
+use ratelimit_core::{MAX_GROUP, Slots};
 use smallvec::SmallVec;
 
 use self::filter::Filter;
@@ -23,7 +23,7 @@ pub use self::limit::Limit;
 use crate::config::RateLimitConfig;
 use crate::decision::{Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas};
 use crate::quotas::{Quotas, number_of_groups};
-use crate::response::{HeaderStyle, Held, hold, keep};
+use crate::response::{HeaderStyle, hold, keep};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
@@ -175,7 +175,7 @@ impl Layer {
         if is_counted(req, config) && self.filter.applies_to(req) {
             try_decide(req, config, &self.limits)
         } else {
-            Attempt::Decided(Ok(Held::default()))
+            Attempt::Decided(Ok(Slots::default()))
         }
     }
 }
@@ -229,8 +229,8 @@ where
                     Box::pin(async move { decide_by_store(req, &mut limits).await }).await
                 }
             };
-            let held = match decided {
-                Ok(held) => held,
+            let slots = match decided {
+                Ok(slots) => slots,
                 Err(rejection) => {
                     let (req, payload) = req.into_parts();
                     let response = Box::pin(reject(&req, payload, rejection)).await.map_into_right_body();
@@ -255,19 +255,19 @@ where
                     let nearest = RateLimitConfig::nearest(&req).header_styles();
                     write_quotas(&quotas, is_refunded, nearest, response.headers_mut());
                     let response = ServiceResponse::new(req, response);
-                    Ok(if held.is_empty() {
+                    Ok(if slots.is_empty() {
                         response.map_into_left_body()
                     } else {
-                        response.map_body(|_, body| EitherBody::right(keep(body.boxed(), held)))
+                        response.map_body(|_, body| EitherBody::right(keep(body.boxed(), slots)))
                     })
                 }
                 // The error becomes a response further out, and carries the quotas there.
                 Err(mut error) => {
                     let is_refunded = refund(error.as_response_error().status_code()).await;
-                    let held = Cell::new(held);
+                    let slots = Cell::new(slots);
                     error.add_response_mapper(move |mut response| {
                         write_quotas(&quotas, is_refunded, &styles, response.headers_mut());
-                        hold(response, held.take())
+                        hold(response, slots.take())
                     });
                     Err(error)
                 }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use actix_web::HttpResponse;
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::web::Bytes;
-pub(crate) use ratelimit_core::Slots as Held;
+use ratelimit_core::Slots;
 
 pub(crate) use self::body::CustomBody;
 pub use self::body::{BodyStyle, RejectionInfo};
@@ -31,11 +31,11 @@ pub(crate) fn keep<T: Unpin + 'static>(body: BoxBody, kept: T) -> BoxBody {
     BoxBody::new(KeptBody { body, _kept: kept })
 }
 
-/// Holds what a request holds until its response has been sent or dropped. A response for which nothing is
-/// held stays as it is.
+/// Keeps the slots that a request holds until its response has been sent or dropped. Without slots, the response
+/// stays as it is.
 #[inline]
-pub(crate) fn hold(response: HttpResponse, held: Held) -> HttpResponse {
-    if held.is_empty() { response } else { response.map_body(|_, body| keep(body, held)) }
+pub(crate) fn hold(response: HttpResponse, slots: Slots) -> HttpResponse {
+    if slots.is_empty() { response } else { response.map_body(|_, body| keep(body, slots)) }
 }
 
 /// `try_into_bytes` stays the default, by which nothing takes the bytes out and drops what is kept before
