@@ -62,7 +62,10 @@ struct ConfigFields {
 /// at hand need not look for one.
 static ANY_EXEMPT: AtomicBool = AtomicBool::new(false);
 
-static DEFAULTS: LazyLock<RateLimitConfig> = LazyLock::new(RateLimitConfig::default);
+/// Whether this process has a configuration. Without one, no request need look for its own.
+static ANY_CONFIG: AtomicBool = AtomicBool::new(false);
+
+static DEFAULTS: LazyLock<RateLimitConfig> = LazyLock::new(|| RateLimitConfigBuilder::default().defaults());
 
 impl RateLimitConfig {
     /// Returns a builder with the defaults.
@@ -90,6 +93,9 @@ impl RateLimitConfig {
 
     /// The nearest configuration around the handler, or the defaults.
     pub(crate) fn nearest(req: &HttpRequest) -> &Self {
+        if !ANY_CONFIG.load(Ordering::Relaxed) {
+            return &DEFAULTS;
+        }
         req.app_data::<Self>()
             .or_else(|| req.app_data::<web::Data<Self>>().map(|shared| &***shared))
             .unwrap_or_else(|| &DEFAULTS)
@@ -148,11 +154,8 @@ impl RateLimitConfig {
 
 impl Default for RateLimitConfig {
     fn default() -> Self {
-        RateLimitConfigBuilder::default().finish(
-            Networks::default(),
-            Networks::default(),
-            Ipv6Prefix::DEFAULT,
-        )
+        ANY_CONFIG.store(true, Ordering::Relaxed);
+        RateLimitConfigBuilder::default().defaults()
     }
 }
 
@@ -373,7 +376,12 @@ impl RateLimitConfigBuilder {
         let ipv6_prefix = ipv6_prefix.ok_or(RateLimitConfigError::Ipv6Prefix { bits: self.ipv6_prefix })?;
         let proxies = networks(&self.proxies, RateLimitConfigError::TrustsEveryAddress)?;
         let exempt = networks(&self.exempt, RateLimitConfigError::ExemptsEveryAddress)?;
+        ANY_CONFIG.store(true, Ordering::Relaxed);
         Ok(self.finish(proxies, exempt, ipv6_prefix))
+    }
+
+    fn defaults(self) -> RateLimitConfig {
+        self.finish(Networks::default(), Networks::default(), Ipv6Prefix::DEFAULT)
     }
 
     fn finish(self, proxies: Networks, exempt: Networks, ipv6_prefix: Ipv6Prefix) -> RateLimitConfig {
