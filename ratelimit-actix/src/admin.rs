@@ -27,17 +27,17 @@ use self::look::{Fields, LookError, LookView, Subject};
 
 /// Makes the services of the operator's scope: a page and JSON about every limit.
 ///
-/// Mount it in a scope of its own. `is_operator` is asked about every request; one that fails it gets an
-/// empty 404, as Actix answers where nothing is mounted. An application with a `default_service` answers
-/// otherwise there. The scope has no limit of its own: a secret that `is_operator` compares has to be too
-/// long to be guessed.
+/// Mount it in a scope of its own. `is_operator` is called for every request; if it returns `false`, the
+/// response is an empty 404, as Actix answers where nothing is mounted. An application with a
+/// `default_service` answers otherwise there. The scope has no limit of its own: a secret that `is_operator`
+/// compares has to be too long to be guessed.
 ///
 /// Under `NormalizePath::trim()` the page cannot be reached, since its path ends with a slash; use
 /// `NormalizePath::new(TrailingSlash::MergeOnly)`.
 ///
 /// | path | answer |
 /// |---|---|
-/// | `GET /` | the page: every limit, the store, the callers that were denied most; it needs scripts, which ask for the JSON below |
+/// | `GET /` | the page: every limit, the store, the callers that were denied most; it needs scripts, which load the JSON below |
 /// | `GET /limits.json` | every limit: place in the source, numbers in force, [counts](ratelimit_core::stats::Totals) since the start and of the `last_minute`, and the last ten minutes as [bars](ratelimit_core::stats::Bar) |
 /// | `GET /overrides.json` | the overrides as a whole: their file, numbers of limits and rows, why newer contents are not in force; `null` without |
 /// | `GET /store.json` | the state of the store: kind, readiness, and the fields of [`StoreStatus`](ratelimit_core::store::StoreStatus) |
@@ -51,7 +51,7 @@ use self::look::{Fields, LookError, LookView, Subject};
 /// `everyone`; a line for each part of a tuple; `partition alice` for a policy that the application checks
 /// itself. An IPv6 address stands for its network by every
 /// [prefix](crate::RateLimitConfigBuilder::ipv6_prefix) of the process; `ipv6_prefix` of a count in JSON
-/// tells by how many bits it counts, and is `null` if there is one network only. `was_counted` tells whether
+/// says by how many bits it counts, and is `null` if there is one network only. `was_counted` says whether
 /// anything was counted; it is also `true` if a reset forgot what could not be read.
 ///
 /// A reset reaches the counts by the numbers of the program and by those of overrides, in the store, so also
@@ -269,8 +269,8 @@ fn json_error(error: &LookError) -> HttpResponse {
     HttpResponse::build(error.status()).json(BTreeMap::from([("error", error.to_string())]))
 }
 
-/// A task that ends with this value. Each worker has one. The first that notices the end of a bar ends it for
-/// all.
+/// A task that ends when this is dropped. Each worker has one. The first that notices the end of a bar ends
+/// it for all.
 struct Sampler(JoinHandle<()>);
 
 impl Sampler {

@@ -341,7 +341,7 @@ async fn looking_at_a_caller_charges_nothing_and_a_reset_forgets_its_counts() {
 }
 
 #[actix_web::test]
-async fn a_look_tells_the_wait_of_a_denial_in_memory_and_in_redis() {
+async fn a_look_shows_the_wait_of_a_denial_in_memory_and_in_redis() {
     let clock = clock_at_start();
     let memory = RateLimiter::new(MemoryStore::new().with_clock(clock.clone()));
     let server = redis::server();

@@ -77,7 +77,7 @@ where
 }
 
 /// The status, what is left, and the instant at which the full quota is back.
-fn told(answer: &Answer) -> (u16, u64, String) {
+fn shown(answer: &Answer) -> (u16, u64, String) {
     let (_, left, reset) = answer.quota().unwrap();
     (answer.status, left, Instant::from_second(i64::try_from(reset).unwrap()).unwrap().to_string())
 }
@@ -90,56 +90,56 @@ async fn story(limiter: &RateLimiter, clock: &FakeClock) {
     set(clock, "2026-01-20T11:00:00Z");
     for (id, day, reset) in [(1, 15, "2026-02-14T23:00:00Z"), (2, 25, "2026-01-24T23:00:00Z")] {
         for left in [2, 1, 0] {
-            assert_eq!(told(&ask(&app, id, day).await), expect(200, left, reset));
+            assert_eq!(shown(&ask(&app, id, day).await), expect(200, left, reset));
         }
         let denied = ask(&app, id, day).await;
-        assert_eq!(told(&denied), expect(429, 0, reset));
+        assert_eq!(shown(&denied), expect(429, 0, reset));
         let wait = (micros(reset) - micros("2026-01-20T11:00:00Z")) / 1_000_000;
         assert_eq!(denied.header("retry-after"), Some(&*wait.to_string()));
     }
     set(clock, "2026-01-24T22:59:59Z");
     assert_eq!(ask(&app, 2, 25).await.status, 429);
     set(clock, "2026-01-24T23:00:00Z");
-    assert_eq!(told(&ask(&app, 2, 25).await), expect(200, 2, "2026-02-24T23:00:00Z"));
+    assert_eq!(shown(&ask(&app, 2, 25).await), expect(200, 2, "2026-02-24T23:00:00Z"));
     assert_eq!(ask(&app, 1, 15).await.status, 429);
 
     // The 31st, and the last day of a month without it, in summer time from 29 March on.
     set(clock, "2026-02-15T11:00:00Z");
-    assert_eq!(told(&ask(&app, 3, 31).await), expect(200, 2, "2026-02-27T23:00:00Z"));
+    assert_eq!(shown(&ask(&app, 3, 31).await), expect(200, 2, "2026-02-27T23:00:00Z"));
     set(clock, "2026-02-27T23:00:00Z");
-    assert_eq!(told(&ask(&app, 3, 31).await), expect(200, 2, "2026-03-30T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 3, 31).await), expect(200, 2, "2026-03-30T22:00:00Z"));
 
     // A new day of the same month: one count, however often the day changes.
     set(clock, "2026-05-05T10:00:00Z");
-    assert_eq!(told(&ask(&app, 4, 1).await), expect(200, 2, "2026-05-31T22:00:00Z"));
-    assert_eq!(told(&ask(&app, 5, 1).await), expect(200, 2, "2026-05-31T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 4, 1).await), expect(200, 2, "2026-05-31T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 5, 1).await), expect(200, 2, "2026-05-31T22:00:00Z"));
     set(clock, "2026-05-25T10:00:00Z");
-    assert_eq!(told(&ask(&app, 4, 1).await), expect(200, 1, "2026-05-31T22:00:00Z"));
-    assert_eq!(told(&ask(&app, 4, 10).await), expect(200, 0, "2026-06-09T22:00:00Z"));
-    assert_eq!(told(&ask(&app, 4, 1).await), expect(429, 0, "2026-05-31T22:00:00Z"));
-    assert_eq!(told(&ask(&app, 5, 20).await), expect(200, 1, "2026-06-19T22:00:00Z"));
-    assert_eq!(told(&ask(&app, 5, 1).await), expect(200, 0, "2026-05-31T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 4, 1).await), expect(200, 1, "2026-05-31T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 4, 10).await), expect(200, 0, "2026-06-09T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 4, 1).await), expect(429, 0, "2026-05-31T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 5, 20).await), expect(200, 1, "2026-06-19T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 5, 1).await), expect(200, 0, "2026-05-31T22:00:00Z"));
     assert_eq!(ask(&app, 5, 20).await.status, 429);
     assert_eq!(ask(&app, 5, 25).await.status, 429);
     // By a day that has not come, the present window is that of April, once.
     for (status, left) in [(200, 2), (200, 1), (200, 0), (429, 0)] {
-        assert_eq!(told(&ask(&app, 5, 28).await), expect(status, left, "2026-05-27T22:00:00Z"));
+        assert_eq!(shown(&ask(&app, 5, 28).await), expect(status, left, "2026-05-27T22:00:00Z"));
     }
     assert_eq!(ask(&app, 5, 26).await.status, 429);
 
     // The edge of one day is not that of the other.
     set(clock, "2026-06-09T21:59:59Z");
     assert_eq!(ask(&app, 4, 10).await.status, 429);
-    assert_eq!(told(&ask(&app, 4, 15).await), expect(429, 0, "2026-06-14T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 4, 15).await), expect(429, 0, "2026-06-14T22:00:00Z"));
     set(clock, "2026-06-09T22:00:00Z");
-    assert_eq!(told(&ask(&app, 4, 10).await), expect(200, 2, "2026-07-09T22:00:00Z"));
-    assert_eq!(told(&ask(&app, 4, 15).await), expect(429, 0, "2026-06-14T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 4, 10).await), expect(200, 2, "2026-07-09T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 4, 15).await), expect(429, 0, "2026-06-14T22:00:00Z"));
 
     // Days that no month has.
     set(clock, "2026-08-15T10:00:00Z");
-    assert_eq!(told(&ask(&app, 6, 0).await), expect(200, 2, "2026-08-31T22:00:00Z"));
-    assert_eq!(told(&ask(&app, 7, 32).await), expect(200, 2, "2026-08-30T22:00:00Z"));
-    assert_eq!(told(&ask(&app, 8, 255).await), expect(200, 2, "2026-08-30T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 6, 0).await), expect(200, 2, "2026-08-31T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 7, 32).await), expect(200, 2, "2026-08-30T22:00:00Z"));
+    assert_eq!(shown(&ask(&app, 8, 255).await), expect(200, 2, "2026-08-30T22:00:00Z"));
 
     // The request does not name the account.
     assert_eq!(send(&app, get("/billed")).await.status, 500);
@@ -166,11 +166,11 @@ async fn overrides_change_max_and_keep_the_day() {
     let app = service!(limiter, billed, yearly);
     set(&clock, "2026-01-20T11:00:00Z");
     let reset = "2026-01-24T23:00:00Z".to_owned();
-    assert_eq!(told(&ask(&app, 2, 25).await), (200, 0, reset.clone()));
-    assert_eq!(told(&ask(&app, 2, 25).await), (429, 0, reset));
+    assert_eq!(shown(&ask(&app, 2, 25).await), (200, 0, reset.clone()));
+    assert_eq!(shown(&ask(&app, 2, 25).await), (429, 0, reset));
     let reset = "2026-02-28T00:00:00Z".to_owned();
     for (status, left) in [(200, 1), (200, 0), (429, 0)] {
-        assert_eq!(told(&send(&app, get("/yearly/2/29")).await), (status, left, reset.clone()));
+        assert_eq!(shown(&send(&app, get("/yearly/2/29")).await), (status, left, reset.clone()));
     }
 }
 
@@ -187,7 +187,7 @@ async fn weeks_and_years_begin_on_the_day_of_the_request() {
         ("/weekly/no-day", 2, "2026-11-30T00:00:00Z"),
         ("/weekly/friday", 0, "2026-11-27T00:00:00Z"),
     ] {
-        assert_eq!(told(&send(&app, get(path)).await), (200, left, reset.to_owned()), "{path}");
+        assert_eq!(shown(&send(&app, get(path)).await), (200, left, reset.to_owned()), "{path}");
     }
     assert_eq!(send(&app, get("/weekly/sunday")).await.status, 429);
     // A shadow limit reports nothing and denies nothing.
@@ -216,7 +216,7 @@ fn a_day_on_which_no_month_begins_is_logged_once() {
 }
 
 #[test]
-fn a_limit_says_that_each_request_tells_the_day() {
+fn a_limit_says_that_each_request_determines_the_day() {
     let limits = declared_limits();
     let limit = |name| limits.iter().find(|limit| limit.policy().name() == name).unwrap();
     let text = limit("!billed").to_string();

@@ -119,7 +119,7 @@ async fn guess(req: HttpRequest, limiter: Data<RateLimiter>) -> Result<HttpRespo
 }
 
 #[actix_web::test]
-async fn the_fields_tell_of_a_denial_by_hand_and_the_limit_around_it_gets_its_unit_back() {
+async fn the_fields_show_a_denial_by_hand_and_the_limit_around_it_gets_its_unit_back() {
     let outer = Policy::new("outer", 9, Duration::from_secs(60));
     let outer = RateLimitMiddleware::new(Limit::new(outer).count(Count::When(|status| status == 401)));
     let scope = web::scope("/scope").wrap(outer).service(guess);

@@ -56,7 +56,7 @@ macro_rules! limited {
 }
 
 #[actix_web::test]
-async fn exempt_clients_are_neither_limited_nor_counted_nor_told() {
+async fn exempt_clients_are_neither_limited_nor_counted_and_see_no_quota() {
     let config = exempt(&["10.0.0.0/8", "2001:db8:7::/48", "192.0.2.7"]).build().unwrap();
     let app = limited!(fresh(), config);
     for peer in ["10.1.2.3:1", "[::ffff:10.1.2.3]:1", "[2001:db8:7::1]:1", "192.0.2.7:1"] {

@@ -50,7 +50,7 @@ fn lines_of(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_count_that_two_layers_charge_is_told_once_for_each_pair_of_places() {
+fn a_count_that_two_layers_charge_is_logged_once_for_each_pair_of_places() {
     in_own_process(|| {
         let log = Log::of_process();
         actix_web::rt::System::new().block_on(async {

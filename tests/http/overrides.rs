@@ -117,7 +117,7 @@ fn limit_of(answer: &Answer) -> u64 {
 }
 
 #[actix_web::test]
-async fn the_numbers_of_the_overrides_apply_and_are_told() {
+async fn the_numbers_of_the_overrides_apply_and_are_shown() {
     let limiter = limiter("[limit.ov-plain]\nmax = 3");
     let app = service!(limiter, plain, of_tenant);
     assert_eq!(limit_of(&send(&app, from_client("/plain")).await), 3);
@@ -182,7 +182,7 @@ async fn a_plan_has_numbers_of_its_own_and_a_caller_beats_it() {
 }
 
 #[actix_web::test]
-async fn a_limit_that_is_off_is_neither_checked_nor_told() {
+async fn a_limit_that_is_off_is_neither_checked_nor_shown() {
     let app =
         service!(limiter("[limit.ov-off]\nmode = 'off'\n[limit.ov-missing]\nmode = 'off'"), off, missing);
     assert_eq!(statuses(&app, "/off", 3).await, [200, 200, 200]);

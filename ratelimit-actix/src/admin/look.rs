@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 pub(super) use self::answer::LookView;
 use self::answer::{CountView, CountedView, MAX_COUNTS, NumbersFrom, is_counted};
-use self::peek::{Asked, is_whole, peek};
+use self::peek::{CountKey, is_whole, peek};
 use super::view::NumbersView;
 use crate::address::Ipv6Prefix;
 use crate::caller::Caller;
@@ -38,12 +38,12 @@ pub(super) struct Fields {
 /// The caller and the limit that the fields name.
 pub(super) struct Subject {
     limit: String,
-    /// One, or one for each prefix by which the IPv6 address of the caller may be counted: that of the
-    /// nearest configuration first.
+    /// One candidate, or for an IPv6 address one for each prefix by which it may be counted, the prefix of
+    /// the nearest configuration first.
     candidates: Vec<Candidate>,
 }
 
-/// One way to read the form: the caller that it may mean.
+/// A caller that the form may mean.
 struct Candidate {
     partition: Vec<u8>,
     ipv6_prefix: Option<u32>,
@@ -100,7 +100,7 @@ impl Subject {
         } else if fields.caller.len() > MAX_CALLER {
             return Err(LookError::LongCaller);
         } else if let Some(partition) = fields.caller.strip_prefix("partition ") {
-            // As the application gave it to `check`.
+            // As the application passes it to `check`.
             one(partition.as_bytes().to_vec())
         } else {
             Candidate::all(&fields.caller, RateLimitConfig::nearest(req).ipv6_prefix())?
@@ -108,7 +108,7 @@ impl Subject {
         Ok(Self { limit: limit.to_owned(), candidates })
     }
 
-    /// What is left to the caller. The store is asked once.
+    /// What is left to the caller. All counts are read together.
     pub(super) async fn look(
         &self,
         limiter: &RateLimiter,
@@ -116,10 +116,10 @@ impl Subject {
     ) -> Result<LookView, LookError> {
         let known: Vec<_> =
             self.candidates.iter().map(|candidate| (candidate, self.shown(candidate, limiter))).collect();
-        let asked =
-            known.iter().flat_map(|(candidate, counts)| counts.iter().map(|count| candidate.asked(count)));
-        let asked: Vec<_> = asked.flatten().collect();
-        let mut outcomes = peek(limiter, &asked).await.map_err(LookError::Look)?.into_iter();
+        let keys =
+            known.iter().flat_map(|(candidate, counts)| counts.iter().map(|count| candidate.key(count)));
+        let keys: Vec<_> = keys.flatten().collect();
+        let mut outcomes = peek(limiter, &keys).await.map_err(LookError::Look)?.into_iter();
         let mut looked = Vec::with_capacity(known.len());
         for (candidate, counts) in known {
             let views = counts.into_iter().map(|count| {
@@ -143,7 +143,7 @@ impl Subject {
         })
     }
 
-    /// The counts that may decide about a candidate; of those with the same numbers one.
+    /// The counts that may decide about a candidate, without those that repeat the numbers of another.
     fn shown(&self, candidate: &Candidate, limiter: &RateLimiter) -> Vec<CallerCount> {
         let mut shown: Vec<CallerCount> = Vec::new();
         for count in counts_of_name(limiter, &candidate.partition, &self.limit) {
@@ -157,8 +157,8 @@ impl Subject {
         shown
     }
 
-    /// Forgets what is counted for the caller. Returns whether anything was; then only those candidates are
-    /// left.
+    /// Forgets what is counted for the caller. Returns whether anything was counted; then only the candidates
+    /// for which it was are left.
     pub(super) async fn reset(&mut self, limiter: &RateLimiter) -> Result<bool, LookError> {
         let result = self.reset_all(limiter).await;
         // Where nothing was counted, or is known to be forgotten, one candidate stands for all.
@@ -192,13 +192,13 @@ impl Subject {
             let counts = counts_of_name(limiter, &candidate.partition, &self.limit);
             let partition = &candidate.partition;
             let policies = distinct(limiter, partition, &counts).await;
-            let asked = policies.iter().map(|policy| Asked { policy: policy.clone(), partition });
-            let asked: Vec<_> = asked.collect();
-            // Without an answer something may be counted. A corrupt state has none until it is reset.
-            let was_counted =
-                !peek(limiter, &asked).await.is_ok_and(|outcomes| outcomes.iter().all(is_whole));
+            let keys = policies.iter().map(|policy| CountKey { policy: policy.clone(), partition });
+            let keys: Vec<_> = keys.collect();
+            // Without an answer something may be counted. There is no answer about a corrupt state until it
+            // is reset.
+            let was_counted = !peek(limiter, &keys).await.is_ok_and(|outcomes| outcomes.iter().all(is_whole));
             reset_counts(limiter, &policies, partition).await.map_err(LookError::Reset)?;
-            is_known |= !asked.is_empty();
+            is_known |= !keys.is_empty();
             counted.push(was_counted);
         }
         if !is_known {
@@ -214,7 +214,7 @@ impl Subject {
 }
 
 impl Candidate {
-    /// Every caller that the text is by one of the prefixes in use.
+    /// The callers that the text may mean, by each prefix in use.
     fn all(text: &str, nearest: Ipv6Prefix) -> Result<Vec<Self>, LookError> {
         let mut candidates: Vec<Self> = Vec::new();
         for prefix in [nearest].into_iter().chain(Ipv6Prefix::in_use()) {
@@ -230,13 +230,13 @@ impl Candidate {
         Ok(candidates)
     }
 
-    /// What to ask about a count; nothing if its limit is off.
-    fn asked(&self, count: &CallerCount) -> Option<Asked<'_>> {
+    /// The key of a count; `None` if its limit is off.
+    fn key(&self, count: &CallerCount) -> Option<CountKey<'_>> {
         let policy = count.in_force.policy();
-        // Without a `max` the largest one, so that a peek counts exactly.
+        // Without a known `max`, a peek counts exactly under the largest one.
         let policy = if count.computed.has_max(&count.in_force) { policy.clone() } else { policy.largest() };
-        let asked = Asked { policy, partition: &self.partition };
-        (!count.in_force.is_off()).then_some(asked)
+        let key = CountKey { policy, partition: &self.partition };
+        (!count.in_force.is_off()).then_some(key)
     }
 
     fn view(&self, count: CallerCount, outcome: Option<Outcome>, limiter: &RateLimiter) -> CountView {

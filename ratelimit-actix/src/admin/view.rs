@@ -41,17 +41,17 @@ pub(super) struct LimitView {
 /// A limit of the program, with what is in force for it.
 #[derive(Debug, Serialize)]
 pub(super) struct LimitNumbers {
-    /// What of the program has the limit: an `attribute`, with its arguments or the policy that it names, or
-    /// a `policy` of middleware or other code.
+    /// What declares the limit: an `attribute`, by its arguments or the policy that it names, or a `policy`
+    /// of middleware or other code.
     source: &'static str,
-    /// For callers without a row of their own.
+    /// The numbers for callers without a row of their own.
     #[serde(flatten)]
     in_force: NumbersView,
-    /// What the program has, if overrides replace any of it.
+    /// The numbers of the program, if overrides replace any of them.
     program: Option<NumbersView>,
     /// Rows of plans, and those of callers if the application shows callers.
     rows: Vec<RowView>,
-    /// Numbers of all rows of plans, and of callers.
+    /// How many rows of plans there are, and of callers.
     plan_rows: usize,
     caller_rows: usize,
     /// `None` for a limit without an attribute.
@@ -68,7 +68,7 @@ pub(super) struct NumbersView {
     #[serde(flatten)]
     values: BTreeMap<String, Value>,
     key: String,
-    /// The numbers that are those of overrides, and of which row.
+    /// The settings that overrides replace, and the row that does.
     overridden: BTreeMap<&'static str, Origin>,
 }
 
@@ -108,7 +108,7 @@ pub(super) struct CallerView {
     can_look: bool,
 }
 
-/// The denied callers, and what is not in the table.
+/// The denied callers, and the number of denials that are not in the table.
 #[derive(Debug, Serialize)]
 pub(super) struct CallersView {
     callers: Vec<CallerView>,
@@ -147,7 +147,7 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
         view.last_minute = stats.last_minute();
         view.held = stats.held();
         view.recent = stats.recent().to_vec();
-        // A limit of middleware or of code: what it was decided with.
+        // A limit of middleware or other code has the policies by which it was decided.
         if view.numbers.is_empty() {
             let numbers = |policy| LimitNumbers::new(policy, &Computed::NONE, limiter, show_callers);
             view.numbers = stats.policies().iter().map(numbers).collect();
@@ -226,7 +226,7 @@ impl NumbersView {
     }
 }
 
-/// The callers that were denied most; shown by name if the application says so.
+/// The callers that were denied most, by name if the application shows callers.
 pub(super) fn callers(limiter: &RateLimiter, show_callers: bool) -> CallersView {
     let callers = limiter.stats().denied_callers(MAX_CALLERS).into_iter().map(|denied| CallerView {
         limit: denied.limit().to_owned(),

@@ -78,7 +78,7 @@ where
 }
 
 #[actix_web::test]
-async fn the_numbers_in_force_tell_where_they_come_from() {
+async fn the_numbers_in_force_show_where_they_come_from() {
     let limiter = overridden(
         "[limit.'!over-plans']\nmax = 20\n[limit.'!over-plans'.plans]\npro = { max = 1000 }\n\
          [limit.'!over-plans'.callers]\n'text acct-77' = { max = 500, mode = 'shadow' }\n\
@@ -172,7 +172,7 @@ async fn a_reset_reaches_the_counts_from_before_a_caller_had_its_row() {
 }
 
 #[actix_web::test]
-async fn a_look_asks_the_store_once() {
+async fn a_look_calls_the_store_once() {
     let (builder, watch) = watched_builder();
     let text =
         "[limit.'!over-plans'.plans]\npro = { max = 1000 }\nday = { window = '1d' }\nnone = { mode = 'off' }";
@@ -340,7 +340,7 @@ async fn a_window_that_cannot_be_present_is_not_shown() {
 }
 
 #[actix_web::test]
-async fn policies_with_one_count_and_two_calendars_are_each_told_by_their_own() {
+async fn policies_with_one_count_and_two_calendars_are_each_shown_by_their_own() {
     let policies =
         [1, 15].map(|day| Policy::builder("!over-months").calendar(Calendar::month(day)).max(9).build());
     // 14 and 20 November: the windows have different labels, and the same.
@@ -394,7 +394,7 @@ async fn a_limit_that_is_off_is_looked_at_and_reset() {
 }
 
 #[actix_web::test]
-async fn newer_contents_that_are_not_in_force_are_told() {
+async fn newer_contents_that_are_not_in_force_are_shown() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("<b>limits.toml");
     std::fs::write(&path, "[limit.'!over-plans']\nmax = 4\n").unwrap();

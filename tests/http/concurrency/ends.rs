@@ -99,7 +99,7 @@ fn the_response_of_an_extractor_that_fails_holds_the_slot_until_it_has_been_sent
 }
 
 #[test]
-fn a_response_that_holds_slots_tells_its_length() {
+fn a_response_that_holds_slots_has_its_length() {
     let stage = Stage::start(&fresh());
     for (path, length) in [("/item/7", "1"), ("/item/42", "2")] {
         assert_eq!(stage.get(path).header("content-length"), Some(length), "{path}");

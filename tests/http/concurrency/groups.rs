@@ -115,7 +115,7 @@ async fn draft_11_reports_slots_and_the_other_styles_leave_them_out() {
 }
 
 #[actix_web::test]
-async fn a_custom_body_is_told_if_only_slots_are_missing() {
+async fn a_custom_body_can_say_that_only_slots_are_missing() {
     let config = RateLimitConfig::builder().body_with("text/plain", |info| format!("{:?}", info.at_a_time()));
     let config = config.build().unwrap();
     let app = App::new().app_data(fresh()).app_data(config).service(chat).service(stream_of);

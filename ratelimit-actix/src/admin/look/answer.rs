@@ -22,7 +22,7 @@ pub(crate) struct LookView {
     /// Whether anything is counted for the caller, or was before the reset. Also `true` if a reset forgot
     /// what could not be read.
     pub(crate) was_counted: bool,
-    /// One for each row that may decide about the caller, at most [`MAX_COUNTS`].
+    /// A count for each row that may decide about the caller, at most [`MAX_COUNTS`].
     pub(crate) counts: Vec<CountView>,
 }
 
@@ -30,10 +30,10 @@ pub(crate) struct LookView {
 #[derive(Debug, Serialize)]
 pub(crate) struct CountView {
     pub(crate) origin: NumbersFrom,
-    /// The plan for whose requests they are.
+    /// The plan to whose requests the numbers apply.
     pub(crate) plan: Option<String>,
-    /// By how many bits the address of the caller is counted here, if the process has several prefixes for
-    /// it. Of prefixes that give one network, the first.
+    /// By how many bits the address of the caller is counted here, if the process has several prefixes that
+    /// make different networks of it.
     pub(crate) ipv6_prefix: Option<u32>,
     #[serde(flatten)]
     pub(crate) numbers: NumbersView,
@@ -45,8 +45,7 @@ pub(crate) struct CountView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum NumbersFrom {
-    /// An earlier decision, by numbers that nothing declares: they were made at run time, or overrides had
-    /// them.
+    /// An earlier decision. Nothing declares the numbers: they were made at run time, or overrides had them.
     Decision,
     #[serde(untagged)]
     Now(Origin),
@@ -83,7 +82,7 @@ impl CountedView {
         let CallerCount { in_force, computed, .. } = count;
         let has_max = computed.has_max(in_force);
         let is_rate = !in_force.policy().is_concurrency();
-        // Under the largest `max`, which a peek takes where none is known, only a block denies a cost of 0.
+        // Where no `max` is known, a peek uses the largest one, under which only a block denies a cost of 0.
         let is_blocked = !outcome.fits();
         let passes = (has_max || is_blocked).then_some(!is_blocked && outcome.remaining() > 0);
         Self {
