@@ -32,7 +32,7 @@ pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
     is_counted
 }
 
-/// What becomes of a request without awaiting.
+/// The result of a decision that does not await.
 pub(crate) enum Attempt {
     Decided(AdmissionResult),
     /// The decision takes a round trip, by [`decide_by_store`]. Nothing is charged.
@@ -65,7 +65,7 @@ pub(crate) fn try_decide<S: LimitSource>(
     }
 }
 
-/// The decision after [`try_decide`] without one.
+/// The decision about a request for which [`try_decide`] made none.
 pub(crate) async fn decide_by_store(req: &HttpRequest, limits: &mut AppliedLimits) -> AdmissionResult {
     let outcome = nearest_limiter(req).check_all_on_worker(&checks(limits)).await;
     match outcome {

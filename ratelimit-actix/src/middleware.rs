@@ -27,7 +27,7 @@ use crate::response::{HeaderStyle, hold, keep};
 
 /// Middleware that limits all requests to an app, a scope or a resource.
 ///
-/// It takes the same policies and callers as the attribute, and gives the same responses and header fields.
+/// It takes the same policies and callers as the attribute, and makes the same responses and header fields.
 /// Limits that are added with [`and`](Self::and) are one group: a request passes all of them and is charged
 /// to all, or to none.
 ///
@@ -70,7 +70,7 @@ use crate::response::{HeaderStyle, hold, keep};
 /// with or without a slash at its end. An exclusion matches the path as it is, and does not match where
 /// merged slashes lead to a route that is not excluded.
 #[derive(Clone)]
-#[must_use = "middleware does nothing until it is given to `wrap`"]
+#[must_use = "middleware does nothing until it is passed to `wrap`"]
 pub struct RateLimitMiddleware(Arc<Layer>);
 
 #[derive(Clone)]
@@ -106,7 +106,7 @@ impl RateLimitMiddleware {
     /// `/api/{tenant}/health`.
     ///
     /// Around a scope or an app, the route is found by the path alone, because guards have not run yet. If
-    /// one path fits the patterns of several resources that only guards tell apart, the first of them
+    /// one path fits the patterns of several resources that only guards distinguish, the first of them
     /// decides. Exclude such a route by wrapping the others.
     pub fn exclude_pattern(self, pattern: impl Into<String>) -> Self {
         self.with(|layer| layer.filter.exclude.patterns.push(pattern.into()))
@@ -240,7 +240,7 @@ where
             let Some(quotas) = Quotas::of(req.request()) else {
                 return Ok(service.call(req).await?.map_into_left_body());
             };
-            // Groups of inner layers come after it.
+            // The groups of inner layers come after it.
             let own_group = outer_groups.and_then(|outer| quotas.last_group().filter(|last| *last >= outer));
             let refund = async |status: StatusCode| match own_group {
                 Some(group) => quotas.refund(group, status).await,

@@ -143,8 +143,8 @@ impl Quotas {
     /// Refunds the limits of a group that do not count a response with this status. Returns whether the
     /// client sees other quotas then: it does not see those of shadow limits.
     ///
-    /// After a refund that fails, the client sees its quota as charged. If what is left after a refund is unknown,
-    /// the group loses its quotas.
+    /// After a refund that fails, the client sees its quota as charged. If what is left after a refund is
+    /// unknown, the group loses its quotas.
     pub(crate) async fn refund(&self, position: usize, status: StatusCode) -> bool {
         let closed = self.with_group(position, |group| group.close_uncounted(status));
         let Some((group, refunded)) = closed.flatten() else { return false };

@@ -6,8 +6,8 @@ use actix_web::{HttpRequest, web};
 use ratelimit_core::__private_0_1::help;
 use ratelimit_core::RateLimiter;
 
-/// The limiter of programs that register none. A declared limit must hold, so a missing limiter is a warning
-/// and not an error.
+/// The limiter of programs that register none. A declared limit must be enforced, so a missing limiter is a
+/// warning and not an error.
 static LAST_RESORT: LazyLock<RateLimiter> = LazyLock::new(|| {
     tracing::warn!(
         help = help("no-limiter"),

@@ -31,15 +31,15 @@ pub(crate) fn keep<T: Unpin + 'static>(body: BoxBody, kept: T) -> BoxBody {
     BoxBody::new(KeptBody { body, _kept: kept })
 }
 
-/// Keeps the slots that a request holds until its response has been sent or dropped. Without slots, the response
-/// stays as it is.
+/// Keeps the slots that a request holds until its response has been sent or dropped. Without slots, the
+/// response stays as it is.
 #[inline]
 pub(crate) fn hold(response: HttpResponse, slots: Slots) -> HttpResponse {
     if slots.is_empty() { response } else { response.map_body(|_, body| keep(body, slots)) }
 }
 
-/// `try_into_bytes` stays the default, by which nothing takes the bytes out and drops what is kept before
-/// they are sent.
+/// `try_into_bytes` stays the default: it takes no bytes out, so what is kept is not dropped before they are
+/// sent.
 impl<T: Unpin> MessageBody for KeptBody<T> {
     type Error = <BoxBody as MessageBody>::Error;
 

@@ -1,4 +1,4 @@
-//! What a handler answers after a check of its own.
+//! The response of a handler after a check of its own.
 
 use actix_web::{Error, HttpRequest};
 use ratelimit_core::{Check, GroupOutcome, StoreError};
@@ -9,13 +9,13 @@ use crate::quotas::Quotas;
 use crate::response::Rejection;
 
 impl Rejection {
-    /// What a handler answers after a check of its own: nothing if `checked`, the result of `checks`, allows
+    /// The response of a handler after a check of its own: none if `checked`, the result of `checks`, allows
     /// the request, and otherwise the error with which an attribute with these limits would reject it.
     ///
     /// The response has the header fields, the body and the [error handler] of the nearest
     /// [`RateLimitConfig`](crate::RateLimitConfig): 429 for a denial, 503 if the store did not answer. From
-    /// then on a denial is among the [`Quotas`] of the request, so that the fields tell of it, those of an
-    /// attribute included.
+    /// then on a denial is among the [`Quotas`] of the request, so that the fields show it, also if the
+    /// handler has an attribute.
     ///
     /// For the [`Outcome`](crate::Outcome) of a single check, pass `&checked.map(GroupOutcome::from)`. The
     /// slots of a concurrency limit are [in the outcome](GroupOutcome::take_slots): keep it while they are in

@@ -52,8 +52,8 @@ pub(super) fn denied(req: &HttpRequest, outcome: GroupOutcome) -> Box<Rejection>
     Box::new(Rejection::RateLimited(RateLimited::new(outcome, all_quotas(req), style(req))))
 }
 
-/// Drains a small body and renders the rejection. The future is large: box it, so that admitted requests do
-/// not carry it around.
+/// Drains a small body and renders the rejection. The future is large: box it, so that the futures of
+/// admitted requests stay small.
 pub(crate) async fn reject(req: &HttpRequest, payload: Payload, rejection: Box<Rejection>) -> HttpResponse {
     let unread = drain(req, payload).await;
     let response = render(req, *rejection);
@@ -83,7 +83,7 @@ pub(super) fn error(req: &HttpRequest, rejection: Rejection) -> Error {
     InternalError::from_response(error, response).into()
 }
 
-/// The response of an error handler, with what it lacks.
+/// The response of an error handler, with the fields that it lacks.
 fn completed(req: &HttpRequest, retry_after: Option<u64>, mut response: HttpResponse) -> HttpResponse {
     write_quotas_of(req, RateLimitConfig::nearest(req).header_styles(), response.headers_mut());
     forbid_storing(response.headers_mut());
@@ -136,8 +136,8 @@ pub(crate) fn write_quotas_of(req: &HttpRequest, styles: &[HeaderStyle], headers
     }
 }
 
-/// [`write_quotas_of`] for quotas that middleware holds. After a refund the fields of before are removed,
-/// also if what is left is unknown.
+/// [`write_quotas_of`] for quotas that middleware keeps. After a refund, the fields that were written before
+/// are removed, also if what is left is unknown.
 pub(crate) fn write_quotas(
     quotas: &Quotas,
     is_refunded: bool,

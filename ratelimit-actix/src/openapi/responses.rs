@@ -127,7 +127,7 @@ fn schema(body: BodyStyle) -> ObjectBuilder {
 
 /// The fields that report a quota. Fields of these names that are described already stay.
 fn add_quota_fields(response: &mut Response, style: &StyleSettings, kinds: Kinds) {
-    let styles = style.headers.iter().filter(|style| kinds.rates || style.tells_slots());
+    let styles = style.headers.iter().filter(|style| kinds.rates || style.shows_slots());
     for &header_style in styles {
         for name in field_names(header_style) {
             let known = response.headers.keys().any(|other| other.eq_ignore_ascii_case(name.as_str()));

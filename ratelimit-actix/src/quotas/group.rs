@@ -18,8 +18,8 @@ pub(super) struct DecidedGroup {
 }
 
 impl DecidedGroup {
-    /// Charges the rates as many of `units` as are left. `None` for a group without a rate: a request takes one
-    /// slot of a concurrency limit, whatever it is charged.
+    /// Charges the rates as many of `units` as are left. `None` for a group without a rate: a request takes
+    /// one slot of a concurrency limit, whatever it is charged.
     pub(super) async fn charge(&self, units: u64) -> Result<Option<(u64, GroupOutcome)>, StoreError> {
         let rates = self.quotas.iter().filter(|quota| quota.is_rate());
         let checks: SmallVec<[Check<'_>; 2]> = rates.map(|quota| quota.limit.check()).collect();
@@ -30,8 +30,8 @@ impl DecidedGroup {
     }
 
     /// Closes the limits that do not count a response with this status, so that nothing settles them, too.
-    /// Returns a copy of the group and, for each limit, whether it is to be refunded, if any is. A limit that the
-    /// handler has settled stays as it is settled.
+    /// Returns a copy of the group and, for each limit, whether it is to be refunded, if any is. A limit that
+    /// the handler has settled stays as it is settled.
     pub(super) fn close_uncounted(&mut self, status: StatusCode) -> Option<(Self, SmallVec<[bool; 2]>)> {
         let close = |quota: &mut Quota| !quota.counts(status) && quota.close(Closed::Refunded).is_ok();
         let refunded: SmallVec<[bool; 2]> = self.quotas.iter_mut().map(close).collect();
@@ -55,8 +55,8 @@ impl DecidedGroup {
         is_refunded
     }
 
-    /// Settles the limit of a group of one, so that the sum of its charges is `actual`: one charge after another,
-    /// until one fails.
+    /// Settles the limit of a group of one, so that the sum of its charges is `actual`: one charge after
+    /// another, until one fails.
     pub(super) async fn settle(&self, actual: u64) -> Result<(), SettleError> {
         let [quota] = &*self.quotas else { return Ok(()) };
         let charges = quota.charges().iter().enumerate();
@@ -98,7 +98,8 @@ impl DecidedGroup {
         decided_apart(outcomes).reservation(&checks)
     }
 
-    /// Logs each limit whose count an `earlier` group has charged, once for each pair of places in the source.
+    /// Logs each limit whose count an `earlier` group has charged, once for each pair of places in the
+    /// source.
     pub(super) fn warn_about_second_charge(&self, earlier: &[Self]) {
         let charged =
             earlier.iter().filter(|earlier| limiter_id(&earlier.limiter) == limiter_id(&self.limiter));

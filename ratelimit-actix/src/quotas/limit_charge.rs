@@ -165,7 +165,8 @@ impl LimitCharge {
         Ok(SettleOnDrop { settled: self.claim()?, counter: counter.into() })
     }
 
-    /// The limit as a group of one. No other call settles or refunds it from now on. `None` if it does not apply.
+    /// The limit as a group of one. No other call settles or refunds it from now on. `None` if it does not
+    /// apply.
     fn claim(&self) -> Result<Option<DecidedGroup>, SettleError> {
         if self.position.is_none() {
             return Ok(None);

@@ -17,8 +17,8 @@ pub struct Quota {
     pub(super) limit: AppliedLimit,
     /// What is left after the last charge, refund or settlement.
     left: Outcome,
-    /// The outcome of each charge, the decision about the request first. Empty while `left` is the only one, so
-    /// that most requests need no allocation.
+    /// The outcome of each charge, the decision about the request first. Empty while `left` is the only one,
+    /// so that most requests need no allocation.
     charges: Vec<Outcome>,
     closed: Option<Closed>,
 }

@@ -70,8 +70,8 @@ fn shared(req: &HttpRequest, extensions: &mut Extensions) -> Option<Quotas> {
     Some(quotas)
 }
 
-/// Only a handler stores quotas unshared. Nothing wraps the request after that, so the nearest limiter is still the
-/// one that decided.
+/// Only a handler stores quotas unshared. Nothing wraps the request after that, so the nearest limiter is
+/// still the one that decided.
 fn decided(req: &HttpRequest, quotas: QuotaGroup) -> DecidedGroup {
     DecidedGroup { limiter: nearest_limiter(req).clone(), quotas }
 }

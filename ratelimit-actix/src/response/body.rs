@@ -89,7 +89,7 @@ impl RejectionInfo<'_> {
     }
 
     /// How many requests of the caller may run at a time, if that many run and nothing else denied the
-    /// request. When the next one passes is unknown.
+    /// request. When the next request passes is unknown.
     pub fn at_a_time(&self) -> Option<u64> {
         self.at_a_time
     }
@@ -156,7 +156,7 @@ pub(crate) struct CustomBody {
 }
 
 impl CustomBody {
-    /// Whether the content type is a media type that a header field can hold.
+    /// Whether the content type is a media type that a header field can have.
     pub(crate) fn is_valid(&self) -> bool {
         let is_media_type = self
             .content_type
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_for_want_of_slots_tells_no_wait() {
+    fn a_denial_for_want_of_slots_shows_no_wait() {
         let busy = |at_a_time| RejectionInfo { retry_after: None, at_a_time: Some(at_a_time), ..DENIED };
         let body = BodyStyle::Json.render(&busy(3));
         let expected = r#"{"error":"Too Many Requests","message":"At most 3 requests at a time. Try again when one of them has ended."}"#;

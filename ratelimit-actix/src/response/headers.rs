@@ -11,7 +11,7 @@ pub(crate) use self::values::{number, retry_after, retry_after_seconds, unique_n
 use self::values::{push_parameter, seconds, unix_seconds, window_seconds};
 use crate::quotas::{Quota, tightest};
 
-// Constants are copied without a call, where they are written; statics are cloned, and are for `field_names`.
+// Where they are written, constants are copied without a call. `field_names` needs statics.
 
 /// `X-RateLimit-*`: sent by most services and defined by no document, hence the two meanings of `Reset`.
 const LEGACY: [HeaderName; 3] = [
@@ -20,7 +20,7 @@ const LEGACY: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-reset"),
 ];
 
-/// Of draft-ietf-httpapi-ratelimit-headers-06, for clients that still read them.
+/// The fields of draft-ietf-httpapi-ratelimit-headers-06, for clients that still read them.
 const DRAFT_06: [HeaderName; 4] = [
     HeaderName::from_static("ratelimit-limit"),
     HeaderName::from_static("ratelimit-remaining"),
@@ -40,7 +40,7 @@ pub(crate) fn field_names(style: HeaderStyle) -> &'static [HeaderName] {
     }
 }
 
-/// Sets the fields of `styles`, if there is a quota to tell. Existing fields of the same names are replaced:
+/// Sets the fields of `styles`, if there is a quota to show. Existing fields of the same names are replaced:
 /// they would contradict what is counted.
 pub(crate) fn write(styles: &[HeaderStyle], quotas: &[&Quota], headers: &mut HeaderMap) {
     if quotas.is_empty() {
@@ -59,7 +59,7 @@ pub(crate) fn write(styles: &[HeaderStyle], quotas: &[&Quota], headers: &mut Hea
         headers.insert(name, value);
     };
     for style in styles {
-        let quotas = if style.tells_slots() { quotas } else { rates };
+        let quotas = if style.shows_slots() { quotas } else { rates };
         match style {
             HeaderStyle::LegacyUnix => {
                 let unix = |quota: &Quota| unix_seconds(quota.outcome().available_at());
@@ -144,14 +144,14 @@ pub enum HeaderStyle {
 }
 
 impl HeaderStyle {
-    /// Whether the style reports the slots of concurrency limits. The others have no word for them: as a
-    /// quota without a time, they would stop clients that may go on.
-    pub(crate) const fn tells_slots(self) -> bool {
+    /// Whether the style shows the slots of concurrency limits. The other styles have no word for them: a
+    /// quota without a time would stop clients that may go on.
+    pub(crate) const fn shows_slots(self) -> bool {
         matches!(self, Self::Draft11)
     }
 }
 
-/// One style, where several may be given: `headers(HeaderStyle::Draft11)`.
+/// One style, where several may be passed: `headers(HeaderStyle::Draft11)`.
 impl IntoIterator for HeaderStyle {
     type Item = Self;
     type IntoIter = std::iter::Once<Self>;

@@ -31,7 +31,7 @@ pub struct RateLimited {
 }
 
 impl RateLimited {
-    /// With the quotas of the request, those of the denial included.
+    /// The rejection with the quotas of the request, which include those of the denial.
     pub(crate) fn new(outcome: GroupOutcome, quotas: Vec<Quota>, style: RequestStyle) -> Self {
         Self { outcome, quotas, style }
     }
@@ -76,7 +76,7 @@ impl RateLimited {
     }
 
     /// The quotas of all limits that were checked, those of middleware around the handler included, as of the
-    /// denial. [Shadow limits](Quota::is_shadow) are among them; the response does not tell of these.
+    /// denial. [Shadow limits](Quota::is_shadow) are among them; the response does not show them.
     pub fn quotas(&self) -> &[Quota] {
         &self.quotas
     }
@@ -98,7 +98,7 @@ impl RateLimited {
         Some(self.with_quotas(retry_after).map_or(wait, |longer| longer.max(wait)))
     }
 
-    /// Calls `read` with what the client may know.
+    /// Calls `read` with the quotas that the client sees.
     fn with_quotas<'a, R>(&'a self, read: impl FnOnce(&[&'a Quota]) -> R) -> R {
         read(&shown(&self.quotas))
     }
@@ -188,8 +188,8 @@ macro_rules! plain_rejection {
 }
 
 plain_rejection! {
-    /// The store did not answer, and the limit fails closed: 503, to be retried after a second: how long an
-    /// outage lasts is unknown.
+    /// The store did not answer, and the limit fails closed: 503, to be retried after a second, because it is
+    /// unknown how long an outage lasts.
     #[derive(Clone, thiserror::Error)]
     #[error("the store of the rate limiter cannot answer")]
     Unavailable, SERVICE_UNAVAILABLE, Some(1)

@@ -44,8 +44,8 @@ struct Limit {
     never: bool,
     #[serde(default)]
     at_us: u64,
-    /// Of a concurrency limit: the requests that have asked for a slot, and hold it if there was one. The
-    /// last one is this.
+    /// How many requests a concurrency limit has decided about, this one included. Each holds a slot if one
+    /// was free.
     requests: Option<u64>,
 }
 
