@@ -23,8 +23,8 @@ pub(crate) enum NetworkError {
     CoversEveryAddress,
 }
 
-/// A network as text, or several in an array, a `Vec` or another iterator. `Form` keeps the two apart and is
-/// always inferred.
+/// A network as text, or several in an array, a `Vec` or another iterator. `Form` distinguishes the two, and
+/// is always inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` names no networks",
     label = "expected a network such as `\"10.0.0.0/8\"`, or several in an array"
@@ -97,7 +97,7 @@ fn network(text: &str) -> Option<IpNet> {
     Some(network.trunc())
 }
 
-/// The number of bits of an IPv6 address that tell callers apart.
+/// How many bits of an IPv6 address distinguish callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ipv6Prefix {
     mask: Ipv6Addr,
@@ -149,8 +149,8 @@ impl Ipv6Prefix {
 /// The IPv4 address in an IPv6 address of NAT64 or 6to4.
 ///
 /// In front of a service without IPv4, NAT64 maps all IPv4 addresses into one /64, which would be one caller
-/// by network. With 6to4, the holder of one IPv4 address has a /48, which would be 65,536 callers. A client
-/// can use neither without holding the IPv4 address: the replies to its connections go there.
+/// by network. With 6to4, the owner of one IPv4 address has a /48, which would be 65,536 callers. A client
+/// can use neither without the IPv4 address: the replies to its connections go there.
 ///
 /// This is for counting only. Proxies are trusted by the address as it is, because a translator must not be
 /// able to produce an address of the internal network. Other translations, also of `64:ff9b:1::/48`, place

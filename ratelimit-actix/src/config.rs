@@ -251,7 +251,7 @@ impl RateLimitConfigBuilder {
         self
     }
 
-    /// Sets how many bits of an IPv6 address tell callers apart, from 32 to 128. The default is 64: a
+    /// Sets how many bits of an IPv6 address distinguish callers, from 32 to 128. The default is 64: a
     /// subscriber has at least a /64, and can use any address in it.
     ///
     /// Addresses of NAT64 (`64:ff9b::/96`) and 6to4 always count as the IPv4 address in them.
@@ -345,7 +345,7 @@ impl RateLimitConfigBuilder {
     /// # Errors
     ///
     /// If a network does not parse, the trusted or the exempt networks cover every address, a list of
-    /// addresses is given as [`ForwardedHeader::Single`], the IPv6 prefix is not from 32 to 128 bits, two
+    /// addresses is set as [`ForwardedHeader::Single`], the IPv6 prefix is not from 32 to 128 bits, two
     /// header styles have a field in common, the content type is not a media type, or a custom body is
     /// combined with the choice by `Accept`.
     pub fn build(self) -> Result<RateLimitConfig, RateLimitConfigError> {

@@ -1,8 +1,8 @@
 //! Addresses in forwarding header fields, read from the nearest hop to the farthest.
 //!
-//! A proxy appends at the right, so data that a client made up is at the left. Reading starts at the right
-//! and stops as soon as possible. Each byte is read a bounded number of times, at most [`MAX_HOPS`] hops of
-//! at most [`MAX_HOP`] bytes are read, and nothing is allocated.
+//! A proxy appends at the right, so data that a client made up is at the left. The header is read from the
+//! right, and no further than necessary. Each byte is read a bounded number of times, at most [`MAX_HOPS`]
+//! hops of at most [`MAX_HOP`] bytes are read, and nothing is allocated.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -184,7 +184,7 @@ fn parameter_for(element: &[u8]) -> Option<IpAddr> {
         }
         let (value, after) = value(&rest[equals + 1..], &mut unquoted)?;
         if name.eq_ignore_ascii_case(b"for") {
-            // Given twice, it is ambiguous.
+            // A second `for` makes the element ambiguous.
             if found.is_some() {
                 return None;
             }

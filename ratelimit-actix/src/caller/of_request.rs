@@ -146,8 +146,8 @@ pub fn path_param(req: &HttpRequest, name: &str) -> Caller {
     })
 }
 
-/// The authenticated origin of a request: an account, a user, or the owner of an API key. Request extensions
-/// hold it.
+/// The authenticated origin of a request: an account, a user, or the owner of an API key. It is in the
+/// extensions of the request.
 ///
 /// Insert it if, and only if, the credentials were verified. An unverified claim must not choose the count: a
 /// client could send a new claim with every request, and would never be limited. Limits then find it:
@@ -204,7 +204,7 @@ pub fn principal_or_ip(req: &HttpRequest) -> Caller {
     if principal.partition().is_some() { principal } else { ip(req) }
 }
 
-/// What tells the callers of a limit apart.
+/// What distinguishes the callers of a limit.
 #[derive(Clone, Copy, Debug)]
 pub enum By {
     /// The client's address.

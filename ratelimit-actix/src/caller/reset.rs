@@ -53,7 +53,7 @@ impl DeclaredLimit {
     /// has decided by, at most 8 for each name, with the feature `admin`; and none without it.
     ///
     /// An address stands for its network, an IPv6 address for its /64. Other processes may repeat a denial
-    /// for up to 1 s, the TTL of the denial cache, and may use units of leases that they hold. Nothing
+    /// for up to 1 s, the TTL of the denial cache, and may use the unused units of their leases. Nothing
     /// happens without a caller, such as `None`.
     ///
     /// # Errors
@@ -136,12 +136,12 @@ pub(crate) async fn reset_counts(
 #[cfg_attr(not(feature = "admin"), allow(dead_code, reason = "a reset needs the policies only"))]
 pub(crate) struct CallerCount {
     pub(crate) in_force: InForce<'static>,
-    /// The plan for whose requests the numbers are.
+    /// The plan to whose requests the numbers apply.
     pub(crate) plan: Option<String>,
     /// What the program computes for each request.
     pub(crate) computed: &'static Computed,
-    /// Whether an earlier decision tells the numbers, and nothing declares them: they were made at run time,
-    /// or overrides had them.
+    /// Whether the numbers are known from an earlier decision only: they were made at run time, or overrides
+    /// had them.
     pub(crate) is_undeclared: bool,
     /// Whether it may decide about the caller now. Otherwise it may have done so before other overrides were
     /// in force.
@@ -163,8 +163,8 @@ impl CallerCount {
     }
 }
 
-/// The policies of a caller's counts in both modes, since overrides may have changed the mode meanwhile; one
-/// of those that count together.
+/// The policies of a caller's counts in both modes, since overrides may have changed the mode meanwhile; of
+/// policies that share a count, one.
 pub(crate) async fn distinct(limiter: &RateLimiter, partition: &[u8], counts: &[CallerCount]) -> Vec<Policy> {
     let mut known = HashSet::new();
     let policies = counts.iter().flat_map(|count| in_both_modes(count.in_force.policy()));
@@ -172,8 +172,8 @@ pub(crate) async fn distinct(limiter: &RateLimiter, partition: &[u8], counts: &[
     in_present_windows(limiter, policies.collect(), partition).await
 }
 
-/// These policies in each window that may be present, where requests tell the day on which their windows
-/// begin: the last window of each first. The clock of the store tells which these are, if it answers.
+/// These policies in each window that may be present, if requests determine the day on which windows begin:
+/// the last window of each policy first. The windows follow from the clock of the store, if it answers.
 pub(crate) async fn in_present_windows(
     limiter: &RateLimiter,
     policies: Vec<Policy>,
@@ -184,8 +184,8 @@ pub(crate) async fn in_present_windows(
     policies.iter().flat_map(|policy| policy.in_present_windows(at)).collect()
 }
 
-/// The counts that a caller may have under all limits with one name: those that are declared, given to the
-/// limiter or were decided.
+/// The counts that a caller may have under all limits with one name: those that are declared, that the
+/// limiter was built with, or that were decided.
 #[cfg(feature = "admin")]
 pub(crate) fn counts_of_name(limiter: &RateLimiter, partition: &[u8], name: &str) -> Vec<CallerCount> {
     let mut counts = Counts { limiter, partition, found: Vec::new() };
@@ -207,8 +207,8 @@ struct Counts<'a> {
 }
 
 impl Counts<'_> {
-    /// Adds the counts by the row of the caller or that for all callers, by those of plans, and by what may
-    /// have been in force before.
+    /// Adds the counts by the row of the caller, or by the row for all callers; by the rows of plans; and by
+    /// numbers that may have been in force before.
     fn add_limit(&mut self, policy: &Policy, computed: &'static Computed) {
         let for_all = self.limiter.in_force(policy);
         let now = for_all.clone().of_request(None, self.partition);
@@ -224,7 +224,7 @@ impl Counts<'_> {
     }
 
     fn add(&mut self, count: CallerCount) {
-        // Where counts depend on `max`, only earlier decisions tell it.
+        // Where counts depend on `max`, it is known from earlier decisions only.
         let depends_on_max = count.in_force.policy().algorithm().has_burst();
         if !depends_on_max || count.computed.has_max(&count.in_force) {
             self.found.push(count);

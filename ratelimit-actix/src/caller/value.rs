@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use crate::address::Ipv6Prefix;
 
-/// The bytes by which stores tell callers apart; `Debug` hides them from logs. Up to 39 need no allocation: a
-/// UUID as text fits.
+/// The bytes by which stores distinguish callers; `Debug` hides them from logs. Up to 39 need no allocation:
+/// a UUID as text fits.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Partition(pub(super) SmallVec<[u8; 39]>);
 
@@ -54,7 +54,7 @@ pub(super) enum Kind {
     NoAddress = 9,
 }
 
-/// What a request is counted for: a value that tells callers apart, or none.
+/// What a request is counted for: a value that distinguishes callers, or none.
 ///
 /// There is no constructor: [`IntoCaller`](crate::IntoCaller) makes one from a value, and the functions in
 /// [`caller`](crate::caller) find one in a request. Two are equal only if they were made from equal values of
@@ -204,7 +204,7 @@ impl OnMissing {
     }
 }
 
-/// A value that tells callers apart: what a function given as `by = ..` may return.
+/// A value that distinguishes callers: what the function of `by = ..` may return.
 ///
 /// | value | caller |
 /// |---|---|
@@ -233,7 +233,7 @@ impl OnMissing {
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not tell callers apart",
+    message = "`{Self}` does not distinguish callers",
     label = "returns `{Self}`",
     note = "a function for `by = ..` returns a `String`, `&str`, integer, `IpAddr`, `ratelimit_actix::Caller`, or a tuple or `Option` of these"
 )]

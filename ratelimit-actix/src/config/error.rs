@@ -16,7 +16,7 @@ pub enum RateLimitConfigError {
     )]
     #[non_exhaustive]
     Network {
-        /// The text that was given.
+        /// The text that was set.
         network: String,
     },
 
@@ -31,7 +31,7 @@ pub enum RateLimitConfigError {
     )]
     ExemptsEveryAddress,
 
-    /// A field that holds a list of addresses was given as one that holds a single address.
+    /// A field with a list of addresses was set as a field with a single address.
     #[error("`{header}` is a list; choose `ForwardedHeader::XForwardedFor` or `ForwardedHeader::Forwarded`")]
     #[non_exhaustive]
     ListAsSingle {
@@ -43,7 +43,7 @@ pub enum RateLimitConfigError {
     #[error("ipv6_prefix must be from 32 to 128, not {bits}")]
     #[non_exhaustive]
     Ipv6Prefix {
-        /// The number of bits that was given.
+        /// The number of bits that was set.
         bits: u8,
     },
 
@@ -59,7 +59,7 @@ pub enum RateLimitConfigError {
     #[error("`{content_type}` is not a media type; expected one such as text/plain or application/json")]
     #[non_exhaustive]
     ContentType {
-        /// The content type that was given.
+        /// The content type that was set.
         content_type: String,
     },
 
