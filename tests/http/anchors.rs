@@ -66,7 +66,7 @@ fn set(clock: &FakeClock, text: &str) {
     clock.set(Timestamp::from_micros(micros(text)));
 }
 
-async fn ask<S, B>(app: &S, id: u64, billing_day: u8) -> Answer
+async fn request_of<S, B>(app: &S, id: u64, billing_day: u8) -> Answer
 where
     S: Service<Request, Response = ServiceResponse<B>, Error = Error>,
     B: actix_web::body::MessageBody,
@@ -90,56 +90,56 @@ async fn story(limiter: &RateLimiter, clock: &FakeClock) {
     set(clock, "2026-01-20T11:00:00Z");
     for (id, day, reset) in [(1, 15, "2026-02-14T23:00:00Z"), (2, 25, "2026-01-24T23:00:00Z")] {
         for left in [2, 1, 0] {
-            assert_eq!(shown(&ask(&app, id, day).await), expect(200, left, reset));
+            assert_eq!(shown(&request_of(&app, id, day).await), expect(200, left, reset));
         }
-        let denied = ask(&app, id, day).await;
+        let denied = request_of(&app, id, day).await;
         assert_eq!(shown(&denied), expect(429, 0, reset));
         let wait = (micros(reset) - micros("2026-01-20T11:00:00Z")) / 1_000_000;
         assert_eq!(denied.header("retry-after"), Some(&*wait.to_string()));
     }
     set(clock, "2026-01-24T22:59:59Z");
-    assert_eq!(ask(&app, 2, 25).await.status, 429);
+    assert_eq!(request_of(&app, 2, 25).await.status, 429);
     set(clock, "2026-01-24T23:00:00Z");
-    assert_eq!(shown(&ask(&app, 2, 25).await), expect(200, 2, "2026-02-24T23:00:00Z"));
-    assert_eq!(ask(&app, 1, 15).await.status, 429);
+    assert_eq!(shown(&request_of(&app, 2, 25).await), expect(200, 2, "2026-02-24T23:00:00Z"));
+    assert_eq!(request_of(&app, 1, 15).await.status, 429);
 
     // The 31st, and the last day of a month without it, in summer time from 29 March on.
     set(clock, "2026-02-15T11:00:00Z");
-    assert_eq!(shown(&ask(&app, 3, 31).await), expect(200, 2, "2026-02-27T23:00:00Z"));
+    assert_eq!(shown(&request_of(&app, 3, 31).await), expect(200, 2, "2026-02-27T23:00:00Z"));
     set(clock, "2026-02-27T23:00:00Z");
-    assert_eq!(shown(&ask(&app, 3, 31).await), expect(200, 2, "2026-03-30T22:00:00Z"));
+    assert_eq!(shown(&request_of(&app, 3, 31).await), expect(200, 2, "2026-03-30T22:00:00Z"));
 
     // A new day of the same month: one count, however often the day changes.
     set(clock, "2026-05-05T10:00:00Z");
-    assert_eq!(shown(&ask(&app, 4, 1).await), expect(200, 2, "2026-05-31T22:00:00Z"));
-    assert_eq!(shown(&ask(&app, 5, 1).await), expect(200, 2, "2026-05-31T22:00:00Z"));
+    assert_eq!(shown(&request_of(&app, 4, 1).await), expect(200, 2, "2026-05-31T22:00:00Z"));
+    assert_eq!(shown(&request_of(&app, 5, 1).await), expect(200, 2, "2026-05-31T22:00:00Z"));
     set(clock, "2026-05-25T10:00:00Z");
-    assert_eq!(shown(&ask(&app, 4, 1).await), expect(200, 1, "2026-05-31T22:00:00Z"));
-    assert_eq!(shown(&ask(&app, 4, 10).await), expect(200, 0, "2026-06-09T22:00:00Z"));
-    assert_eq!(shown(&ask(&app, 4, 1).await), expect(429, 0, "2026-05-31T22:00:00Z"));
-    assert_eq!(shown(&ask(&app, 5, 20).await), expect(200, 1, "2026-06-19T22:00:00Z"));
-    assert_eq!(shown(&ask(&app, 5, 1).await), expect(200, 0, "2026-05-31T22:00:00Z"));
-    assert_eq!(ask(&app, 5, 20).await.status, 429);
-    assert_eq!(ask(&app, 5, 25).await.status, 429);
+    assert_eq!(shown(&request_of(&app, 4, 1).await), expect(200, 1, "2026-05-31T22:00:00Z"));
+    assert_eq!(shown(&request_of(&app, 4, 10).await), expect(200, 0, "2026-06-09T22:00:00Z"));
+    assert_eq!(shown(&request_of(&app, 4, 1).await), expect(429, 0, "2026-05-31T22:00:00Z"));
+    assert_eq!(shown(&request_of(&app, 5, 20).await), expect(200, 1, "2026-06-19T22:00:00Z"));
+    assert_eq!(shown(&request_of(&app, 5, 1).await), expect(200, 0, "2026-05-31T22:00:00Z"));
+    assert_eq!(request_of(&app, 5, 20).await.status, 429);
+    assert_eq!(request_of(&app, 5, 25).await.status, 429);
     // By a day that has not come, the present window is that of April, once.
     for (status, left) in [(200, 2), (200, 1), (200, 0), (429, 0)] {
-        assert_eq!(shown(&ask(&app, 5, 28).await), expect(status, left, "2026-05-27T22:00:00Z"));
+        assert_eq!(shown(&request_of(&app, 5, 28).await), expect(status, left, "2026-05-27T22:00:00Z"));
     }
-    assert_eq!(ask(&app, 5, 26).await.status, 429);
+    assert_eq!(request_of(&app, 5, 26).await.status, 429);
 
     // The edge of one day is not that of the other.
     set(clock, "2026-06-09T21:59:59Z");
-    assert_eq!(ask(&app, 4, 10).await.status, 429);
-    assert_eq!(shown(&ask(&app, 4, 15).await), expect(429, 0, "2026-06-14T22:00:00Z"));
+    assert_eq!(request_of(&app, 4, 10).await.status, 429);
+    assert_eq!(shown(&request_of(&app, 4, 15).await), expect(429, 0, "2026-06-14T22:00:00Z"));
     set(clock, "2026-06-09T22:00:00Z");
-    assert_eq!(shown(&ask(&app, 4, 10).await), expect(200, 2, "2026-07-09T22:00:00Z"));
-    assert_eq!(shown(&ask(&app, 4, 15).await), expect(429, 0, "2026-06-14T22:00:00Z"));
+    assert_eq!(shown(&request_of(&app, 4, 10).await), expect(200, 2, "2026-07-09T22:00:00Z"));
+    assert_eq!(shown(&request_of(&app, 4, 15).await), expect(429, 0, "2026-06-14T22:00:00Z"));
 
     // Days that no month has.
     set(clock, "2026-08-15T10:00:00Z");
-    assert_eq!(shown(&ask(&app, 6, 0).await), expect(200, 2, "2026-08-31T22:00:00Z"));
-    assert_eq!(shown(&ask(&app, 7, 32).await), expect(200, 2, "2026-08-30T22:00:00Z"));
-    assert_eq!(shown(&ask(&app, 8, 255).await), expect(200, 2, "2026-08-30T22:00:00Z"));
+    assert_eq!(shown(&request_of(&app, 6, 0).await), expect(200, 2, "2026-08-31T22:00:00Z"));
+    assert_eq!(shown(&request_of(&app, 7, 32).await), expect(200, 2, "2026-08-30T22:00:00Z"));
+    assert_eq!(shown(&request_of(&app, 8, 255).await), expect(200, 2, "2026-08-30T22:00:00Z"));
 
     // The request does not name the account.
     assert_eq!(send(&app, get("/billed")).await.status, 500);
@@ -166,8 +166,8 @@ async fn overrides_change_max_and_keep_the_day() {
     let app = service!(limiter, billed, yearly);
     set(&clock, "2026-01-20T11:00:00Z");
     let reset = "2026-01-24T23:00:00Z".to_owned();
-    assert_eq!(shown(&ask(&app, 2, 25).await), (200, 0, reset.clone()));
-    assert_eq!(shown(&ask(&app, 2, 25).await), (429, 0, reset));
+    assert_eq!(shown(&request_of(&app, 2, 25).await), (200, 0, reset.clone()));
+    assert_eq!(shown(&request_of(&app, 2, 25).await), (429, 0, reset));
     let reset = "2026-02-28T00:00:00Z".to_owned();
     for (status, left) in [(200, 1), (200, 0), (429, 0)] {
         assert_eq!(shown(&send(&app, get("/yearly/2/29")).await), (status, left, reset.clone()));
@@ -204,7 +204,7 @@ fn a_day_on_which_no_month_begins_is_logged_once() {
             let (limiter, _clock) = clocked();
             let app = service!(limiter, billed);
             for day in [1, 31, 0, 32] {
-                assert_eq!(ask(&app, u64::from(day), day).await.status, 200);
+                assert_eq!(request_of(&app, u64::from(day), day).await.status, 200);
             }
         });
         let errors = log.at(Level::ERROR);

@@ -84,22 +84,22 @@ fn a_count_that_two_layers_charge_is_logged_once_for_each_pair_of_places() {
             for left in [6, 4] {
                 assert_eq!(send(&app, get("/outer/twice")).await.quota().unwrap().1, left, "charged twice");
             }
-            let told = warnings(&log);
-            assert_eq!(told.len(), 1, "{told:?}");
-            assert!(told[0].contains("layers-ten"), "{told:?}");
-            assert_eq!(lines_of(&told[0]), [outer_line.to_string(), OF_TWICE.to_string()], "{told:?}");
+            let logged = warnings(&log);
+            assert_eq!(logged.len(), 1, "{logged:?}");
+            assert!(logged[0].contains("layers-ten"), "{logged:?}");
+            assert_eq!(lines_of(&logged[0]), [outer_line.to_string(), OF_TWICE.to_string()], "{logged:?}");
 
             assert_eq!(send(&app, get("/outer/inner")).await.status, 200);
-            let told = warnings(&log);
-            assert_eq!(told.len(), 2, "{told:?}");
-            assert_eq!(lines_of(&told[1]), [outer_line.to_string(), inner_line.to_string()], "{told:?}");
+            let logged = warnings(&log);
+            assert_eq!(logged.len(), 2, "{logged:?}");
+            assert_eq!(lines_of(&logged[1]), [outer_line.to_string(), inner_line.to_string()], "{logged:?}");
 
             assert_eq!(send(&app, get("/slots")).await.status, 200);
             assert_eq!(warnings(&log).len(), 3, "a request that holds two slots");
             for path in ["/outer/twice", "/outer/inner", "/slots"] {
                 send(&app, get(path)).await;
             }
-            assert_eq!(warnings(&log).len(), 3, "told before");
+            assert_eq!(warnings(&log).len(), 3, "logged before");
         });
     });
 }

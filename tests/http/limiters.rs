@@ -162,7 +162,7 @@ async fn a_limit_can_fail_closed_or_open() {
     assert_eq!(statuses(&app, "/lenient", 2).await, [200, 429]);
 }
 
-/// A store that is out: each call ends after twice the deadline that it was given.
+/// A store that is out: each call ends after twice its deadline.
 #[derive(Debug)]
 struct Silent(Arc<Mutex<Vec<Duration>>>);
 
@@ -202,8 +202,8 @@ async fn each_operation_of_an_http_request_waits_for_a_store_that_is_out_for_one
         quotas.charge(3).await.unwrap();
         ""
     }
-    let given = Arc::new(Mutex::new(Vec::new()));
-    let app = service!(RateLimiter::new(Silent(Arc::clone(&given))), charging);
+    let deadlines = Arc::new(Mutex::new(Vec::new()));
+    let app = service!(RateLimiter::new(Silent(Arc::clone(&deadlines))), charging);
     assert_eq!(statuses(&app, "/", 1).await, [200]);
-    assert_eq!(*given.lock().unwrap(), [DEADLINE, DEADLINE]);
+    assert_eq!(*deadlines.lock().unwrap(), [DEADLINE, DEADLINE]);
 }

@@ -194,8 +194,8 @@ async fn a_shadow_limit_counts_only_the_responses_that_it_should() {
         assert_eq!(answer.header("ratelimit"), None);
         seen.push((answer.status, answer.body));
     }
-    let told = |status, would_deny: &str| (status, would_deny.to_owned());
-    assert_eq!(seen, [told(200, "false"), told(200, "false"), told(404, "false"), told(200, "true")]);
+    let shown = |status, would_deny: &str| (status, would_deny.to_owned());
+    assert_eq!(seen, [shown(200, "false"), shown(200, "false"), shown(404, "false"), shown(200, "true")]);
 }
 
 #[actix_web::test]

@@ -42,10 +42,10 @@ fn day(req: &HttpRequest) -> u8 {
     req.headers().get("x-day").unwrap().to_str().unwrap().parse().unwrap()
 }
 
-static GIVEN: Policy = Policy::builder("!over-given").max(9).build();
+static BUILT_WITH: Policy = Policy::builder("!over-built-with").max(9).build();
 
 fn builder() -> RateLimiterBuilder {
-    RateLimiter::builder(MemoryStore::new().with_clock(clock_at_start())).policies([&GIVEN])
+    RateLimiter::builder(MemoryStore::new().with_clock(clock_at_start())).policies([&BUILT_WITH])
 }
 
 fn overridden(text: &str) -> RateLimiter {
@@ -82,7 +82,7 @@ async fn the_numbers_in_force_show_where_they_come_from() {
     let limiter = overridden(
         "[limit.'!over-plans']\nmax = 20\n[limit.'!over-plans'.plans]\npro = { max = 1000 }\n\
          [limit.'!over-plans'.callers]\n'text acct-77' = { max = 500, mode = 'shadow' }\n\
-         [limit.'!over-given']\nmode = 'off'\n[limit.'!over-chosen']\nmax = 7",
+         [limit.'!over-built-with']\nmode = 'off'\n[limit.'!over-chosen']\nmax = 7",
     );
     for show_callers in [false, true] {
         let app = app!(limiter, show_callers);
@@ -100,9 +100,15 @@ async fn the_numbers_in_force_show_where_they_come_from() {
             7,
             "a `max` of overrides beats a computed one"
         );
-        let given = &of(&limits, "!over-given")["numbers"][0];
-        assert_eq!((&given["mode"], &given["source"]), (&Value::from("off"), &Value::from("policy")));
-        assert_eq!((&given["overridden"]["mode"], &given["program"]["max"]), (&"limit".into(), &9.into()));
+        let built_with = &of(&limits, "!over-built-with")["numbers"][0];
+        assert_eq!(
+            (&built_with["mode"], &built_with["source"]),
+            (&Value::from("off"), &Value::from("policy"))
+        );
+        assert_eq!(
+            (&built_with["overridden"]["mode"], &built_with["program"]["max"]),
+            (&"limit".into(), &9.into())
+        );
         assert_eq!(limits.to_string().contains("acct-77"), show_callers);
         let whole = get_json(&app, "/_limits/overrides.json").await;
         assert_eq!((&whole["rows"], &whole["limits"]), (&5.into(), &3.into()));
@@ -157,7 +163,7 @@ async fn a_reset_reaches_the_counts_from_before_a_caller_had_its_row() {
         (server.limiter_at(&clock), "window = '2m'"),
         (by_row("window = '3m'"), "window = '3m', mode = 'shadow'"),
     ] {
-        // This process has decided nothing, so only the program and the overrides tell it by what the caller
+        // This process has decided nothing, so only the program and the overrides say by what the caller
         // was counted.
         let (other, app) = (app!(before, false), app!(by_row(row), false));
         let request = || answer::get("/plans").insert_header(("x-account", "a"));
@@ -190,7 +196,7 @@ async fn a_look_calls_the_store_once() {
         (count["counted"]["units"].clone(), count["counted"]["passes"].clone())
     };
     assert_eq!(units("day".into()), (2.into(), false.into()), "{looked:?}");
-    // These share a count, and are not judged by the sum of what they ask about.
+    // These share a count, and are not judged by the sum of their units.
     for plan in [Value::Null, "pro".into()] {
         assert_eq!(units(plan), (1.into(), true.into()), "{looked:?}");
     }
@@ -355,15 +361,15 @@ async fn policies_with_one_count_and_two_calendars_are_each_shown_by_their_own()
         let app = app!(limiter, false);
         let looked = looked(&app, "!over-months", "partition a").await;
         let counted: Vec<_> = looked.iter().map(|count| &count["counted"]).collect();
-        let told: Vec<_> =
+        let shown: Vec<_> =
             counted.iter().map(|counted| counted["reset_after_us"].as_u64().unwrap()).collect();
         let mut resets = Vec::new();
         for policy in &policies {
             let reset_after = limiter.peek(policy, "a").await.unwrap().reset_after();
             resets.push(u64::try_from(reset_after.as_micros()).unwrap());
         }
-        assert_eq!(told, resets);
-        assert_ne!(told[0], told[1]);
+        assert_eq!(shown, resets);
+        assert_ne!(shown[0], shown[1]);
         assert!(counted.iter().all(|counted| counted["units"] == units));
         let form = [("limit", "!over-months"), ("caller", "partition a")];
         assert_eq!(post(&app, "/_limits/reset.json", &form).await.status, 200);
@@ -434,7 +440,7 @@ async fn a_reset_reaches_every_count_that_a_caller_may_have_and_says_if_there_is
     assert_eq!(status().await, 200);
     limiter.replace_overrides(Overrides::new()).unwrap();
     assert_eq!(status().await, 200, "the count of before was reset as well");
-    // Of a bucket whose `max` is computed only decisions of this process tell the states.
+    // Of a bucket whose `max` is computed the states are known from decisions of this process only.
     let fields = [("limit", "!over-bucket"), ("caller", "192.0.2.1")];
     let unknown = post(&app, "/_limits/reset.json", &fields).await;
     assert_eq!(unknown.status, 404);

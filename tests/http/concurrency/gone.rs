@@ -1,5 +1,5 @@
-//! Clients that go away: a slot is free when Actix drops the handler or the body. When that is, the page
-//! tells from these tests.
+//! Clients that go away: a slot is free when Actix drops the handler or the body. The page on concurrency says
+//! when that is, from these tests.
 
 use std::net::TcpStream;
 
@@ -26,7 +26,7 @@ fn a_client_that_has_gone_is_noticed_at_a_write() {
     assert!(!is_noticed(&stage, &lead));
     lead.go(Step::Text);
     assert!(stage.becomes_free());
-    // A body is dropped when it is written: the first write tells the server, the second fails.
+    // A body is dropped when it is written: after the first write the server knows, the second fails.
     let (lead, mut client) = running(&stage, "/stream");
     lead.go(Step::Text);
     read_to(&mut client, "text\n\r\n");
@@ -103,7 +103,7 @@ fn writes_until_dropped(lead: &Lead) -> usize {
     writes
 }
 
-/// Whatever the server is told about half-closed connections.
+/// Whatever the server's setting for half-closed connections is.
 #[test]
 fn a_stream_of_http2_that_is_reset_is_noticed_at_the_next_write() {
     for half_closed in [true, false] {

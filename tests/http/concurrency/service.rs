@@ -1,4 +1,4 @@
-//! A service whose handlers hold one slot and do what the test tells them.
+//! A service whose handlers hold one slot and do what the test says.
 
 use std::collections::VecDeque;
 use std::future::{Ready, ready};

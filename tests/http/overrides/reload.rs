@@ -35,7 +35,7 @@ async fn a_changed_file_comes_into_force_in_both_limiters_and_loses_no_request()
         sleep(Duration::from_millis(5)).await;
     }
     let apps = [service!(limiters[0], load), service!(limiters[1], load)];
-    // For each limiter, how many answers were asked for after the first one by the new number.
+    // For each limiter, how many requests were sent after the first answer by the new number.
     let in_force: [Cell<Option<u64>>; 2] = Default::default();
     let round = async |number: usize| {
         let (tenant, mut passed) = (format!("tenant-{number}"), 0);

@@ -264,7 +264,7 @@ fn a_store_without_a_thread_settles_in_a_runtime_and_an_error_is_logged_without(
     assert!(errors.len() == 2 && errors.iter().all(|error| error.contains("no tokio runtime")), "{errors:?}");
 }
 
-/// The server is asked when the limiter is gone.
+/// The server is queried when the limiter is gone.
 #[test]
 fn a_settlement_outlives_the_last_limiter() {
     let Some(server) = redis::server() else { return };
