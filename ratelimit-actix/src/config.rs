@@ -106,7 +106,7 @@ impl RateLimitConfig {
         &DEFAULTS
     }
 
-    /// Whether it is one of the application, and not the defaults of a request without a configuration.
+    /// Whether the application made this configuration. The defaults are those of requests without one.
     pub(crate) fn is_registered(&self) -> bool {
         !Arc::ptr_eq(&self.0, &DEFAULTS.0)
     }

@@ -197,7 +197,7 @@ where
     }
 }
 
-/// The service that [`RateLimitMiddleware`] makes of the one that it wraps.
+/// The service of [`RateLimitMiddleware`], around the service that it wraps.
 #[allow(missing_debug_implementations, reason = "the wrapped service has none")]
 pub struct RateLimitMiddlewareService<S> {
     layer: Rc<Layer>,

@@ -172,8 +172,8 @@ function picture(bars) {
     }
   });
   const total = sum(bars);
-  const told = KINDS.map(([, name], kind) => (kind < 2 || total[kind] > 0 ? `${total[kind]} ${name}` : null));
-  const title = `last ten minutes: ${told.filter((part) => part !== null).join(", ")}`;
+  const parts = KINDS.map(([, name], kind) => (kind < 2 || total[kind] > 0 ? `${total[kind]} ${name}` : null));
+  const title = `last ten minutes: ${parts.filter((part) => part !== null).join(", ")}`;
   const view = { viewBox: `0 0 ${columns} ${height}`, width: 120, height, preserveAspectRatio: "none", role: "img" };
   return make("svg", view, make("title", {}, title),
     KINDS.map(([kind], index) => (paths[index] === "" ? null : make("path", { class: kind, d: paths[index] }))));

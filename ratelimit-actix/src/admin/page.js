@@ -1,4 +1,4 @@
-// The operator's page: asks for the JSON of the scope once a second, and writes it as text. No value becomes markup. limits.js has the table
+// The operator's page: loads the JSON of the scope once a second, and writes it as text. No value becomes markup. limits.js has the table
 // of limits, in the same scope.
 "use strict";
 
@@ -81,8 +81,8 @@ function showWrong(all, overrides, store) {
     wrong.push(`Rejected for want of the store in the last minute: requests under ${named.join(", ")}.`);
   }
   if (overrides !== null && overrides.rejected !== null) wrong.push("The newest overrides are not in force; their section says why.");
-  const told = [...byId("wrong").children].map((item) => item.textContent);
-  if (told.join() !== wrong.join()) byId("wrong").replaceChildren(...wrong.map((text) => make("li", {}, text)));
+  const shown = [...byId("wrong").children].map((item) => item.textContent);
+  if (shown.join() !== wrong.join()) byId("wrong").replaceChildren(...wrong.map((text) => make("li", {}, text)));
   byId("wrong").hidden = wrong.length === 0;
 }
 
@@ -144,7 +144,7 @@ function showCallers({ callers, not_counted: notCounted }) {
     `${notCounted} further denials came while the table was in use, and are not in it.`);
   fill("callers", callers.slice(0, CALLERS_ON_PAGE).map((caller) => {
     const look = make("button", { type: "button", "aria-label": `Look at ${caller.digest}` }, "Look");
-    look.addEventListener("click", () => ask("look.json", { limit: caller.limit, digest: caller.digest }));
+    look.addEventListener("click", () => send("look.json", { limit: caller.limit, digest: caller.digest }));
     return make("tr", {},
       make("th", { scope: "row" }, make("code", {}, caller.digest),
         caller.caller === null ? null : make("div", { class: "place name" }, caller.caller)),
@@ -167,8 +167,8 @@ function fill(id, rows) {
 
 // ---- One caller
 
-// Looks at a caller or resets it, and shows the answer. The token proves that this page asks, and not one of another site.
-async function ask(path, subject) {
+// Looks at a caller or resets it, and shows the answer. The token proves that the request comes from this page, and not from another site.
+async function send(path, subject) {
   let shown;
   try {
     const token = await (await get("token")).text();
@@ -185,7 +185,7 @@ async function ask(path, subject) {
 
 function lookedAt(view, subject) {
   const reset = make("button", { id: "reset", type: "button" }, "Reset: forget what is counted");
-  reset.addEventListener("click", () => ask("reset.json", subject));
+  reset.addEventListener("click", () => send("reset.json", subject));
   const done = view.was_counted ? "What was counted for this caller is forgotten."
     : "Nothing was counted for this caller, so nothing is forgotten.";
   const status = view.was_counted ? null : make("p", {}, "Nothing is counted for this caller now.");
@@ -258,7 +258,7 @@ async function run() {
   for (;;) {
     const began = Date.now();
     if (!paused && !document.hidden) await refresh();
-    // With very many limits the answers take long: then asks less often.
+    // With very many limits the answers take long: then the page loads them less often.
     await new Promise((done) => setTimeout(done, Math.max(1000, 4 * (Date.now() - began))));
   }
 }
@@ -269,7 +269,7 @@ byId("pause").addEventListener("click", () => {
 });
 byId("look").addEventListener("submit", (event) => {
   event.preventDefault();
-  ask("look.json", { limit: byId("limit").value, caller: byId("caller").value });
+  send("look.json", { limit: byId("limit").value, caller: byId("caller").value });
 });
 startLimits();
 run();

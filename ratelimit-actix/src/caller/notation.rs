@@ -24,10 +24,10 @@ const KINDS: &[&str] = &[
     "uuid",
 ];
 
-/// Between the parts of a tuple that are on one line.
+/// Separates the parts of a tuple that are on one line.
 const SEPARATOR: &str = " + ";
 
-/// The error of a text that stands for no caller. It does not have the text.
+/// The error of a text that stands for no caller. It does not contain the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotationError {
     #[error("expected a caller, such as `address 192.0.2.1`, `text acct-42`, `number 7` or `everyone`")]
@@ -45,7 +45,7 @@ pub(crate) enum NotationError {
 
 impl Caller {
     /// Reads a caller. Each part of a tuple has a kind. The parts are on lines of their own, or on one line
-    /// with ` + ` between them. `group` gives the address by which a client counts.
+    /// with ` + ` between them. `group` returns the address by which a client counts.
     #[cfg(any(feature = "overrides", test))]
     pub(crate) fn from_notation(text: &str, group: impl Fn(IpAddr) -> IpAddr) -> Result<Self, NotationError> {
         Self::from_parts(text, |part| Self::from_part(part, &group))
@@ -144,7 +144,7 @@ pub(crate) fn notation(partition: &[u8]) -> Option<String> {
     let mut text = String::new();
     write_notation(partition, &mut text)?;
     if !text.contains('\n') && parts(&text).len() > 1 {
-        // One text with ` + ` in it.
+        // A line break says that this is one part, with ` + ` in its value.
         text.push('\n');
     }
     Some(text)
@@ -183,7 +183,7 @@ fn write_notation(partition: &[u8], text: &mut String) -> Option<()> {
     result.ok()
 }
 
-/// A line for each part.
+/// Writes a line for each part.
 #[cfg(feature = "admin")]
 fn write_parts(mut rest: &[u8], text: &mut String) -> Option<()> {
     let mut is_first = true;

@@ -13,7 +13,7 @@ use super::group::DecidedGroup;
 
 /// A number of units that grows while a response is sent. Clones share it.
 ///
-/// An `Arc<AtomicU64>` of your own can stand for it.
+/// An `Arc<AtomicU64>` of your own can replace it.
 ///
 /// # Examples
 ///

@@ -1,5 +1,5 @@
-//! Clients that go away: a slot is free when Actix drops the handler or the body. The page on concurrency says
-//! when that is, from these tests.
+//! Clients that go away: a slot is free when Actix drops the handler or the body. The page on concurrency
+//! says when that is, from these tests.
 
 use std::net::TcpStream;
 
