@@ -9,7 +9,6 @@ mod settle_error;
 mod settlement;
 
 use std::cell::RefCell;
-use std::iter::zip;
 use std::rc::Rc;
 
 use actix_web::http::StatusCode;
@@ -154,9 +153,7 @@ impl Quotas {
         let was_degraded = group.quotas.iter().any(Quota::was_degraded);
         let left = group.peek(was_degraded).await;
         self.with_group(position, |group| match left {
-            Some(left) => {
-                zip(&mut group.quotas, left.outcomes()).for_each(|(quota, left)| quota.set_left(left.clone()))
-            }
+            Some(left) => group.set_left(&left),
             None => group.quotas.clear(),
         });
         !shown(&group.quotas).is_empty()

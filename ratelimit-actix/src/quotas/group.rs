@@ -1,5 +1,7 @@
 //! Limits of one request that were checked together.
 
+use std::iter::zip;
+
 use actix_web::http::StatusCode;
 use ratelimit_core::__private_0_1::{decided_apart, help, is_first, limiter_id};
 use ratelimit_core::{Check, GroupOutcome, Outcome, RateLimiter, Reservation, SettleError, StoreError};
@@ -59,11 +61,11 @@ impl DecidedGroup {
     /// another, until one fails.
     pub(super) async fn settle(&self, actual: u64) -> Result<(), SettleError> {
         let [quota] = &*self.quotas else { return Ok(()) };
-        let charges = quota.charges().iter().enumerate();
-        // A shadow limit that would deny was charged nothing.
-        let charged =
-            charges.filter_map(|(number, charge)| Some((self.reservation(number, &[true])?, charge.cost())));
-        let charged: SmallVec<[(Reservation<'_>, u64); 1]> = charged.collect();
+        // A shadow limit that would deny was charged nothing, so it has no reservation.
+        let reservation =
+            |(number, outcome): (usize, &Outcome)| Some((self.reservation(number, &[true])?, outcome.cost()));
+        let charged: SmallVec<[(Reservation<'_>, u64); 1]> =
+            quota.charges().iter().enumerate().filter_map(reservation).collect();
         let sum = charged.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
         if let (Some((first, cost)), Some(more)) = (charged.first(), actual.checked_sub(sum)) {
             return self.limiter.settle(first.clone(), cost + more).await;
@@ -76,6 +78,13 @@ impl DecidedGroup {
             self.limiter.settle(reservation, cost - given_back).await?;
         }
         Ok(())
+    }
+
+    /// Notes what is left.
+    pub(super) fn set_left(&mut self, left: &GroupOutcome) {
+        for (quota, left) in zip(&mut self.quotas, left.outcomes()) {
+            quota.set_left(left.clone());
+        }
     }
 
     /// What is left now. `None` if that is unknown: the store does not answer, or only one of this and the
