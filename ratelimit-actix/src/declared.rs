@@ -8,7 +8,7 @@ use ratelimit_core::{Mode, Policy};
 
 pub use self::check::{DeclaredLimitsError, SharedCount, check_declared_limits};
 use crate::handler::computed::Computed;
-use crate::handler::limit::{HandlerLimit, SourceText};
+use crate::handler::limit::{self, HandlerLimit};
 
 /// The limits of one handler, as the attribute writes them into a `static`: `L` is an array there, and a
 /// slice in the list.
@@ -88,12 +88,12 @@ impl DeclaredLimit {
     /// What distinguishes callers, as in the source: `ip`, `path("id")`, the placeholders of a template, or the
     /// code of a closure.
     pub const fn by(&self) -> &'static str {
-        self.limit.text.by
+        self.limit.by_text
     }
 
     /// Which responses count, as in the source: `all`, `failures`, `successes`, or the code of a closure.
     pub const fn count(&self) -> &'static str {
-        self.limit.text.count
+        self.limit.count_text
     }
 
     /// Whether the limit has `skip`, so that some requests are not counted.
@@ -162,7 +162,7 @@ impl fmt::Display for DeclaredLimit {
         if policy.mode() != Mode::Enforce {
             write!(f, ", {}", policy.mode())?;
         }
-        if self.count() != SourceText::DEFAULT.count {
+        if self.count() != limit::ALL {
             write!(f, ", counts {}", self.count())?;
         }
         if self.skips() {

@@ -182,7 +182,7 @@ pub mod __private_0_1 {
     pub use crate::handler::computed::{Computed, PerRequest};
     pub use crate::handler::default_key::DefaultKey;
     pub use crate::handler::extracted::{Extracted, Failure, LaterValue, later, later_call};
-    pub use crate::handler::limit::{HandlerLimit, SourceText};
+    pub use crate::handler::limit::HandlerLimit;
     pub use crate::handler::values::admit_computed;
     pub use crate::handler::{Admission, AdmittedRequest, admit, extract};
 }

@@ -16,6 +16,9 @@ use crate::applied_limit::{Count, WrittenLimit};
 use crate::caller::OnMissing;
 use crate::caller::of_request::By;
 
+/// The text of a limit under which every response counts.
+pub(crate) const ALL: &str = "all";
+
 /// One limit of a handler: its policy, its callers, the cost of a request, and which responses count.
 #[derive(Debug)]
 pub struct HandlerLimit {
@@ -23,8 +26,10 @@ pub struct HandlerLimit {
     /// What is computed for each request.
     pub(crate) computed: Computed,
     pub(crate) by: By,
-    /// What operators see beyond the policy.
-    pub(crate) text: SourceText,
+    /// What distinguishes callers, as in the source.
+    pub(crate) by_text: &'static str,
+    /// Which responses count, as in the source.
+    pub(crate) count_text: &'static str,
     /// Which limiters decided about the limit.
     pub(crate) limiter: SoleLimiter,
 }
@@ -70,7 +75,8 @@ impl HandlerLimit {
             written: WrittenLimit::new(policy),
             computed: Computed::NONE,
             by: By::Ip,
-            text: SourceText::DEFAULT,
+            by_text: "ip",
+            count_text: ALL,
             limiter: SoleLimiter::new(),
         }
     }
@@ -139,10 +145,10 @@ impl HandlerLimit {
         self
     }
 
-    /// Sets what only the source says.
+    /// Sets what operators see of the caller and of `count`.
     #[must_use]
-    pub const fn with_text(mut self, text: SourceText) -> Self {
-        self.text = text;
+    pub const fn with_text(mut self, by: &'static str, count: &'static str) -> Self {
+        (self.by_text, self.count_text) = (by, count);
         self
     }
 
@@ -191,20 +197,6 @@ impl HandlerLimit {
     pub(super) fn is_first(&self, section: &'static str) -> bool {
         is_first(section, std::ptr::from_ref(self))
     }
-}
-
-/// What operators see of a limit that neither its policy nor what is computed shows.
-#[derive(Clone, Copy, Debug)]
-pub struct SourceText {
-    /// What distinguishes callers.
-    pub by: &'static str,
-    /// Which responses count.
-    pub count: &'static str,
-}
-
-impl SourceText {
-    /// That of a limit without these arguments.
-    pub const DEFAULT: Self = Self { by: "ip", count: "all" };
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ fn limit(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> Token
         quote_spanned!(Span::mixed_site()=> .by(#by))
     });
     let setters = setters(facade, limit, Of::Limit);
-    let text = text(facade, limit);
+    let text = text(limit);
     quote_spanned!(Span::mixed_site()=> #start #by #setters #text)
 }
 
@@ -83,27 +83,20 @@ fn computed(facade: Facade<'_>, limit: &Args) -> Option<TokenStream> {
         .then(|| quote_spanned!(site=> #private::Computed { #(#fields,)* ..#private::Computed::NONE }))
 }
 
-/// What only the source says, unless it is the default.
-fn text(facade: Facade<'_>, limit: &Args) -> Option<TokenStream> {
-    let site = Span::mixed_site();
-    let private = facade.private(site);
-    let by = limit.caller().filter(|by| !matches!(by, By::Ip)).map(By::text);
-    let count = value_of(limit.count.as_ref()).and_then(count_text);
-    let fields = [by.map(|by| quote!(by: #by)), count.map(|count| quote!(count: #count))];
-    let fields: Vec<TokenStream> = fields.into_iter().flatten().collect();
-    (!fields.is_empty()).then(|| {
-        quote_spanned! {site=>
-            .with_text(#private::SourceText { #(#fields,)* ..#private::SourceText::DEFAULT })
-        }
-    })
+/// What operators see of the caller and of `count`, unless both are the defaults.
+fn text(limit: &Args) -> Option<TokenStream> {
+    let by = limit.caller().map_or_else(|| By::Ip.text(), By::text);
+    let count =
+        value_of(limit.count.as_ref()).map_or_else(|| Count::All.spelling().name.to_owned(), count_text);
+    let is_default = by == By::Ip.text() && count == Count::All.spelling().name;
+    (!is_default).then(|| quote_spanned!(Span::mixed_site()=> .with_text(#by, #count)))
 }
 
-fn count_text(count: &Responses) -> Option<String> {
+fn count_text(count: &Responses) -> String {
     match count {
-        Responses::Named(Count::All) => None,
-        Responses::Named(count) => Some(count.spelling().name.to_owned()),
-        Responses::Closure(when) => Some(code_text(when)),
-        Responses::Function(when) => Some(format!("with({})", path_text(when))),
+        Responses::Named(count) => count.spelling().name.to_owned(),
+        Responses::Closure(when) => code_text(when),
+        Responses::Function(when) => format!("with({})", path_text(when)),
     }
 }
 

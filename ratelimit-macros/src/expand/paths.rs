@@ -11,7 +11,7 @@ pub(crate) const PRIVATE: &str = "__private_0_1";
 
 /// All names that expansions use below [`Facade::private`]. The facade has to define each.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 35] = [
+pub(crate) const NAMES: [&str; 34] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
@@ -30,7 +30,6 @@ pub(crate) const NAMES: [&str; 35] = [
     "DefaultKey",
     "Declaration",
     "Declared",
-    "SourceText",
     "inventory",
     "PerRequest",
     "IntoPlan",

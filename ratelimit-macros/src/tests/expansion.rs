@@ -97,9 +97,9 @@ fn shown(name: &str) -> String {
     format!(".with_public_name({name:?})")
 }
 
-/// What only the source of a limit says, where it has these `fields`.
-fn source(fields: &str) -> String {
-    format!(".with_text({P}::SourceText{{{fields},..{P}::SourceText::DEFAULT}})")
+/// What operators see of the caller and of `count`.
+fn text_of(by: &str, count: &str) -> String {
+    format!(".with_text({by:?},{count:?})")
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn every_argument_is_written_out() {
              .window(::core::time::Duration::from_micros(60000000u64)).name(\"n\").sub_windows(6u64).build())\
              .by({P}::By::Now(|__rate_limit_request:&{P}::HttpRequest|\
              {{{P}::IntoCaller::into_caller(a::b(__rate_limit_request))}})).cost(5u64){}",
-            source("by:\"a::b\"")
+            text_of("a::b", "all")
         )]
     );
     let limits =
@@ -140,7 +140,7 @@ fn every_argument_is_written_out() {
              .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()){}.by({P}::By::Global){}",
             default_key("user"),
             shown("user"),
-            source("by:\"global\"")
+            text_of("global", "all")
         )]
     );
 }
@@ -226,7 +226,7 @@ fn both_kinds_of_limits_are_one_group() {
         format!(
             "{P}::HandlerLimit::new({P}::Policy::builder(\"s\").max(3u64).algorithm({P}::Algorithm::Concurrency).build())\
              .by({P}::By::Global){}",
-            source("by:\"global\"")
+            text_of("global", "all")
         ),
         format!(
             "{P}::HandlerLimit::shared_concurrency(const{{let_=||{P}::assert_policy(&STREAMS);&STREAMS}})"
@@ -418,11 +418,11 @@ fn a_name_that_is_no_key_is_fitted_by_the_facade() {
 }
 
 #[test]
-fn only_what_differs_is_said_of_the_source() {
+fn texts_of_defaults_are_left_out() {
     let arguments = "count = \"failures\", cost = with(c), skip = with(s), plan = p";
-    assert!(expansion(arguments, HANDLER).limits()[0].ends_with(&source("count:\"failures\"")));
+    assert!(expansion(arguments, HANDLER).limits()[0].ends_with(&text_of("ip", "failures")));
     assert!(
-        !text(expand("on_missing = \"skip\", max = 1, on_error = \"deny\"", HANDLER)).contains("SourceText")
+        !text(expand("on_missing = \"skip\", max = 1, on_error = \"deny\"", HANDLER)).contains("with_text")
     );
 }
 
@@ -455,6 +455,6 @@ fn a_shared_policy_is_referred_to() {
     let path = "&limits::SEARCH";
     let policy = format!("HandlerLimit::shared(const{{let_=||{P}::assert_policy({path});{path}}})");
     let limit = format!("{policy}.by({P}::By::Global).cost(2u64)");
-    assert!(text.contains(&format!("{limit}{}]", source("by:\"global\""))), "{text}");
+    assert!(text.contains(&format!("{limit}{}]", text_of("global", "all"))), "{text}");
     assert!(!text.contains("Policy::builder") && !text.contains("with_public_name"), "{text}");
 }
