@@ -2,32 +2,32 @@
 -- State   string, 13 bytes: 't', tat: whole microseconds (7 bytes, little-endian) and a numerator over `max` (5 bytes);
 --         or, of a bucket that may be in debt, 20 bytes: 'd' if turns were taken in it, otherwise 'e', the same, and the instant of the
 --         last settlement or turn (7 bytes);
---         or, of one of which units were given back out of order, 20 bytes: 'r', the same, and `given` (7 bytes);
---         or, of one that is both, 27 bytes: 'o' or 'p', the same, the instant of the last settlement or turn, and `given`
+--         or, of one of which units were given back out of order, 20 bytes: 'r', the same, and `returned` (7 bytes);
+--         or, of one that is both, 27 bytes: 'o' or 'p', the same, the instant of the last settlement or turn, and `returned`
 -- Twin    src/algorithm/token_bucket.rs, which explains the formulas; same names, same integer steps. An instant or a
 --         span is two numbers here, micros and fraction.
 repeat
-  local tag, tat_micros, tat_fraction, indebted_at, given, went_back = 116, 0, 0 -- 't'
+  local tag, tat_micros, tat_fraction, indebted_at, returned, went_back = 116, 0, 0 -- 't'
   if value then
     if #value ~= 13 then
       tag = #value > 13 and string.byte(value)
       if (tag == 100 or tag == 101) and #value == 20 then -- 'd', 'e'
         indebted_at = decode('<I7', value, 14)
       elseif tag == 114 and #value == 20 then -- 'r'
-        given = decode('<I7', value, 14)
+        returned = decode('<I7', value, 14)
       elseif (tag == 111 or tag == 112) and #value == 27 then -- 'o', 'p'
-        indebted_at, given = decode('<I7I7', value, 14)
+        indebted_at, returned = decode('<I7I7', value, 14)
       else
         break
       end
     end
     tag, tat_micros, tat_fraction = decode('<BI7I5', value)
-    if tag ~= 116 and not (indebted_at or given) or tat_fraction >= max then
+    if tag ~= 116 and not (indebted_at or returned) or tat_fraction >= max then
       break
     elseif tag ~= 116 then
-      given = given or 0
+      returned = returned or 0
       local longest = (indebted_at or 0) + 31622400000000 -- 366 days
-      if given > 4503599627370496 then -- 142 years
+      if returned > 4503599627370496 then -- 142 years
         break
       elseif not indebted_at then
         -- Nothing is owed.
@@ -38,15 +38,15 @@ repeat
         micros = now + micros
         local in_debt = tat_micros > micros or (tat_micros == micros and tat_fraction > fraction)
         if in_debt and now < indebted_at then -- the clock went back, and the debt with it
-          given = math.min(given + (indebted_at - now), 4503599627370496)
+          returned = math.min(returned + (indebted_at - now), 4503599627370496)
           tat_micros, indebted_at, went_back = tat_micros - (indebted_at - now), now, true
           in_debt = tat_micros > micros or (tat_micros == micros and tat_fraction > fraction)
         end
         indebted_at = in_debt and indebted_at
       end
       -- Time that pays nothing else pays what was given back.
-      given = math.max(math.min(given, given + tat_micros + (tat_fraction > 0 and 1 or 0) - now), 0)
-      given = given > 0 and given
+      returned = math.max(math.min(returned, returned + tat_micros + (tat_fraction > 0 and 1 or 0) - now), 0)
+      returned = returned > 0 and returned
     end
   end
   if tat_micros < now then
@@ -62,9 +62,9 @@ repeat
   if not fits and (indebted_at or went_back) then
     if went_back then
       local has_turns = tag == 100 or tag == 111
-      tag = indebted_at and (given and 111 or 100) + (has_turns and 0 or 1) or given and 114 or 116
+      tag = indebted_at and (returned and 111 or 100) + (has_turns and 0 or 1) or returned and 114 or 116
       bytes = pack('<BI7I5', tag, tat_micros, tat_fraction)
-      bytes = bytes .. (indebted_at and pack('<I7', indebted_at) or '') .. (given and pack('<I7', given) or '')
+      bytes = bytes .. (indebted_at and pack('<I7', indebted_at) or '') .. (returned and pack('<I7', returned) or '')
       ttl = tat_micros - now + 1
     end
     break
@@ -75,8 +75,8 @@ repeat
       break
     end
     -- The state is emptier than empty, because the clock went back.
-    given = (given or 0) + tat_micros - micros + (tat_fraction > fraction and 1 or 0)
-    given = math.min(given, 4503599627370496)
+    returned = (returned or 0) + tat_micros - micros + (tat_fraction > fraction and 1 or 0)
+    returned = math.min(returned, 4503599627370496)
     tat_micros, tat_fraction, fits = micros, fraction, cost == 0
   elseif cost > 0 then
     micros, fraction = mul_div(cost, window, max)
@@ -87,11 +87,11 @@ repeat
   end
   bytes = pack('<c1I7I5', 't', tat_micros, tat_fraction)
   ttl = tat_micros - now + (tat_fraction > 0 and 1 or 0)
-  if given then
+  if returned then
     -- Until the bucket is full, and until all charges have ended or are too old.
     micros, fraction = mul_div(shape, window, max)
-    bytes = 'r' .. string.sub(bytes, 2) .. pack('<I7', given)
-    ttl = math.max(ttl, math.min(ttl + given, micros + (fraction > 0 and 1 or 0)))
+    bytes = 'r' .. string.sub(bytes, 2) .. pack('<I7', returned)
+    ttl = math.max(ttl, math.min(ttl + returned, micros + (fraction > 0 and 1 or 0)))
   end
 until true
 -- refund:
@@ -102,10 +102,10 @@ end
 -- Nothing is given back if turns are not due and the charge is not the last one; that one is never too old then.
 refunds[4] = function(value, cost, at, mark, max, window, burst, is_in_debt)
   local tag, tat_micros, tat_fraction = decode('<BI7I5', value)
-  local given = (tag == 114 or tag == 111 or tag == 112) and decode('<I7', value, #value - 6) or 0
+  local returned = (tag == 114 or tag == 111 or tag == 112) and decode('<I7', value, #value - 6) or 0
   local only_last = is_in_debt and (tag == 100 or tag == 111)
   local full_micros, full_fraction = mul_div(burst, window, max)
-  local is_last = max <= window and mark == tat_micros + (tat_fraction > 0 and 1 or 0) + given
+  local is_last = max <= window and mark == tat_micros + (tat_fraction > 0 and 1 or 0) + returned
   if only_last and not is_last then
     return
   end
@@ -117,8 +117,8 @@ refunds[4] = function(value, cost, at, mark, max, window, burst, is_in_debt)
     if mark - 1 > mark_micros then
       mark_micros, mark_fraction = mark - 1, 0
     end
-    if is_later(micros, fraction, mark_micros - given - now, mark_fraction) then
-      micros, fraction = mark_micros - given - now, mark_fraction
+    if is_later(micros, fraction, mark_micros - returned - now, mark_fraction) then
+      micros, fraction = mark_micros - returned - now, mark_fraction
     end
   end
   if is_later(micros, fraction, tat_micros - now, tat_fraction) then
@@ -127,20 +127,20 @@ refunds[4] = function(value, cost, at, mark, max, window, burst, is_in_debt)
   local up = micros + (fraction > 0 and 1 or 0)
   local old_micros, old_fraction = mul_div(math.max(burst, cost), window, max)
   local is_too_old = not only_last and now - at >= old_micros + (old_fraction > 0 and 1 or 0)
-  if not is_too_old and up > 0 and (is_last or given + up <= 4503599627370496) then
+  if not is_too_old and up > 0 and (is_last or returned + up <= 4503599627370496) then
     tat_micros, tat_fraction = tat_micros - micros, tat_fraction - fraction
     if tat_fraction < 0 then
       tat_micros, tat_fraction = tat_micros - 1, tat_fraction + max
     end
-    given = is_last and given or given + up
+    returned = is_last and returned or returned + up
   end
   local ttl = tat_micros - now + (tat_fraction > 0 and 1 or 0)
-  if given == 0 then
+  if returned == 0 then
     return pack('<c1I7I5', string.sub(value, 1, 1), tat_micros, tat_fraction) .. string.sub(value, 14), ttl
   end
-  ttl = math.max(ttl, math.min(ttl + given, full_micros + (full_fraction > 0 and 1 or 0)))
+  ttl = math.max(ttl, math.min(ttl + returned, full_micros + (full_fraction > 0 and 1 or 0)))
   local has_turns, has_debt = tag == 100 or tag == 111, tag == 101 or tag == 112
   local indebted = (has_turns or has_debt) and string.sub(value, 14, 20)
   tag = has_turns and 111 or has_debt and 112 or 114
-  return pack('<BI7I5', tag, tat_micros, tat_fraction) .. (indebted or '') .. pack('<I7', given), ttl
+  return pack('<BI7I5', tag, tat_micros, tat_fraction) .. (indebted or '') .. pack('<I7', returned), ttl
 end

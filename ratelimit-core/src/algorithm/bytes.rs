@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! version      1 byte
-//! kind         1 byte: the tag of the algorithm, or one of those below
+//! kind         1 byte, see below: for most states the tag of the algorithm
 //! instants     7 bytes each, counts 5, and the fraction of a token bucket 5; little-endian
 //!
 //! f            a fixed window: forget_at, count
@@ -11,9 +11,9 @@
 //! l            a log: the instant and the units of each entry, oldest first
 //! t            a token bucket: tat, fraction
 //! d            a token bucket in debt, in which turns were taken: tat, fraction, indebted_at
-//! e            one in debt without turns: the same
-//! r            one of which units were given back out of order: tat, fraction, given, too_old_at
-//! o, p         one that is `r`, and `d` or `e`: tat, fraction, indebted_at, given, too_old_at
+//! e            a token bucket in debt without turns: the same
+//! r            a token bucket with units given back out of order: tat, fraction, returned, too_old_at
+//! o, p         as `r`, and in debt as `d` or `e`: tat, fraction, indebted_at, returned, too_old_at
 //! n            slots: since, held
 //! b            a block: until
 //! ```
@@ -35,7 +35,7 @@ const SUB_WINDOWS: u8 = b's';
 const BLOCKED: u8 = b'b';
 
 impl State {
-    /// The state as bytes, for a store that keeps it outside of this process. They are 9 to 35, with more for
+    /// The state as bytes, for a store that keeps it outside of this process: 9 to 35 bytes, and more for
     /// each entry of a log (12) and each sub-window (5).
     ///
     /// # Examples
@@ -92,8 +92,8 @@ impl State {
                 if long.is_in_debt() {
                     writer.micros(long.indebted_at);
                 }
-                if long.bucket.given > 0 {
-                    writer.micros(long.bucket.given);
+                if long.bucket.returned > 0 {
+                    writer.micros(long.bucket.returned);
                     writer.micros(long.too_old_at);
                 }
             }
@@ -109,14 +109,14 @@ impl State {
         writer.into_bytes()
     }
 
-    /// The state that [`to_bytes`](Self::to_bytes) made `bytes` of, under a policy with the same algorithm,
+    /// The state that [`to_bytes`](Self::to_bytes) wrote as `bytes`, under a policy with the same algorithm,
     /// window and sub-windows.
     ///
     /// # Errors
     ///
     /// [`StoreError::CorruptState`] if the bytes have another version, are of another algorithm, are
-    /// malformed, or hold numbers that no state of the policy has. A store returns this error; the row goes
-    /// when it expires, or by a reset.
+    /// malformed, or have numbers that no state of the policy has. A store returns this error. It removes the
+    /// bytes when they expire, or by a reset.
     pub fn from_bytes(policy: &Policy, bytes: &[u8]) -> Result<Self, StoreError> {
         let state = read(policy, bytes).map(Self);
         state.ok_or_else(|| StoreError::CorruptState { policy: policy.key().to_owned() })
@@ -135,7 +135,7 @@ fn read(policy: &Policy, bytes: &[u8]) -> Option<Packed> {
         }),
         tag if of(Algorithm::TokenBucket) && token_bucket::Long::is_tag(tag) => {
             let mut long = token_bucket::Long::read(policy, tag, &mut reader)?;
-            if long.bucket.given > 0 {
+            if long.bucket.returned > 0 {
                 long.too_old_at = reader.micros()?;
             }
             long.into()

@@ -98,7 +98,7 @@ fn decide_step<const TAKES_SLOTS: bool>(
     let reset_after_us = state.resets_at().saturating_sub(now);
     let limit = policy.capacity();
     let mut outcome = Outcome::from_numbers(Numbers { limit, cost, remaining, reset_after_us, verdict })
-        .with_given_us(state.given_us());
+        .with_given_us(state.returned_us());
     if remaining == 0 {
         outcome = with_next_unit(outcome, state, policy, now, cost);
     }

@@ -1,7 +1,7 @@
 //! The state of a caller: packed in 16 bytes for a table, and unpacked for the algorithms.
 //!
-//! A packed state knows by itself when it expires, so that a store needs no policy to drop it: instead of the
-//! start of a window it has the instant from which nothing counts.
+//! A packed state has its expiry, so that a store needs no policy to drop it: instead of the start of a
+//! window it has the instant from which nothing counts.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ use crate::reservation::Charge;
 
 /// State of one caller under one policy, in 16 bytes.
 ///
-/// A store keeps it, and [`decide_with`](crate::store::toolkit::decide_with) decides over it; its contents
+/// A store keeps it, and [`decide_with`](crate::store::toolkit::decide_with) decides with it. Its contents
 /// are opaque.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State(pub(super) Packed);
@@ -25,18 +25,18 @@ pub struct State(pub(super) Packed);
 pub(super) enum Packed {
     FixedWindow { forget_at: U56, count: u64 },
     TwoWindows { forget_at: U56, current: u32, earlier: u32 },
-    // Also two windows, if a count exceeds 32 bits.
+    // Two windows as well, if a count exceeds 32 bits.
     SubWindows(Option<Box<sliding_window_counter::SubWindows>>),
     SlidingWindowLog(Option<Box<sliding_window_log::State>>),
     TokenBucket { tat: U56, fraction: u64 },
-    // A token bucket after a settlement, or of which units were given back out of order.
+    // A token bucket that may be in debt, or of which units were given back out of order.
     LongBucket(Box<token_bucket::Long>),
     Concurrency { since: U56, held: u64 },
-    // Instead of any of these, and a new state to every algorithm.
+    // Replaces the state of any algorithm, which starts from a new state afterwards.
     Blocked { until: U56 },
 }
 
-const _: () = assert!(size_of::<State>() == 16, "with its digest, all that a caller costs a store");
+const _: () = assert!(size_of::<State>() == 16, "a table of a store keeps this and a digest per caller");
 
 /// A state as an algorithm advances and charges it.
 #[derive(Debug)]
@@ -50,8 +50,8 @@ pub(super) enum Unpacked {
     Concurrency(concurrency::State),
 }
 
-/// Runs the same code on whichever state it is, without dynamic dispatch, so that it is inlined. Then runs
-/// `$then` with the result, still in the branch of that state: there the compiler knows what it packs, and
+/// Runs the same code on a state of any kind, without dynamic dispatch, so that it is inlined. Then runs
+/// `$then` with the result, in the branch of that kind: there the compiler knows the kind that is packed, and
 /// copies nothing else.
 macro_rules! each {
     ($unpacked:ident, $step:ident => $body:expr, $result:pat => $then:expr) => {
@@ -89,9 +89,9 @@ impl State {
         })
     }
 
-    /// The instant from which this state decides as a new one would, so that it can be dropped. For a counter
-    /// over two windows, up to a twelfth of the window later; of slots that are held, in the year 4253; of a
-    /// calendar window whose anchor moves, as late as a window with the same label may end.
+    /// The instant from which this state decides as a new one would, so that it can be dropped. A counter
+    /// over two windows expires up to a twelfth of the window later, slots that are held in the year 4253,
+    /// and a calendar window whose anchor moves when the last window with the same label can end.
     pub fn expires_at(&self) -> Timestamp {
         Timestamp::from_micros(match &self.0 {
             Packed::FixedWindow { forget_at, .. } | Packed::TwoWindows { forget_at, .. } => {
@@ -107,8 +107,8 @@ impl State {
         })
     }
 
-    /// What tells whether a decision charged or blocked: the state, of a log only its newest entry. Older
-    /// ones only expire.
+    /// A value that differs after a decision that charged or blocked: the state, but of a log only its newest
+    /// entry, since older entries only expire.
     pub(crate) fn mark(&self) -> Self {
         match &self.0 {
             Packed::SlidingWindowLog(Some(log)) => {
@@ -156,8 +156,8 @@ impl State {
         still_counts
     }
 
-    /// [Refunds](Self::refund) a charge, unless a later turn would [move](Self::keeps). Returns whether it
-    /// changed anything.
+    /// [Refunds](Self::refund) a charge, unless that would [move](Self::keeps) a later turn. Returns whether
+    /// the state changed.
     pub fn refund_charge(&mut self, charge: &Charge<'_>, now: Timestamp) -> bool {
         let (check, mut at, until) = (charge.check(), charge.at(), charge.until());
         match self.is_last_of_turns(charge, now) {
@@ -169,14 +169,14 @@ impl State {
         self.refund(check.policy(), now, at, until, check.cost())
     }
 
-    /// Whether a charge that still counts is not [refunded](Self::refund_charge), because that would move
-    /// [turns](crate::store::toolkit::Operation::Wait) of its token bucket that are not due: it is not the
-    /// last charge.
+    /// Whether a charge that still counts is not [refunded](Self::refund_charge): it is not the last charge
+    /// of its token bucket, and its refund would move [turns](crate::store::toolkit::Operation::Wait) that
+    /// are not due.
     pub fn keeps(&self, charge: &Charge<'_>, now: Timestamp) -> bool {
         now < charge.until() && self.is_last_of_turns(charge, now) == Some(false)
     }
 
-    /// While turns of a bucket are not due, whether the charge is the last one.
+    /// Whether the charge is the last one of a bucket with turns that are not due; `None` without such turns.
     fn is_last_of_turns(&self, charge: &Charge<'_>, now: Timestamp) -> Option<bool> {
         let Packed::LongBucket(bucket) = &self.0 else { return None };
         bucket.is_last_of_turns(charge.check().policy(), now.as_micros(), charge.until().as_micros())
@@ -200,7 +200,7 @@ impl State {
                     sliding_window_counter::TwoWindows::from_forget_at(policy, forget_at, current, earlier);
                 (Unpacked::TwoWindows(state), false)
             }
-            // A copy that a denial drops, unless advancing changes nothing.
+            // Advancing changes the state: a copy, which a denial drops.
             Packed::SubWindows(Some(state)) if !state.is_current(now) => {
                 (Unpacked::SubWindows(state.clone()), false)
             }
@@ -221,7 +221,7 @@ impl State {
                 let (since, held) = ((*since).into(), *held);
                 (Unpacked::Concurrency(concurrency::State { since, held }), false)
             }
-            // The block, which is over, stays until something is charged, in case that the clock goes back.
+            // A block that is over stays until something is charged: it counts again if the clock goes back.
             Packed::Blocked { until } => {
                 debug_assert!(u64::from(*until) <= now, "`block` decides while a block holds");
                 (Unpacked::new(policy, now), false)
@@ -229,7 +229,7 @@ impl State {
         }
     }
 
-    /// Packs an unpacked state, of a known kind or of any.
+    /// Packs an unpacked state.
     #[allow(
         clippy::inline_always,
         reason = "saves 14 of 662 instructions of a check in memory, with the next"
@@ -280,7 +280,7 @@ impl From<Box<sliding_window_log::State>> for Packed {
 impl From<token_bucket::State> for Packed {
     #[inline]
     fn from(bucket: token_bucket::State) -> Self {
-        if bucket.given > 0 {
+        if bucket.returned > 0 {
             return Self::LongBucket(Box::new(bucket.into()));
         }
         Self::TokenBucket { tat: bucket.tat.micros.into(), fraction: bucket.tat.fraction }
@@ -289,7 +289,7 @@ impl From<token_bucket::State> for Packed {
 
 impl From<token_bucket::Long> for Packed {
     fn from(mut long: token_bucket::Long) -> Self {
-        if long.bucket.given == 0 {
+        if long.bucket.returned == 0 {
             long.too_old_at = long.bucket.resets_at();
         }
         if long.tag().is_none() { long.bucket.into() } else { Self::LongBucket(Box::new(long)) }

@@ -1,5 +1,7 @@
-//! What every algorithm's state implements: the steps of a decision, and reading and writing it as bytes, as
-//! Redis holds them by the layout in each algorithm's file, and as custom stores do.
+//! What every algorithm's state implements: the steps of a decision, and decoding from bytes.
+//!
+//! The layout in Redis is in each algorithm's Lua file under "State", the layout for custom stores in
+//! `bytes.rs`.
 
 use crate::outcome::Verdict;
 #[cfg(feature = "redis")]
@@ -8,8 +10,8 @@ use crate::policy::{MAX_UNITS, Policy};
 
 /// State of one caller under one policy. All instants and waits are in microseconds.
 pub(super) trait Step {
-    /// The instant of a decision at `now`: another one if the state is that of a window which does not have
-    /// `now`.
+    /// The instant of a decision at `now`: the nearest instant of the window, if the state belongs to a
+    /// window that does not contain `now`.
     fn instant(&self, now: u64) -> u64 {
         now
     }
@@ -17,8 +19,8 @@ pub(super) trait Step {
     /// Advances the state to `now`. Returns true if the advanced state must be stored even when nothing is
     /// charged.
     ///
-    /// That is so if the clock went back, if the state counts for longer than it did, or if advancing again
-    /// would cost as much again.
+    /// It must be if the clock went back, if the state counts for longer than before, or if the next advance
+    /// would otherwise do the same work again.
     fn advance(&mut self, policy: &Policy, now: u64) -> bool;
 
     /// Units available at `now`, in an advanced state. `None` if the count exceeds `max`, which happens after
@@ -28,18 +30,19 @@ pub(super) trait Step {
     /// Charges `cost`, which is available.
     fn charge(&mut self, policy: &Policy, now: u64, cost: u64);
 
-    /// The instant from which nothing that was charged counts; 0 if nothing was charged.
+    /// The instant from which no charge counts; 0 if nothing was charged.
     fn resets_at(&self) -> u64;
 
-    /// By how much later than [`resets_at`](Self::resets_at) a reservation says that its charge ends.
-    fn given_us(&self) -> u64 {
+    /// Time that a reservation adds to [`resets_at`](Self::resets_at) for the end of its charge: the mark of
+    /// a token bucket.
+    fn returned_us(&self) -> u64 {
         0
     }
 
-    /// The smallest wait after which `cost`, which is not available, is; `None` if it exceeds the limit.
+    /// The smallest wait until `cost` is available, which it is not now; `None` if it exceeds the limit.
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64>;
 
-    /// Whether what is charged is held until it is freed.
+    /// Whether the state counts slots, which a request holds until it frees them.
     fn holds_slots(&self) -> bool {
         false
     }
@@ -49,7 +52,7 @@ pub(super) trait Step {
         Verdict::denied(self.retry_after(policy, now, cost))
     }
 
-    /// Refunds what was charged at `at` and counts until `until`, as far as it still counts.
+    /// Refunds a charge of `cost` at `at`, which counts until `until`, as far as it still counts.
     fn refund(&mut self, policy: &Policy, now: u64, at: u64, until: u64, cost: u64);
 }
 
@@ -57,8 +60,8 @@ pub(super) trait Step {
 #[cfg(feature = "redis")]
 pub(super) const ABSENT: &[u8] = b".";
 
-/// A state that Redis holds: the tag of its algorithm, then little-endian integers, as the Lua file of the
-/// same name describes under "State".
+/// A state in Redis: the tag of its algorithm, then little-endian integers. The Lua file of the same name
+/// describes them under "State".
 #[cfg(feature = "redis")]
 pub(super) trait Encoded: Sized {
     const ALGORITHM: Algorithm;
@@ -104,7 +107,7 @@ impl<'b> Reader<'b> {
         self.next(5)
     }
 
-    /// A count of units that is at most the largest of all.
+    /// A count of units; `None` also if it is above the largest count, [`MAX_UNITS`].
     pub(super) fn bounded_units(&mut self) -> Option<u64> {
         self.units().filter(|units| *units <= MAX_UNITS)
     }

@@ -13,22 +13,24 @@
 //! retry_after  tat - refill(burst - cost) - now                  rounded up (never when cost > burst)
 //! ```
 //!
-//! A refund moves `tat` back by what is not paid of its charge. Time, and whatever is given back out of
-//! order, pay the oldest charge of the bucket first. So a charge is told where it ended on an axis that no
-//! refund before it shortens, its *mark*, and the state holds in `given` how much later that is than `tat`:
+//! A refund moves `tat` back by the part of its charge that is not paid yet. Time pays the oldest charge of
+//! the bucket first, and so does a refund out of order: one of a charge that is not the last. Each charge has
+//! a *mark*: the instant at which it ends on an axis that no refund shortens. The state has `returned`, the
+//! time by which that axis is ahead of `tat`:
 //!
 //! ```text
-//! mark         tat + given behind the charge                     rounded up
-//! too old      now >= at + refill(max(burst, units))             time has paid it, or the bucket was full since
-//! the last     mark = tat + given                                back = min(refill(units), tat - now)
-//! another      its mark is above mark - 1                        back = min(refill(units), mark - 1 - given - now)
-//!              tat = tat - back;  given = given + back, but not for the last one: it is undone
-//! while full   given = given - (now - tat)                       time that pays nothing else pays it, down to 0
+//! mark         tat + returned after the charge              rounded up
+//! too old      now >= at + refill(max(burst, units))        time has paid it, or the bucket was full since
+//! the last     mark = tat + returned                        back = min(refill(units), tat - now)
+//! another      its exact mark is above mark - 1
+//!                                                back = min(refill(units), mark - 1 - returned - now)
+//! then         tat = tat - back;  returned = returned + back, but not for the last one: it is undone
+//! while full   returned = returned - (now - tat)            down to 0: this time pays nothing else
 //! ```
 //!
-//! So what passes, less what is given back, passes the plain bucket: with every charge that is kept, `tat` is
-//! never earlier than if the others had not been made. What `tat` moves back by because the clock does is
-//! added to `given` as well, since the marks stay.
+//! So the charges that are kept pass the plain bucket: `tat` is never earlier than without the charges that
+//! were refunded. If the clock goes back and moves `tat` back, `returned` grows by the same time, since the
+//! marks stay.
 //!
 //! `window / max` is rarely whole, so instants are rationals: whole microseconds and a numerator over `max`.
 //! Nothing is rounded before it is reported, so no token is lost or gained over any length of time.
@@ -38,10 +40,10 @@
 //! `now + refill(burst)`, an empty bucket.
 //!
 //! A settlement, or a wait for a turn, may charge more than is available. Then the bucket is in debt: `tat`
-//! is later than that of an empty bucket, and nothing passes until time has paid the debt. The state carries
-//! the instant of the last one, which tells a debt from a clock that went back: behind that instant `tat`
-//! moves back with the clock. It also tells whether turns were taken in the debt: until that debt is paid,
-//! only the last charge is given back, since any other refund would move the turns.
+//! is later than in an empty bucket, and nothing passes until time has paid the debt. The state has the
+//! instant of the last such charge. If the clock goes back to before that instant, `tat` moves back with it;
+//! otherwise a `tat` this late is a debt. The state also says whether turns were taken in the debt. Until
+//! that debt is paid, only the last charge is given back, since any other refund would move the turns.
 //!
 //! Twin: `lua/token_bucket.lua`.
 
@@ -69,9 +71,9 @@ fn instant(micros: u64) -> Rational {
 pub(super) struct State {
     /// Theoretical arrival time: when the bucket is full.
     pub(super) tat: Rational,
-    /// Microseconds that were given back out of order, and that time has not paid yet, rounded up. Not 0 only
-    /// after the step that makes it so: a [`Long`] state is advanced with it.
-    pub(super) given: u64,
+    /// Microseconds that were given back out of order, and that time has not paid yet, rounded up. 0 at the
+    /// start of a step: a bucket in which it is not 0 is stored as [`Long`].
+    pub(super) returned: u64,
 }
 
 /// A bucket that may be in debt, or of which units were given back out of order.
@@ -89,17 +91,17 @@ pub(super) struct Long {
 /// In place of an instant: later than any.
 pub(super) const NO_DEBT: u64 = u64::MAX;
 
-/// Largest `given`, 142 years: more is not given back. So marks are below 2^53.
-const MOST_GIVEN: u64 = 1 << 52;
+/// Largest `returned`, 142 years: more is not given back. So marks are below 2^53.
+const MOST_RETURNED: u64 = 1 << 52;
 
-fn add_given(given: u64, micros: u64) -> u64 {
-    given.saturating_add(micros).min(MOST_GIVEN)
+fn add_returned(returned: u64, micros: u64) -> u64 {
+    returned.saturating_add(micros).min(MOST_RETURNED)
 }
 
 impl State {
     /// A bucket of which nothing was given back.
     pub(super) const fn new(tat: Rational) -> Self {
-        Self { tat, given: 0 }
+        Self { tat, returned: 0 }
     }
 
     /// An empty bucket at `now`.
@@ -107,21 +109,21 @@ impl State {
         instant(now).plus(refill(policy.capacity(), policy), policy.max())
     }
 
-    /// `given` of a bucket that is moved back to `empty`, because it is emptier. By values, so that the state
-    /// of other decisions stays in registers.
+    /// `returned` after a bucket that was emptier than `empty` is moved back to it. Takes values, so that the
+    /// state of other decisions stays in registers.
     #[cold]
-    fn given_after_cut(given: u64, tat: Rational, empty: Rational, max: u64) -> u64 {
-        add_given(given, tat.minus(empty, max).rounded_up())
+    fn returned_after_cut(returned: u64, tat: Rational, empty: Rational, max: u64) -> u64 {
+        add_returned(returned, tat.minus(empty, max).rounded_up())
     }
 
     /// Mark of the last charge. Saturates, because a wrong reply of a server must not end in an overflow.
     fn marked(&self) -> u64 {
-        self.resets_at().saturating_add(self.given)
+        self.resets_at().saturating_add(self.returned)
     }
 
     /// Whether the charge with this mark is the last one.
     fn is_last(&self, policy: &Policy, mark: u64) -> bool {
-        // Several charges of less than a microsecond may have the same one.
+        // Several charges of less than a microsecond may have the same mark.
         policy.max() <= policy.window_us() && self.marked() == mark
     }
 }
@@ -131,7 +133,7 @@ impl Step for State {
     fn advance(&mut self, policy: &Policy, now: u64) -> bool {
         let empty = Self::empty(policy, now);
         if self.tat > empty {
-            self.given = Self::given_after_cut(self.given, self.tat, empty, policy.max());
+            self.returned = Self::returned_after_cut(self.returned, self.tat, empty, policy.max());
             self.tat = empty;
             return true;
         }
@@ -158,8 +160,8 @@ impl Step for State {
         self.tat.rounded_up()
     }
 
-    fn given_us(&self) -> u64 {
-        self.given
+    fn returned_us(&self) -> u64 {
+        self.returned
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
@@ -180,14 +182,14 @@ impl Step for State {
             self.tat = self.tat.minus(back, policy.max());
             return;
         }
-        // The mark is rounded up, so the exact one is after `mark - 1`. It is also not before the instant at
+        // The mark is rounded up, so the exact mark is after `mark - 1`. It is also not before the instant at
         // which a full bucket would have been full again. The later of the two bounds is never too late.
         let mark = instant(mark.saturating_sub(1)).max(instant(at).plus(taken, policy.max()));
-        let paid = instant(now + self.given);
+        let paid = instant(now + self.returned);
         let back = back.min(mark.max(paid).minus(paid, policy.max()));
-        if back.rounded_up() <= MOST_GIVEN - self.given {
+        if back.rounded_up() <= MOST_RETURNED - self.returned {
             self.tat = self.tat.minus(back, policy.max());
-            self.given += back.rounded_up();
+            self.returned += back.rounded_up();
         }
     }
 }
@@ -197,7 +199,7 @@ impl Long {
     fn advance_debt(&mut self, now: u64, empty: Rational) -> bool {
         let went_back = now < self.indebted_at;
         if went_back {
-            self.bucket.given = add_given(self.bucket.given, self.indebted_at - now);
+            self.bucket.returned = add_returned(self.bucket.returned, self.indebted_at - now);
             self.bucket.tat.micros -= self.indebted_at - now;
             self.indebted_at = if self.bucket.tat > empty { now } else { NO_DEBT };
             self.has_turns &= self.is_in_debt();
@@ -239,7 +241,7 @@ impl Step for Long {
             return self.advance_debt(now, empty);
         }
         (self.indebted_at, self.has_turns) = (NO_DEBT, false);
-        self.bucket.given = self.bucket.given.min(self.bucket.marked().saturating_sub(now));
+        self.bucket.returned = self.bucket.returned.min(self.bucket.marked().saturating_sub(now));
         self.bucket.advance(policy, now)
     }
 
@@ -257,8 +259,8 @@ impl Step for Long {
         self.bucket.resets_at()
     }
 
-    fn given_us(&self) -> u64 {
-        self.bucket.given
+    fn returned_us(&self) -> u64 {
+        self.bucket.returned
     }
 
     fn retry_after(&self, policy: &Policy, now: u64, cost: u64) -> Option<u64> {
@@ -276,8 +278,8 @@ impl Encoded for State {
 
     fn encoded_len(_sub_windows: u64, bytes: &[u8]) -> Option<usize> {
         Some(match bytes.first() {
-            Some(&(TURNS_TAG | DEBT_TAG | GIVEN_TAG)) => 20,
-            Some(&(GIVEN_AND_TURNS_TAG | GIVEN_IN_DEBT_TAG)) => 27,
+            Some(&(TURNS_TAG | DEBT_TAG | RETURNED_TAG)) => 20,
+            Some(&(RETURNED_AND_TURNS_TAG | RETURNED_IN_DEBT_TAG)) => 27,
             _ => 13,
         })
     }
@@ -295,48 +297,47 @@ impl State {
     }
 }
 
-/// First byte of a bucket that may be in debt, in which turns may have been taken; version 0.1.0 writes it
-/// for every debt.
+/// First byte of a bucket that may be in debt, with turns. Version 0.1.0 writes it for every debt.
 const TURNS_TAG: u8 = b'd';
 /// First byte of a bucket that may be in debt by settlements alone.
 const DEBT_TAG: u8 = b'e';
 /// First byte of a bucket of which units were given back out of order.
-const GIVEN_TAG: u8 = b'r';
-/// First bytes of a bucket that may be in debt, of which units were given back out of order: with turns, and
-/// without.
-const GIVEN_AND_TURNS_TAG: u8 = b'o';
-const GIVEN_IN_DEBT_TAG: u8 = b'p';
+const RETURNED_TAG: u8 = b'r';
+/// First byte of a bucket that may be in debt, with turns, of which units were given back out of order.
+const RETURNED_AND_TURNS_TAG: u8 = b'o';
+/// The same without turns.
+const RETURNED_IN_DEBT_TAG: u8 = b'p';
 
 impl Long {
     /// First byte of the bucket; `None` if it need not be long.
     pub(super) const fn tag(&self) -> Option<u8> {
-        match (self.is_in_debt(), self.has_turns, self.bucket.given > 0) {
+        match (self.is_in_debt(), self.has_turns, self.bucket.returned > 0) {
             (false, _, false) => None,
-            (false, _, true) => Some(GIVEN_TAG),
+            (false, _, true) => Some(RETURNED_TAG),
             (true, false, false) => Some(DEBT_TAG),
             (true, true, false) => Some(TURNS_TAG),
-            (true, false, true) => Some(GIVEN_IN_DEBT_TAG),
-            (true, true, true) => Some(GIVEN_AND_TURNS_TAG),
+            (true, false, true) => Some(RETURNED_IN_DEBT_TAG),
+            (true, true, true) => Some(RETURNED_AND_TURNS_TAG),
         }
     }
 
     /// Whether a bucket that begins with this byte is long.
     pub(super) const fn is_tag(tag: u8) -> bool {
-        matches!(tag, TURNS_TAG | DEBT_TAG | GIVEN_TAG | GIVEN_AND_TURNS_TAG | GIVEN_IN_DEBT_TAG)
+        matches!(tag, TURNS_TAG | DEBT_TAG | RETURNED_TAG | RETURNED_AND_TURNS_TAG | RETURNED_IN_DEBT_TAG)
     }
 
     /// Reads a bucket behind its [tag](Self::tag); `None` if the bytes are malformed, or if time does not pay
     /// the debt within the longest window.
     pub(super) fn read(policy: &Policy, tag: u8, reader: &mut Reader<'_>) -> Option<Self> {
         let mut long = Self::from(State::read(policy, reader)?);
-        long.has_turns = matches!(tag, TURNS_TAG | GIVEN_AND_TURNS_TAG);
-        if long.has_turns || matches!(tag, DEBT_TAG | GIVEN_IN_DEBT_TAG) {
+        long.has_turns = matches!(tag, TURNS_TAG | RETURNED_AND_TURNS_TAG);
+        if long.has_turns || matches!(tag, DEBT_TAG | RETURNED_IN_DEBT_TAG) {
             long.indebted_at = reader.micros()?;
             let longest = instant(long.indebted_at + LONGEST_US);
             Some(()).filter(|()| (instant(long.indebted_at)..=longest).contains(&long.bucket.tat))?;
         }
-        if let GIVEN_TAG | GIVEN_AND_TURNS_TAG | GIVEN_IN_DEBT_TAG = tag {
-            long.bucket.given = reader.micros().filter(|given| *given <= MOST_GIVEN)?;
+        if let RETURNED_TAG | RETURNED_AND_TURNS_TAG | RETURNED_IN_DEBT_TAG = tag {
+            long.bucket.returned = reader.micros().filter(|returned| *returned <= MOST_RETURNED)?;
         }
         Some(long)
     }

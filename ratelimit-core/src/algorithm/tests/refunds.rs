@@ -1,22 +1,22 @@
-//! Refunds of token buckets against a reference that knows every charge: with what is kept, the bucket is
-//! never fuller than the plain one that was charged only that; and what time has not paid of a charge is
-//! given back. `REFUND_CASES` sets the number of histories.
+//! Tests of refunds of token buckets against a reference that keeps every charge.
+//!
+//! The bucket is never fuller than the reference, which was charged only what was not refunded. A refund
+//! gives back what time has not paid of its charge. `REFUND_CASES` sets the number of histories.
 
 use super::model::Random;
 use super::*;
 use crate::algorithm::state::{Packed, Unpacked};
 
-/// The plain bucket in exact arithmetic: instants in parts of a microsecond, `max` of which are one. Its time
-/// does not go back: it is as late as all steps forward make it.
+/// The plain bucket in exact arithmetic: a microsecond has `max` parts. Its time does not go back: it is the
+/// sum of all steps forward.
 struct Kept {
     window: i128,
     now: i128,
     /// Instant and units of each charge.
     charges: Vec<(i128, i128)>,
-    /// The time that each charge takes in the bucket: without what was undone of it, because it was the last
-    /// one.
+    /// The time that each charge takes in the bucket. A refund of the last charge lowers it.
     sizes: Vec<i128>,
-    /// Refunds that rounded, each by less than a microsecond.
+    /// Number of refunds that were rounded, each by less than a microsecond.
     rounded: i128,
 }
 
@@ -33,8 +33,8 @@ impl Kept {
         self.sizes.push(i128::from(units) * self.window);
     }
 
-    /// The least that a refund gives back of a charge, by the rule that time pays the oldest charges first:
-    /// as much of the bucket's backlog as was not charged behind it.
+    /// The least that a refund of a charge gives back. Time pays the oldest charges first, so it is the part
+    /// of the backlog that later charges do not explain.
     fn least(&self, place: usize, units: u64, backlog: i128, microsecond: i128) -> i128 {
         let behind: i128 = self.sizes[place + 1..].iter().sum();
         (i128::from(units) * self.window).min(backlog - behind - (self.rounded + 2) * microsecond)
@@ -53,14 +53,15 @@ fn backlog(state: &State, policy: &Policy, now: u64) -> i128 {
     i128::from(tat.micros - now) * i128::from(policy.max()) + i128::from(tat.fraction)
 }
 
-/// What was given back out of order and time has not paid.
-fn given(state: &State, policy: &Policy, now: u64) -> u64 {
+/// What was given back out of order and is not paid by time yet.
+fn returned(state: &State, policy: &Policy, now: u64) -> u64 {
     let mut unpacked = state.clone().unpack(policy, now).0;
     unpacked.step_mut().advance(policy, now);
-    unpacked.step().given_us()
+    unpacked.step().returned_us()
 }
 
-/// What one history did: refunds that gave something back, states that were long, dropped states.
+/// Plays one history. Returns the numbers of refunds that gave something back, of steps with a long state,
+/// and of dropped states.
 fn play(random: &mut Random) -> Result<[u64; 3], String> {
     let units = [(1, 1_000), (3, 1_000), (7, 1_000), (1_000, 1_000), (999, 1_000), (3_000, 1_000)];
     let (max, window) = units[random.index(6)];
@@ -75,7 +76,7 @@ fn play(random: &mut Random) -> Result<[u64; 3], String> {
         rounded: 0,
     };
     let mut open: Vec<(usize, u64, u64, u64)> = Vec::new();
-    let mut told = Vec::new();
+    let mut history = Vec::new();
     // After a state was dropped, a clock that goes back would make old charges young again.
     let goes_back = random.below(3) == 0;
     for _ in 0..5 + random.below(40) {
@@ -88,18 +89,18 @@ fn play(random: &mut Random) -> Result<[u64; 3], String> {
                 if !goes_back && state.expires_at() <= at(now) && state != State::new(&policy) {
                     (state, seen[2]) = (State::new(&policy), seen[2] + 1);
                 }
-                told.push(format!("{by} later"));
+                history.push(format!("{by} later"));
             }
             5 if goes_back => {
                 let by = random.below(unit * 4);
                 now -= by;
-                told.push(format!("{by} earlier"));
+                history.push(format!("{by} earlier"));
             }
             6..=12 => {
                 let cost = 1 + random.below(policy.capacity());
                 let outcome = state.decide(&policy, cost, at(now), Operation::Check);
                 if outcome.is_allowed() {
-                    told.push(format!("{cost} pass"));
+                    history.push(format!("{cost} pass"));
                     open.push((kept.charges.len(), now, outcome.counts_until().as_micros(), cost));
                     kept.charge(cost);
                 }
@@ -107,13 +108,13 @@ fn play(random: &mut Random) -> Result<[u64; 3], String> {
             13 if random.below(3) == 0 => {
                 let cost = 1 + random.below(2 * policy.capacity());
                 let _ = state.decide(&policy, cost, at(now), Operation::Overdraw);
-                told.push(format!("{cost} beyond"));
+                history.push(format!("{cost} beyond"));
                 kept.charge(cost);
             }
             _ if !open.is_empty() => {
                 let (place, taken_at, until, cost) = open.remove(random.index(open.len()));
                 let units = if random.below(3) == 0 { 1 + random.below(cost) } else { cost };
-                let (before, given) = (backlog(&state, &policy, now), given(&state, &policy, now));
+                let (before, returned) = (backlog(&state, &policy, now), returned(&state, &policy, now));
                 let least = kept.least(place, units, before, i128::from(max));
                 state.refund(&policy, at(now), at(taken_at), at(until), units);
                 let back = before - backlog(&state, &policy, now);
@@ -121,34 +122,34 @@ fn play(random: &mut Random) -> Result<[u64; 3], String> {
                 let is_too_old = now.saturating_sub(taken_at) * max >= window * policy.capacity();
                 if !goes_back && !is_too_old && back < least {
                     return Err(format!(
-                        "{policy:?}: {back} and not {least} of {units} of {place} at {now}: {told:?}"
+                        "{policy:?}: {back} and not {least} of {units} of {place} at {now}: {history:?}"
                     ));
                 }
-                if self::given(&state, &policy, now) == given {
+                if self::returned(&state, &policy, now) == returned {
                     kept.sizes[place] -= back;
                 } else {
                     kept.rounded += 1;
                 }
                 kept.charges[place].1 -= i128::from(units);
-                told.push(format!("{units} of {cost} of {place} back"));
+                history.push(format!("{units} of {cost} of {place} back"));
             }
             _ => {}
         }
         seen[1] += u64::from(matches!(state.0, Packed::LongBucket(_)));
         if backlog(&state, &policy, now) < kept.backlog() {
-            return Err(format!("{policy:?}: {told:?}"));
+            return Err(format!("{policy:?}: {history:?}"));
         }
     }
     Ok(seen)
 }
 
 #[test]
-fn what_passes_less_what_is_given_back_passes_the_plain_bucket() {
+fn charges_that_are_not_given_back_pass_the_plain_bucket() {
     let cases = std::env::var("REFUND_CASES").map_or(3_000, |cases| cases.parse().unwrap());
     let (mut random, mut seen) = (Random(34), [0; 3]);
     for case in 0..cases {
-        let history = play(&mut random).unwrap_or_else(|why| panic!("history {case}: {why}"));
-        seen = std::array::from_fn(|i| seen[i] + history[i]);
+        let counts = play(&mut random).unwrap_or_else(|why| panic!("history {case}: {why}"));
+        seen = std::array::from_fn(|i| seen[i] + counts[i]);
     }
     eprintln!(
         "{cases} histories: {} refunds gave back, {} steps of long buckets, {} dropped",
