@@ -9,9 +9,9 @@
 //!    absorbed;
 //! 2. `available` is the number of units that would pass: a cost fits if it is no more;
 //! 3. `charge` takes the cost, once every limit of the group fits;
-//! 4. `resets_at` and `retry_after` report; the latter also about one more unit, if nothing remains.
+//! 4. `resets_at` and `retry_after` compute the waits, also the wait for one more unit if nothing remains.
 //!
-//! A Lua file of the same name in `lua/` does the same steps inside Redis. Neither knows a clock, a store or
+//! A Lua file of the same name in `lua/` does the same steps inside Redis. Neither uses a clock, a store or
 //! async. Time is in integer microseconds, and every division is exact: Rust multiplies in 128 bits, Lua
 //! divides by parts.
 
@@ -38,5 +38,5 @@ mod token_bucket;
 pub(crate) use self::concurrency::OwnEntry;
 pub use self::decide::Operation;
 pub(crate) use self::places::{StatePlaces, decide_at};
-pub(crate) use self::shadow::{decide, decide_one};
+pub(crate) use self::shadow::{decide, decide_check};
 pub use self::state::State;

@@ -8,22 +8,21 @@
 //! retry_after  until - now                                       (never when the cost exceeds the limit)
 //! ```
 //!
-//! Every decision asks here whether a block holds, and only then the algorithm, which knows of none. A denial
-//! by the algorithm may begin a block.
+//! A decision looks first whether the state is blocked. The algorithms know no blocks: they decide only if it
+//! is not. A denial by the algorithm may begin a block.
 //!
 //! The block replaces the counts. From `until` on, the state is that of a new caller. Neither a denial nor a
-//! refund changes it. Under every policy a block ends at the latest one block of that policy after `now`: a
-//! request shortens a block that the clock, which went back, or another policy over the same counts made
-//! longer. Under a policy without a block of its own, which obeys that of another policy, it ends at the
-//! latest after the longest window.
+//! refund changes it. A request cuts a block that is too long, because the clock went back or because a
+//! policy with a longer block shares the counts: it then ends one block of the request's policy after `now`.
+//! If that policy has no block, the longest window takes its place.
 //!
 //! Twin: `lua/open.lua` and, where a block begins, `lua/judge.lua`, with the state in 8 bytes: `b`, `until`
 //! (7 bytes).
 
 use smallvec::SmallVec;
 
-use super::decide::{self, Operation};
-use super::group::{self, Member};
+use super::decide::{Operation, decide_step};
+use super::group::{Member, decide_steps};
 use super::state::{Packed, State};
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
@@ -33,21 +32,21 @@ use crate::policy::{MAX_WINDOW, Policy};
 #[allow(clippy::cast_possible_truncation, reason = "366 days")]
 const LONGEST_US: u64 = MAX_WINDOW.as_micros() as u64;
 
-/// Decides about one limit. Slots are not taken.
+/// Decides about one limit, by its block or by its algorithm. Slots are not taken.
 #[inline]
-pub(super) fn decide_one(
+pub(super) fn decide_limit(
     policy: &Policy,
     cost: u64,
     state: &mut State,
     now: Timestamp,
     operation: Operation,
 ) -> Outcome {
-    if let Some(until) = state.hold(policy, now) {
+    if let Some(until) = state.cut_block(policy, now) {
         return denial(policy, cost, now, until);
     }
-    let outcome = decide::decide_one::<false>(policy, cost, state, now, operation);
+    let outcome = decide_step::<false>(policy, cost, state, now, operation);
     if policy.block_us() > 0 && operation != Operation::Peek && passes_later(&outcome) {
-        return denial(policy, cost, now, state.begin(now, policy.block_us()));
+        return denial(policy, cost, now, state.begin_block(now, policy.block_us()));
     }
     outcome
 }
@@ -71,19 +70,20 @@ fn outcome(policy: &Policy, cost: u64, verdict: Verdict, wait: u64) -> Outcome {
     Outcome::from_numbers(numbers).with_next_unit_after_us(wait)
 }
 
-/// Decides about a group of enforced limits.
-pub(super) fn decide(
+/// Decides about a group of enforced limits, by their blocks or by their algorithms.
+pub(super) fn decide_members(
     members: &[Member<'_>],
     states: &mut [State],
     now: Timestamp,
     operation: Operation,
 ) -> GroupOutcome {
-    // Under each policy, which may cut the block.
-    let held = members.iter().filter(|member| states[member.state].hold(member.policy, now).is_some());
-    if held.count() > 0 {
+    // Counts all members instead of stopping at the first: each policy may cut the block.
+    let blocked =
+        members.iter().filter(|member| states[member.state].cut_block(member.policy, now).is_some());
+    if blocked.count() > 0 {
         return deny(members, states, now, operation);
     }
-    let outcome = group::decide(members, states, now, operation);
+    let outcome = decide_steps(members, states, now, operation);
     let may_begin = matches!(operation, Operation::Check | Operation::Judge | Operation::UpTo);
     let begins =
         |(member, outcome): (&Member<'_>, &Outcome)| member.policy.block_us() > 0 && passes_later(outcome);
@@ -93,46 +93,47 @@ pub(super) fn decide(
     outcome
 }
 
-/// Decides about a group of which blocks hold: it is denied, and the other limits are judged without them.
+/// Denies a group with blocked limits. The limits that are not blocked are judged without them.
 #[cold]
 fn deny(members: &[Member<'_>], states: &mut [State], now: Timestamp, operation: Operation) -> GroupOutcome {
-    // Where not even one unit fits, one is denied.
+    // Of as many units as fit none do: the outcome is the denial of one unit.
     let most = if operation == Operation::UpTo { 1 } else { u64::MAX };
     let operation = if operation.charges() { Operation::Judge } else { operation };
     let members: SmallVec<[Member<'_>; 2]> =
         members.iter().map(|member| Member { cost: member.cost.min(most), ..*member }).collect();
     let ends: SmallVec<[Option<u64>; 2]> =
-        members.iter().map(|member| states[member.state].hold(member.policy, now)).collect();
+        members.iter().map(|member| states[member.state].cut_block(member.policy, now)).collect();
     let others = members.iter().zip(&ends).filter(|(_, end)| end.is_none()).map(|(member, _)| *member);
-    let others = decide(&others.collect::<SmallVec<[Member<'_>; 2]>>(), states, now, operation);
+    let others = decide_members(&others.collect::<SmallVec<[Member<'_>; 2]>>(), states, now, operation);
     let mut others = others.outcomes().iter().cloned();
-    let held = |(member, end): (&Member<'_>, &Option<u64>)| {
+    let blocked = |(member, end): (&Member<'_>, &Option<u64>)| {
         let sharing = members.iter().filter(|other| other.state == member.state);
         let total = sharing.map(|other| other.cost).fold(0, u64::saturating_add);
         Some(denial(member.policy, total, now, (*end)?).with_cost(member.cost))
     };
-    let outcomes = members.iter().zip(&ends).filter_map(|limit| held(limit).or_else(|| others.next()));
+    let outcomes = members.iter().zip(&ends).filter_map(|limit| blocked(limit).or_else(|| others.next()));
     GroupOutcome::decided(now, false, outcomes.collect())
 }
 
-/// Begins the block of each state that denies. Of several policies the shortest: a longer one would not last
-/// beyond the next request.
+/// Begins a block in each state that denies. If policies that share the state have blocks of several lengths,
+/// the shortest begins: the next request would cut a longer one.
 #[cold]
 fn begin_blocks(members: &[Member<'_>], states: &mut [State], decided: &GroupOutcome) -> GroupOutcome {
-    let (now, told) = (decided.at(), decided.outcomes());
-    let mut outcomes: SmallVec<[Outcome; 2]> = told.into();
-    for (member, denial) in members.iter().zip(told) {
+    let (now, before) = (decided.at(), decided.outcomes());
+    let mut outcomes: SmallVec<[Outcome; 2]> = before.into();
+    for (member, denial) in members.iter().zip(before) {
         if member.policy.block_us() == 0 || !passes_later(denial) {
             continue;
         }
         let sharing = || (0..members.len()).filter(|place| members[*place].state == member.state);
         let blocks = sharing().map(|place| members[place].policy.block_us()).filter(|block| *block > 0);
         let wait = blocks.min().unwrap_or_default();
-        let _ = states[member.state].begin(now, wait);
+        let _ = states[member.state].begin_block(now, wait);
         for place in sharing() {
-            let (policy, told) = (members[place].policy, &told[place]);
-            let verdict = if passes_later(told) { Verdict::RetryAfterMicros(wait) } else { told.verdict() };
-            outcomes[place] = outcome(policy, told.cost(), verdict, wait).decided_at(now);
+            let (policy, before) = (members[place].policy, &before[place]);
+            let verdict =
+                if passes_later(before) { Verdict::RetryAfterMicros(wait) } else { before.verdict() };
+            outcomes[place] = outcome(policy, before.cost(), verdict, wait).decided_at(now);
         }
     }
     GroupOutcome::decided(now, decided.is_allowed(), outcomes)
@@ -141,16 +142,16 @@ fn begin_blocks(members: &[Member<'_>], states: &mut [State], decided: &GroupOut
 impl State {
     /// Begins a block, and returns its end.
     #[cold]
-    fn begin(&mut self, now: Timestamp, block_us: u64) -> u64 {
+    fn begin_block(&mut self, now: Timestamp, block_us: u64) -> u64 {
         let until = now.as_micros() + block_us;
         self.0 = Packed::Blocked { until: until.into() };
         until
     }
 
-    /// The end of the block, if it is one that lasts longer than until `now`. Under `policy` it ends at the
-    /// latest after its own.
+    /// The end of the block, if the state is a block that is not over at `now`. Cuts the block to the longest
+    /// that `policy` allows.
     #[inline]
-    fn hold(&mut self, policy: &Policy, now: Timestamp) -> Option<u64> {
+    fn cut_block(&mut self, policy: &Policy, now: Timestamp) -> Option<u64> {
         let Packed::Blocked { until } = &mut self.0 else { return None };
         let longest = if policy.block_us() > 0 { policy.block_us() } else { LONGEST_US };
         let end = Some(u64::from(*until)).filter(|end| *end > now.as_micros())?;
@@ -159,7 +160,7 @@ impl State {
         Some(end)
     }
 
-    /// The end of a block, if the state is one.
+    /// The end of the block, if the state is a block.
     #[cfg(feature = "redis")]
     pub(crate) fn blocked_until(&self) -> Option<Timestamp> {
         match self.0 {

@@ -10,7 +10,7 @@ use crate::policy::Policy;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// An admitted group is charged. A limit with a [block](Policy::block) that denies it begins the block.
+    /// An admitted group is charged. A limit that denies it begins its [block](Policy::block), if it has one.
     Check,
     /// Nothing is charged and no block begins; apart from that, the outcome is that of a check at the same
     /// instant.
@@ -19,16 +19,16 @@ pub enum Operation {
     Judge,
     /// Charges every limit of an admitted group the same number of units: as many as fit, and at most the
     /// cost of the checks, which is the same for all. A state that occurs twice is charged twice as many. The
-    /// outcome is that of a check with the units that were charged as cost. If not even one unit fits, it is
+    /// outcome is the same as of a check of the units that were charged. If not even one unit fits, it is
     /// the denial of one.
     UpTo,
     /// Charges every limit although it may not fit, up to the [largest limit](crate::RateLimiter::settle);
-    /// nothing during a block. The outcome is that of a peek afterwards.
+    /// nothing during a block. The outcome is the same as of a peek afterwards.
     Overdraw,
     /// A [wait](crate::RateLimiter::wait) for a turn, of one enforced token bucket: if the same check would
-    /// pass after at most this time, it is charged now, and the outcome tells [when it is
-    /// due](Outcome::due_after). Otherwise the outcome is that of a peek. Any other group is decided as by a
-    /// check.
+    /// pass after at most this time, it is charged now, and the outcome has the time [until it is
+    /// due](Outcome::due_after). Otherwise the outcome is the same as of a peek. Any other group is decided
+    /// as by a check.
     Wait {
         /// Longest wait, in microseconds.
         at_most_us: u64,
@@ -47,15 +47,16 @@ impl Operation {
         matches!(self, Self::Overdraw | Self::Wait { .. })
     }
 
-    /// Whether the units are those of the check. Then a limit that is alone is decided by [`decide_one`].
+    /// Whether the decision is about the whole cost. Then a limit that is alone is decided by
+    /// [`decide_step`].
     pub(crate) const fn takes_whole_cost(self) -> bool {
         matches!(self, Self::Check | Self::Peek | Self::Judge)
     }
 }
 
-/// Decides about one limit.
+/// Decides about one limit by its algorithm, whatever the kind of its state.
 #[inline]
-pub(super) fn decide_one<const TAKES_SLOTS: bool>(
+pub(super) fn decide_step<const TAKES_SLOTS: bool>(
     policy: &Policy,
     cost: u64,
     state: &mut State,
@@ -64,7 +65,7 @@ pub(super) fn decide_one<const TAKES_SLOTS: bool>(
 ) -> Outcome {
     let at = now.as_micros();
     let (unpacked, moved_out) = state.unpack(policy, at);
-    each!(unpacked, step => decide_step::<TAKES_SLOTS>(step, policy, at, cost, operation), (outcome, dirty) => {
+    each!(unpacked, step => run_step::<TAKES_SLOTS>(step, policy, at, cost, operation), (outcome, dirty) => {
         if dirty || moved_out {
             state.pack(unpacked);
         }
@@ -74,7 +75,7 @@ pub(super) fn decide_one<const TAKES_SLOTS: bool>(
 
 /// The steps of a decision about one limit. Returns the outcome, and whether the state must be stored.
 #[inline]
-fn decide_step<const TAKES_SLOTS: bool>(
+fn run_step<const TAKES_SLOTS: bool>(
     state: &mut impl Step,
     policy: &Policy,
     now: u64,
@@ -121,8 +122,7 @@ pub(super) fn with_next_unit(
     };
     match wait {
         Some(wait) => outcome.with_next_unit_after_us(wait),
-        // Slots, of which no process knows when one is freed: every other policy admits one unit at some
-        // time.
+        // Slots: no process knows when the next is freed. Every other policy admits one unit at some time.
         None => outcome,
     }
 }

@@ -1,4 +1,4 @@
-//! States as scripts reply them: which algorithm's bytes they are, and the state that follows from them.
+//! Decoding of states from the replies of scripts.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use crate::clock::Timestamp;
 use crate::outcome::GroupOutcome;
 use crate::policy::{Algorithm, Policy};
 
-/// First byte of a block, which is as long as an [`Effect`].
+/// First byte of a block, which has as many bytes as an [`Effect`].
 const BLOCKED: u8 = b'b';
 
 /// Length in bytes of the state that `bytes` begin with; `None` if they are too few to know.
@@ -38,14 +38,14 @@ pub(crate) fn encoded_len(algorithm: Algorithm, sub_windows: u64, bytes: &[u8]) 
     }
 }
 
-/// What requests of a batch did to a state, at the instant at which all of the batch is decided.
+/// What requests of a batch did to a state. All are decided at the same instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// They were charged these units.
+    /// These units were charged.
     Charged(u64),
-    /// They were charged these units, some of them beyond the limit.
+    /// These units were charged, some of them beyond the limit.
     Overdrawn(u64),
-    /// One began a block, which ends at this instant.
+    /// A block began, which ends at this instant.
     Blocked(Timestamp),
 }
 
@@ -62,13 +62,13 @@ impl Effect {
         }
     }
 
-    /// The units that were charged, if all of them were available.
+    /// The units that were charged, if none of them were beyond the limit.
     pub(crate) const fn charged(self) -> Option<u64> {
         if let Self::Charged(units) = self { Some(units) } else { None }
     }
 
-    /// Reads the effect of a request: units with the tag `c`, or a block as it is stored. `None` if the bytes
-    /// are malformed.
+    /// Decodes the effect of a request: units with the tag `c`, or a block as it is stored. `None` if the
+    /// bytes are malformed.
     pub(crate) fn decode(bytes: [u8; 8]) -> Option<Self> {
         let mut reader = Reader::new(&bytes[1..]);
         match bytes[0] {
@@ -84,24 +84,24 @@ pub(crate) fn own_entry(bytes: &[u8], now: Timestamp, told: OwnEntry) -> Option<
     Some(Entries::found(bytes)?.merge(told, now.as_micros()))
 }
 
-/// Decides again what a script decided, and checks that both begin and cut the same blocks. `told` has what
-/// the script replied of each limit. `None` if the blocks differ.
-pub(crate) fn decide_as_told(
+/// Decides again what a script decided, and checks that both begin and cut the same blocks. `replied` has the
+/// effect on each limit, if the script replied effects. `None` if the blocks differ.
+pub(crate) fn decide_as_replied(
     group: &[Check<'_>],
     places: &[usize],
     states: &mut [State],
     now: Timestamp,
     operation: Operation,
-    told: &[Effect],
+    replied: &[Effect],
 ) -> Option<GroupOutcome> {
     let was_blocked: SmallVec<[bool; 2]> =
         states.iter().map(|state| state.blocked_until().is_some()).collect();
     let outcome = decide(group, places, states, now, operation);
     let agrees = |(limit, &place): (usize, &usize)| {
         let until = states[place].blocked_until();
-        match told.get(limit) {
-            // The state of a block that was found has the end that the script replied already.
-            Some(Effect::Blocked(told)) => until == Some(*told),
+        match replied.get(limit) {
+            Some(Effect::Blocked(replied)) => until == Some(*replied),
+            // The script began and cut no block. A block that it found was decoded with its end.
             _ => until.is_none() || was_blocked[place],
         }
     };
@@ -109,8 +109,8 @@ pub(crate) fn decide_as_told(
 }
 
 impl State {
-    /// Decodes a state from a script's reply, after what this process told of itself, with the effect of
-    /// earlier requests of the same batch. `None` if the bytes are malformed.
+    /// Decodes a state from a script's reply, and applies the `effect` of earlier requests of the same batch.
+    /// `own` is what this process reported of its slots. `None` if the bytes are malformed.
     pub(crate) fn decode(
         policy: &Policy,
         bytes: &[u8],
@@ -121,7 +121,7 @@ impl State {
         let (mut effects, mut bytes) = (Effect::Charged(0), bytes);
         if bytes.first() == Some(&BLOCKED) && own.is_none() {
             let block = Effect::decode(bytes.try_into().ok()?)?;
-            // One that is over is as good as nothing.
+            // A block that is over is like no state.
             if matches!(block, Effect::Blocked(until) if until > now) {
                 effects = block;
             }
@@ -140,7 +140,7 @@ impl State {
             }, () => state.pack(unpacked)),
             Effect::Overdrawn(units) => {
                 unpacked.step_mut().advance(policy, now.as_micros());
-                // Whether it is a turn matters to refunds only, which the script decides.
+                // Whether it is a turn matters only to refunds, which the script decides.
                 unpacked.charge_in_debt(policy, now.as_micros(), units, false);
                 state.pack(unpacked);
             }
@@ -168,7 +168,7 @@ impl Unpacked {
                 Self::LongBucket(Some(bucket).filter(|_| reader.is_at_end())?)
             }
             Algorithm::TokenBucket => Self::TokenBucket(whole(policy, bytes)?),
-            // Decoded with what this process told.
+            // `Entries` decodes slots.
             Algorithm::Concurrency => return None,
         })
     }

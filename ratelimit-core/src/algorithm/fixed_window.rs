@@ -10,13 +10,13 @@
 //! Up to 2 × `max` pass around the edge of a window. [`Algorithm`](crate::Algorithm) has the source and the
 //! complexity.
 //!
-//! The policy may say from which instant the window lasts until which other one. Then each window has a state
-//! of its own, whose count never begins again. A decision at an instant outside of the window is one at the
+//! The policy may have the first and the last instant of one window. Then each window has a state of its own,
+//! whose count never begins again. A decision at an instant outside of the window counts as one at the
 //! nearest instant in it.
 //!
-//! If the clock goes back behind the stored window, the count moves to a window that starts at `now`: it is
-//! kept, and no wait is longer than one window. The next window starts at a multiple again, so for each step
-//! back up to `max` more units can pass than without it.
+//! If the clock goes back to before the stored window, the count moves to a window that starts at `now`: it
+//! is kept, and no wait is longer than one window. The next window starts at a multiple again, so each step
+//! back lets up to `max` more units pass.
 //!
 //! Twin: `lua/fixed_window.lua`.
 
@@ -33,15 +33,16 @@ pub(super) struct State {
     start: u64,
     /// Units admitted since `start`.
     units: u64,
-    /// How long the state is kept after `start`: for a window of one length until its end.
+    /// How long the state is kept after `start`, in microseconds: the length of the window, or longer if the
+    /// window has this state to itself.
     kept: u64,
-    /// The end of a window that has this state to itself; 0 for one of one length.
+    /// The end of a window that has this state to itself; otherwise 0.
     own_end: u64,
 }
 
 impl State {
-    /// The state of which [`packed`](Self::packed) returned these numbers, in the only window that it has, if
-    /// it has one.
+    /// The state from the numbers that [`packed`](Self::packed) returned. `span` is the window that has this
+    /// state to itself.
     #[inline]
     pub(super) fn unpack(policy: &Policy, span: Option<WindowSpan>, forget_at: u64, units: u64) -> Self {
         if let Some(span) = span {
@@ -51,7 +52,7 @@ impl State {
         Self { start: forget_at.saturating_sub(kept), units, kept, own_end: 0 }
     }
 
-    /// The instant from which the state is that of a new caller, and the units.
+    /// The instant from which the state equals a new one, and the units.
     #[inline]
     pub(super) const fn packed(&self) -> (u64, u64) {
         (if self.units == 0 { 0 } else { self.start + self.kept }, self.units)

@@ -5,7 +5,7 @@ mod tests;
 
 use smallvec::SmallVec;
 
-use super::decide::{Operation, decide_one, with_next_unit};
+use super::decide::{Operation, decide_step, with_next_unit};
 use super::state::{State, Unpacked};
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
@@ -22,9 +22,9 @@ pub(super) struct Member<'a> {
     pub(super) state: usize,
 }
 
-/// Decides about a group of enforced limits. Members that share a state are each decided with the sum of
-/// their costs.
-pub(super) fn decide(
+/// Decides about a group of enforced limits by their algorithms. Members that share a state are each decided
+/// with the sum of their costs.
+pub(super) fn decide_steps(
     members: &[Member<'_>],
     states: &mut [State],
     now: Timestamp,
@@ -32,14 +32,14 @@ pub(super) fn decide(
 ) -> GroupOutcome {
     if operation == Operation::Overdraw {
         overdraw(members, states, now);
-        return decide(members, states, now, Operation::Peek);
+        return decide_steps(members, states, now, Operation::Peek);
     }
     if let ([member], [state]) = (members, &mut *states)
         && operation != Operation::UpTo
     {
         let outcome = match operation {
             Operation::Wait { at_most_us } => take_turn(member, state, now, at_most_us),
-            _ => decide_one::<true>(member.policy, member.cost, state, now, operation),
+            _ => decide_step::<true>(member.policy, member.cost, state, now, operation),
         };
         return GroupOutcome::from(outcome);
     }
@@ -68,11 +68,12 @@ struct Group<'a> {
     available: SmallVec<[Option<u64>; 2]>,
 }
 
-/// A state of a group, with what all members that share it cost together.
+/// A state of a group, with the sum of the costs of all members that share it.
 struct DistinctState<'a> {
     /// Index of the state.
     index: usize,
-    /// Policy of the first member; those of the others differ at most in `max`, and in the edges of a window.
+    /// Policy of the first member. The policies of the others differ at most in `max` and in the edges of a
+    /// window.
     policy: &'a Policy,
     unpacked: Unpacked,
     /// Number of members that share it.
@@ -115,8 +116,8 @@ impl<'a> Group<'a> {
         self.members.iter().zip(self.indices.iter().map(|index| &self.distinct[*index]))
     }
 
-    /// Replaces the costs by the largest number of units, at most the cost of the members, that fits every
-    /// member, with as many units for each member of its state. By 1 if none fits: that is denied. Returns
+    /// Replaces the cost of every member by the largest number of units that fits all of them, at most that
+    /// cost; members that share a state take it each. The number is 1 if none fits, which is denied. Returns
     /// the number.
     fn take_largest_fit(&mut self) -> u64 {
         let most = self.members.first().map_or(0, |member| member.cost);
@@ -143,8 +144,8 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The outcome of every member, after the charge if there is one; with the number of units that were
-    /// charged to each, if it was not its cost.
+    /// The outcome of every member, after the charge if there was a charge. `units` replaces the cost of each
+    /// member, if the group was for as many units as fit.
     fn outcomes(&self, units: Option<u64>, is_charged: bool) -> SmallVec<[Outcome; 2]> {
         let limits = self.members_with_states().zip(&self.available);
         let outcomes = limits.map(|((member, state), available)| {
@@ -190,13 +191,13 @@ fn overdraw(members: &[Member<'_>], states: &mut [State], now: Timestamp) {
     }
 }
 
-/// Charges a bucket now for a request that passes after at most `at_most_us`: its instant only grows, so
-/// requests are due in the order of these decisions.
+/// Charges a bucket now for a request that passes after at most `at_most_us`. The `tat` of the bucket only
+/// grows by that, so requests are due in the order of these decisions.
 fn take_turn(member: &Member<'_>, state: &mut State, now: Timestamp, at_most_us: u64) -> Outcome {
     let (policy, at, cost) = (member.policy, now.as_micros(), member.cost);
-    let peeked = decide_one::<true>(policy, cost, state, now, Operation::Peek);
+    let peeked = decide_step::<true>(policy, cost, state, now, Operation::Peek);
     let wait = match peeked.verdict() {
-        Verdict::Allowed => return decide_one::<true>(policy, cost, state, now, Operation::Check),
+        Verdict::Allowed => return decide_step::<true>(policy, cost, state, now, Operation::Check),
         Verdict::RetryAfterMicros(wait) if wait <= at_most_us => wait,
         _ => return peeked,
     };
@@ -208,13 +209,13 @@ fn take_turn(member: &Member<'_>, state: &mut State, now: Timestamp, at_most_us:
     }
     unpacked.charge_in_debt(policy, at, cost, true);
     state.pack(unpacked);
-    // What is left for one more unit, as after any other decision.
-    decide_one::<true>(policy, 1, state, now, Operation::Peek).with_cost(cost).due_after_us(wait)
+    // The peek computes the wait for one more unit, as after any other decision.
+    decide_step::<true>(policy, 1, state, now, Operation::Peek).with_cost(cost).due_after_us(wait)
 }
 
 impl Unpacked {
-    /// Charges units that may be more than are available, for a turn or a settlement, at the instant to which
-    /// the state is advanced. A bucket is in debt then.
+    /// Charges units that may exceed what is available, for a turn or a settlement, to a state that was
+    /// advanced to `now`. A bucket may be in debt then.
     pub(super) fn charge_in_debt(&mut self, policy: &Policy, now: u64, units: u64, is_turn: bool) {
         self.step_mut().charge(policy, now, units);
         if let Self::TokenBucket(bucket) = self {

@@ -49,7 +49,7 @@ pub(super) fn mul_div(a: u64, b: u64, c: u64) -> (u64, u64) {
     (clip(product / c), clip(product % c))
 }
 
-/// An unsigned integer in `N` bytes. Saturates at the largest one, which neither a policy nor a clock
+/// An unsigned integer in `N` bytes. Saturates at [`MAX`](Self::MAX), which neither a policy nor a clock
 /// reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Uint<const N: usize>([u8; N]);

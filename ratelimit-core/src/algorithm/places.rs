@@ -1,10 +1,10 @@
-//! A decision about a group over the places of a store: loads each distinct state once, decides, and stores
-//! what changed.
+//! A decision about a group whose states are in a store: loads each distinct state once, decides, and stores
+//! the states that changed.
 
 use smallvec::SmallVec;
 
 use super::shadow::is_one_step;
-use super::{Operation, State, decide, decide_one};
+use super::{Operation, State, decide, decide_check};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Outcome};
@@ -15,8 +15,8 @@ pub(crate) trait StatePlaces {
     /// Names the place of one state.
     type Place: Copy + PartialEq;
 
-    /// The state in a place, if there is one: copied for a peek, and otherwise taken out, which moves a long
-    /// log instead of copying it.
+    /// The state in a place, if there is a state. It is copied for a peek. Otherwise it is taken out, which
+    /// moves a long log instead of copying it.
     fn load(&mut self, place: Self::Place, policy: &Policy, operation: Operation) -> Option<State>;
 
     /// Stores a state.
@@ -61,9 +61,9 @@ impl State {
     /// Decides about one limit at `now`, and charges `cost` units if they fit and the operation is
     /// [`Operation::Check`]; see [`Operation`] for others.
     ///
-    /// [`decide_with`](crate::store::toolkit::decide_with) is the same for a group. The state must have been
-    /// made by [`new`](Self::new) for a policy with the same algorithm, window and sub-windows. A peek may
-    /// advance the state to `now`, which changes no later decision.
+    /// [`decide_with`](crate::store::toolkit::decide_with) is the same for a group. The state must come from
+    /// [`new`](Self::new) for a policy with the same algorithm, window and sub-windows. A peek may advance
+    /// the state to `now`, which changes no later decision.
     ///
     /// # Examples
     ///
@@ -80,7 +80,7 @@ impl State {
     pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, operation: Operation) -> Outcome {
         let check = Check::new(policy, "").with_cost(cost);
         if is_one_step(&check, operation) {
-            return decide_one(&check, self, now, operation);
+            return decide_check(&check, self, now, operation);
         }
         decide(&[check], &[0], std::slice::from_mut(self), now, operation).outcomes()[0].clone()
     }

@@ -1,12 +1,12 @@
-//! Shadow limits: the enforced limits of a group are decided without them, and then they with what was
-//! decided.
+//! Shadow limits: the enforced limits of a group are decided first, without them. Then the shadow limits are
+//! decided, depending on that result.
 //!
-//! A shadow limit never shares a state with an enforced one. The shadow limits over one state are a group of
-//! their own: it is charged if the enforced limits admit the request, and if it fits.
+//! A shadow limit never shares a state with an enforced limit. The shadow limits over one state are a group
+//! of their own: it is charged if the enforced limits admit the request, and if it fits.
 
 use smallvec::{SmallVec, smallvec};
 
-use super::block;
+use super::block::{decide_limit, decide_members};
 use super::decide::Operation;
 use super::group::Member;
 use super::state::State;
@@ -17,19 +17,20 @@ use crate::outcome::{GroupOutcome, Outcome};
 /// Places of limits in their group.
 type Indices = SmallVec<[usize; 2]>;
 
-/// Decides about one limit, in less time than [`decide`]. Slots are not taken: no request holds them.
+/// Decides about a check that is alone, in less time than [`decide`]. Slots are not taken: no request holds
+/// them.
 #[inline]
-pub(crate) fn decide_one(
+pub(crate) fn decide_check(
     check: &Check<'_>,
     state: &mut State,
     now: Timestamp,
     operation: Operation,
 ) -> Outcome {
-    let outcome = block::decide_one(check.policy(), check.cost(), state, now, operation);
+    let outcome = decide_limit(check.policy(), check.cost(), state, now, operation);
     outcome.in_shadow_if(check.is_shadow())
 }
 
-/// Whether [`decide_one`] is the same as [`decide`] about the check alone.
+/// Whether [`decide_check`] decides as [`decide`] does about the check alone.
 #[inline]
 pub(super) fn is_one_step(check: &Check<'_>, operation: Operation) -> bool {
     operation.takes_whole_cost() && check.policy().rate_window().is_some()
@@ -40,11 +41,10 @@ pub(super) fn is_one_step(check: &Check<'_>, operation: Operation) -> bool {
 ///
 /// Checks that share a state are each decided with the sum of their costs, and the state is charged that sum
 /// once. Shadow limits do not decide whether the group is admitted; their state is charged if the sum fits
-/// each of them. This is the whole of a decision; a store adds that no other decision about these states
-/// comes between.
+/// each of them. A store only ensures that no other decision about these states runs at the same time.
 ///
-/// Every state must have been made by [`State::new`] for a policy with the same algorithm, window and
-/// sub-windows. Panics if the index of a state is out of bounds.
+/// Every state must come from [`State::new`] for a policy with the same algorithm, window and sub-windows.
+/// Panics if the index of a state is out of bounds.
 pub(crate) fn decide(
     group: &[Check<'_>],
     places: &[usize],
@@ -55,9 +55,9 @@ pub(crate) fn decide(
     if let ([check], [state]) = (group, &mut *states)
         && is_one_step(check, operation)
     {
-        return GroupOutcome::from(decide_one(check, state, now, operation));
+        return GroupOutcome::from(decide_check(check, state, now, operation));
     }
-    // Only one enforced bucket, which is alone, has turns.
+    // Only an enforced bucket that is alone has turns.
     let of_enforced = match operation {
         Operation::Wait { .. } if !matches!(group, [check] if check.has_turns()) => Operation::Check,
         _ => operation,
@@ -71,12 +71,12 @@ pub(crate) fn decide(
     };
     let (mut shadow, enforced): (Indices, Indices) =
         (0..group.len()).partition(|&index| group[index].is_shadow());
-    let decided = block::decide(&members(&enforced, None), states, now, of_enforced);
+    let decided = decide_members(&members(&enforced, None), states, now, of_enforced);
     if shadow.is_empty() {
         return decided;
     }
     let allowed = decided.is_allowed();
-    // Of as many as fit, the number that the enforced limits have.
+    // For as many units as fit, shadow limits are charged the number that the enforced limits admit.
     let units = decided.outcomes().first().map(Outcome::cost).filter(|_| operation == Operation::UpTo);
     let of_shadow = match of_enforced {
         _ if !allowed && operation.charges() => Operation::Judge,
@@ -88,7 +88,7 @@ pub(crate) fn decide(
     while let Some(&first) = shadow.first() {
         let sharing: Indices;
         (sharing, shadow) = shadow.into_iter().partition(|&index| places[index] == places[first]);
-        let decided = block::decide(&members(&sharing, units), states, now, of_shadow);
+        let decided = decide_members(&members(&sharing, units), states, now, of_shadow);
         parts.push((sharing, decided.map(|_, outcome| outcome.in_shadow())));
     }
     GroupOutcome::join(group.len(), allowed, parts.iter().map(|(indices, part)| (&indices[..], part)))

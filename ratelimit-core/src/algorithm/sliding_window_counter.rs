@@ -12,8 +12,8 @@
 //! fits         cost <= available
 //! ```
 //!
-//! Waits are those without further requests. Let `whole(j)` and `oldest(j)` be the same sums seen `j`
-//! sub-windows later. A cost fits as soon as `used <= allowance` with `allowance = max - cost`, which is in
+//! Waits assume that no further request comes. Let `whole(j)` and `oldest(j)` be the same sums seen `j`
+//! sub-windows later. A cost fits as soon as `used <= allowance` with `allowance = max - cost`. That is in
 //! the first `j` with `whole(j) <= allowance`, once `oldest(j) * overlap < (allowance - whole(j) + 1) *
 //! length`:
 //!
@@ -42,7 +42,7 @@ use super::step::{Reader, Step, Writer};
 use crate::policy::Algorithm;
 use crate::policy::Policy;
 
-/// `E` holds the earlier counts: in place for one sub-window, which most policies have, otherwise in a box.
+/// `E` stores the earlier counts: in place for one sub-window, which most policies have, otherwise in a box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State<E> {
     /// Length of a sub-window, in microseconds.
@@ -79,8 +79,8 @@ impl TwoWindows {
         forget_at >= counted_span(policy.window_us(), current.into(), earlier.into())
     }
 
-    /// An instant from which nothing counts: `resets_at`, or later by less than a twelfth of the window,
-    /// which saves a division.
+    /// An instant from which nothing counts: less than a twelfth of the window after `resets_at`. The exact
+    /// instant would take a division.
     pub(super) fn forget_at(&self) -> u64 {
         self.start + counted_span(self.length, self.current, self.earlier[0])
     }
@@ -208,7 +208,7 @@ impl<E: Earlier> State<E> {
     }
 }
 
-/// The largest overlap at which `oldest` still weighs less than `allowance + 1`.
+/// The largest overlap at which the weighted `oldest` is still less than `allowance + 1`.
 fn overlap(allowance: u64, length: u64, oldest: u64) -> u64 {
     let (quotient, remainder) = mul_div(allowance + 1, length, oldest);
     if remainder > 0 { quotient } else { quotient - 1 }
@@ -250,7 +250,7 @@ impl<E: Earlier> Step for State<E> {
             },
             current => (0, current),
         };
-        // That is `overlap` with an allowance of 0, in one division.
+        // The last term is `overlap` with an allowance of 0, in one division.
         self.start + (windows - age) * self.length - (self.length - 1) / newest
     }
 
@@ -299,9 +299,8 @@ impl Encoded for SubWindows {
         let whole_between = reader.units()?;
         let between: Option<Vec<u64>> = (1..policy.sub_windows()).map(|_| reader.units()).collect();
         let mut earlier = between?;
-        // The script reads the single counts only where it needs them, and then finds that their sum is
-        // wrong. Until then it decides by the sum, and a request that passed was charged, so it must not get
-        // an error.
+        // A wrong sum: the script decides by it until it needs the single counts. A request that it admitted
+        // was charged, so it must not get an error here.
         if earlier.iter().sum::<u64>() != whole_between {
             earlier.fill(0);
             earlier[0] = whole_between;

@@ -15,13 +15,13 @@
 //! back. The window `[now - window, now]` is closed at both ends: an entry at 0 ms still counts at 1000 ms,
 //! and not one microsecond later.
 //!
-//! In Redis a log is a tree: nodes of up to 61 entries of 5 bytes each, with as many bytes as needed for a
-//! cost above 1; above 32 nodes another level, with the newest time and the units of each node. A decision
-//! reads and writes the last node, and searches from the oldest entry for what has expired and for the wait:
-//! usually only in the first node, 4 to 10 µs of the server, otherwise in one or two nodes of each level, 20
-//! to 60 µs. A group of more than 16 logs can take longer than 1 ms in one call. When a log expires as a
-//! whole, Redis frees it at once unless `lazyfree-lazy-expire` is set, which takes about 5 ms for a million
-//! entries.
+//! In Redis a log is a tree. A node has up to 61 entries of 5 bytes each, and further bytes for the units if
+//! a cost is above 1. Above every 32 nodes is a node of the next level, with the newest time and the units of
+//! each. A decision reads and writes the last node, and searches from the oldest entry for what has expired
+//! and for the wait. It usually searches only the first node, which takes the server 4 to 10 µs; otherwise
+//! one or two nodes of each level, which takes 20 to 60 µs. A group of more than 16 logs can take longer than
+//! 1 ms in one call. When a log expires as a whole, Redis frees it at once, which takes about 5 ms for a
+//! million entries, unless `lazyfree-lazy-expire` is set.
 //!
 //! If the clock goes back, entries from the future count as made at `now`, so that they expire after one
 //! window.
@@ -175,7 +175,7 @@ impl Encoded for State {
     }
 
     fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
-        // The reply lists the oldest entries, as far as waits depend on them. The newer ones are one sum, at
+        // The reply has the oldest entries, as far as waits depend on them. The newer entries are one sum at
         // the newest time.
         let (mut newer, newest) = (reader.units()?, reader.micros()?);
         let count = reader.next(2)?;

@@ -111,7 +111,7 @@ fn a_refund_affects_only_its_own_charge() {
             other.refund(&policy, at(start + length), at(taken_at), at(u64::MAX), 1);
             assert_eq!(left(&other, start + length), before, "{policy:?} {taken_at}");
         }
-        // A refund of more than the charge refunds the charge, and a second one nothing.
+        // A refund of more than the charge refunds the charge, and a second refund nothing.
         for _ in 0..2 {
             state.refund(&policy, at(start + length), at(start + length), at(u64::MAX), 5);
             let mut twin = State::new(&policy);

@@ -12,8 +12,8 @@ use crate::policy::MAX_UNITS;
 const MINUTE: Duration = Duration::from_secs(60);
 const NOW: u64 = 1_790_000_000_123_456;
 
-/// Every algorithm, without its parameter and with it, with limits on both sides of 32 bits, and with a
-/// block.
+/// Policies of every algorithm: with and without its parameter, with and without a block, with limits below
+/// and above 32 bits.
 fn policies() -> Vec<Policy> {
     let shapes = Algorithm::ALL.iter().flat_map(|&algorithm| {
         [5, 7_000_000_000].into_iter().flat_map(move |max| {
@@ -55,7 +55,7 @@ proptest! {
                 let bytes = state.to_bytes();
                 let read = State::from_bytes(&policy, &bytes).unwrap();
                 prop_assert_eq!(&read.to_bytes(), &bytes);
-                // A log without entries is that of a new caller.
+                // A log without entries is the state of a new caller.
                 prop_assert!(read == state || bytes == [VERSION, b'l'], "{:?}: {:?}", &policy, &state);
                 now = step(&mut state, &policy, now, *operation);
             }
@@ -82,7 +82,7 @@ proptest! {
 }
 
 #[test]
-fn what_no_state_of_the_policy_is_made_of_is_an_error() {
+fn bytes_that_are_no_state_of_the_policy_are_an_error() {
     for policy in policies().into_iter().filter(|policy| policy.block().is_none()) {
         let mut state = State::new(&policy);
         let _ = state.decide(&policy, 2, Timestamp::from_micros(NOW), Operation::Check);
@@ -115,8 +115,8 @@ fn what_no_state_of_the_policy_is_made_of_is_an_error() {
         {
             assert!(!is_read(&changed(1, *kind)), "{policy:?}: kind {kind}");
         }
-        // The last five bytes are a count, or the fraction of an instant, and so below `max`; those of two
-        // windows 32 bits.
+        // The last five bytes are a count, which has 32 bits in two windows, or the fraction of an instant,
+        // which is below `max`.
         let mut largest = bytes.clone();
         let end = bytes.len();
         largest[end - 5..].fill(255);
@@ -175,7 +175,7 @@ fn the_state_of_one_algorithm_is_none_of_another() {
 }
 
 #[test]
-fn a_log_without_entries_is_that_of_a_new_caller() {
+fn a_log_without_entries_is_the_state_of_a_new_caller() {
     let policy = Policy::builder("log").algorithm(Algorithm::SlidingWindowLog).max(10).window(MINUTE).build();
     assert_eq!(State::from_bytes(&policy, &[VERSION, b'l']).unwrap(), State::new(&policy));
 }

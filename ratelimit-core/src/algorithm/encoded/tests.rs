@@ -1,4 +1,4 @@
-//! Tests of decoding: states, and bytes that are none.
+//! Tests of decoding: states, and malformed bytes.
 
 use std::time::Duration;
 

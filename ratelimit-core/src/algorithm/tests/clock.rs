@@ -27,7 +27,7 @@ fn a_clock_that_goes_back_keeps_counts_and_bounds_the_wait_by_one_window() {
         // The wait began at the first request, and does not start anew with each.
         let later = state.decide(&policy, max, at(earlier + wait / 2), Operation::Check);
         assert_eq!(report(&later).retry_after, Some(wait - wait / 2), "{policy:?}");
-        // Later windows start at multiples since the epoch again.
+        // Later windows start at multiples of the window again.
         let anew = earlier + wait;
         let outcome = state.decide(&policy, max, at(anew), Operation::Check);
         let expected = Model { policy: &policy, admitted: vec![(anew, max)] }.charged(anew);
@@ -37,7 +37,7 @@ fn a_clock_that_goes_back_keeps_counts_and_bounds_the_wait_by_one_window() {
 
 #[test]
 fn a_clock_that_goes_back_behind_an_empty_window_starts_it_at_a_multiple() {
-    // A bucket keeps only the instant at which it is full, which is later then.
+    // A bucket has only the instant at which it is full, which is later in this case.
     let windows = policies().into_iter().filter(|(policy, _)| policy.algorithm() != Algorithm::TokenBucket);
     for (policy, _) in windows {
         let mut state = State::new(&policy);
@@ -72,7 +72,7 @@ fn a_state_must_be_stored_once_if_the_clock_went_back_and_not_if_it_stood_still(
     for (policy, _) in
         policies().into_iter().filter(|(policy, _)| policy.algorithm() != Algorithm::SlidingWindowLog)
     {
-        // The first instant of a window, so that the counts begin there, too.
+        // The first instant of a window, so that the counts begin at `now` as well.
         let now = START - START % policy.window_us();
         let mut state = State::new(&policy);
         charge(&mut state, &policy, now, policy.capacity());

@@ -1,4 +1,4 @@
-//! Turns beside charges that go back only where no turn moves: what starts, each at its turn, passes the
+//! Tests of turns together with refunds, which move no turn: requests that start at their turns pass the
 //! plain bucket.
 
 use proptest::prelude::*;
@@ -17,11 +17,11 @@ enum Event {
         cost: u64,
         at_most: u64,
     },
-    /// A charge goes back: that of a check, or a turn that is not due.
+    /// Refunds the charge of a check, or of a turn that is not due.
     Refund(Index),
 }
 
-/// Units, window in microseconds, burst: a unit takes whole microseconds.
+/// Units, window in microseconds, and burst of buckets in which a unit takes whole microseconds.
 const BUCKETS: [(u64, u64, u64); 4] = [(1, 1_000, 1), (1, 1_000, 4), (7, 7_000, 2), (1, 1_000, 20)];
 
 fn events() -> impl Strategy<Value = ((u64, u64, u64), Vec<Event>)> {

@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::algorithm::{Operation, State, decide_one};
+use crate::algorithm::{Operation, State, decide_check};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::Outcome;
@@ -28,14 +28,14 @@ impl StoredState {
     pub(super) fn decide(&mut self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
         match operation {
             Operation::Peek => self.peek(check, now),
-            _ => decide_one(check, &mut self.state, now, operation),
+            _ => decide_check(check, &mut self.state, now, operation),
         }
     }
 
     /// Apart, so that `decide` is small enough to be inlined.
     #[cold]
     fn peek(&self, check: &Check<'_>, now: Timestamp) -> Outcome {
-        decide_one(check, &mut self.state.clone(), now, Operation::Peek)
+        decide_check(check, &mut self.state.clone(), now, Operation::Peek)
     }
 }
 
@@ -99,7 +99,7 @@ impl Shard {
         operation: Operation,
     ) -> Outcome {
         let mut state = State::new(check.policy());
-        let outcome = decide_one(check, &mut state, now, operation);
+        let outcome = decide_check(check, &mut state, now, operation);
         if operation == Operation::Check && outcome.fits() {
             self.table.insert_unique(hash(digest), StoredState { digest, state }, |entry| hash(entry.digest));
         }

@@ -316,7 +316,7 @@ impl Reply {
             });
         }
         let (at, told) = (self.states.at, &self.details);
-        let outcome = encoded::decide_as_told(group, &places, &mut states, at, self.operation, told);
+        let outcome = encoded::decide_as_replied(group, &places, &mut states, at, self.operation, told);
         let mut outcome = outcome.ok_or(PROTOCOL)?;
         let fits = match outcome.outcomes() {
             [only] if is_alone => only.fits(),
