@@ -1,32 +1,34 @@
--- check.lua: judge requests, each a group of limits, in order and at one instant; charge each request that passes.
+-- check.lua: judges requests, each a group of limits, in order and at one instant; charges each request that passes.
 -- KEYS    one for each distinct state
--- ARGV    1: little-endian doubles: the instant in microseconds, or -1 for the server's clock; the number of policies; then
---         for each policy: number of its algorithm, max, window in microseconds (how long the key is kept, if a window has
---         one of its own), shape (sub-windows, burst, or the first instant of a window with a key of its own); then for each
---         key: number of its policy, and the sum of the costs of its requests, or -1 when one of them is a peek, a group, or
---         under another policy
---         2: little-endian doubles, for each request: the number of its limits, negative for a peek; 256 more for a part
---         of a denied group, which is not charged; 512 more if as many units as fit are charged, at most the cost; 768
---         more if they are charged beyond the limit, to one key under two policies, the second of which is that of the
---         largest limit; 1024 more for a wait, which is a token bucket's: the same, with the longest wait in microseconds in place
---         of the first cost; and for each limit: number of its key, number of its policy, negative
---         for a shadow limit of a group, and cost
+-- ARGV    1: little-endian doubles:
+--         the instant in microseconds, or -1 for the server's clock; the number of policies;
+--         for each policy: number of its algorithm, max, window in microseconds (for a window with a key of its own, how long the
+--         key is kept), shape (sub-windows, burst, or the first instant of a window with a key of its own);
+--         for each key: number of its policy, and the sum of the costs of its requests, or -1 if one of them is a peek, a group,
+--         or under another policy
+--         2: little-endian doubles, for each request its header, then for each of its limits: number of the key, number of the
+--         policy, which is negative for a shadow limit of a group, and cost. The header is the number of limits, negative for a
+--         peek, and one of these is added:
+--         256   a part of a denied group, which is not charged
+--         512   as many units as fit are charged, at most the cost
+--         768   the units are charged beyond the limit, to one key under two policies: its own, and one with the largest limit
+--         1024  a wait, of a token bucket: as 768, with the longest wait in microseconds in place of the first cost
 --         3: little-endian doubles, for each policy: the length of its block in microseconds, 0 for none; absent or empty
---         if no policy has one
---         4: what the calling process tells of slots (concurrency.lua); absent or empty if no key is one of slots
+--         if no policy has a block
+--         4: what the calling process reports of its slots (concurrency.lua); absent or empty if no key has slots
 -- Reply   one string: the instant in microseconds, a little-endian double; then for each key the state that was found there:
---         '.' for none, '!' for a corrupt one, which now expires after one window, and a summary of a log
---         (sliding_window_log.lua, log.summarize); then, unless all requests pass, one character for each request: '1' it
---         passes, '0' it is denied, '-' a state of it is corrupt; and '+', one of these, and for each limit 8 bytes, if that
---         does not tell what became of each key: 'b' and the end of a block that begins or is cut (7 bytes), or 'c' and the units
---         charged to the key (7 bytes)
+--         '.' for none, '!' for a corrupt state, which now expires after one window, and the summary of a log
+--         (sliding_window_log.lua, log.summarize); then, unless all requests pass, a verdict for each request: '1' it passes,
+--         '0' it is denied, '-' a state of it is corrupt. If the verdict does not say what became of each key, '+' is before it
+--         and details are behind it, 8 bytes for each limit: 'b' and the end of a block that begins or is cut (7 bytes), or 'c'
+--         and the units charged to the key (7 bytes)
 -- Twin    src/algorithm/decide.rs, src/algorithm/group.rs
 -- When the sum of a key's costs fits, each of its requests passes in its turn. So each key is charged once with the sum
 -- here. That decides nearly every call; open.lua and the files behind it decide what is left. Functions are defined behind this
 -- part where possible, because Redis runs every definition at each call.
 local stored, args, left -- by number of the key: the value found, and '0' if its requests are not all admitted yet
--- `only_logs`, which script.rs declares in front of this file: whether no state is a string. A log's step reads the log itself.
-local all_denied = (ARGV[3] or '') == '' -- whether at all keys in `left` the sum surely does not fit, and begins no block
+-- script.rs declares `only_logs` in front of this file: whether no state is a string. The step of a log reads the log itself.
+local all_denied = (ARGV[3] or '') == '' -- whether the sum surely does not fit at any key in `left`, and no block begins
 if #KEYS > 1 or policies > 1 then
   stored = only_logs and {} or call('MGET', unpack(KEYS))
   -- With one policy and one cost for all keys, the numbers of the keys repeat every 16 bytes from byte 49 on. Then the

@@ -1,7 +1,7 @@
 -- fixed_window.lua: one count that starts again at each multiple of the window since the epoch.
 -- State   string, 13 bytes: 'f', start (7 bytes, little-endian, microseconds), count (5 bytes)
--- Shape   1, or the first instant of a window that has this key to itself: its count never starts again, and `window` is how long
---         it is kept
+-- Shape   1, or the first instant of a window that has this key to itself: then the count never starts again, and `window` is how
+--         long it is kept
 -- Twin    src/algorithm/fixed_window.rs, which explains the formulas; same names, same integer steps
 repeat
   local start, count, has_own_key = 0, 0, shape ~= 1
@@ -35,7 +35,7 @@ repeat
   bytes, ttl = pack('<c1I7I5', 'f', start, count), start + window - now
 until true
 -- refund:
-maxima[1] = math.huge -- so that a count above a lowered maximum is brought to `now` as well
+maxima[1] = math.huge -- brings a count above a lowered maximum to `now` as well
 refunds[1] = function(value, cost, at, _, _, window, shape)
   local tag, start, count = decode('<BI7I5', value)
   if shape ~= 1 or start <= at and at - start < window then

@@ -1,6 +1,6 @@
--- judge.lua: judges one request, a group of limits. Twin of src/algorithm/group.rs, shadow.rs and block.rs
--- Finds the largest number of units, at most `most`, of which each enforced limit from `first` to `last` admits as many for
--- each limit of its key. 1 if none fits: that is denied.
+-- judge.lua: judges one request, which is a group of limits. Twin of src/algorithm/group.rs, shadow.rs and block.rs
+-- Finds the largest number of units, at most `most`, that fits every enforced limit from `first` to `last`. Limits of one key
+-- take the number each. Returns 1 if none fits, which is then denied.
 local function largest_fit(first, last, sums, most)
   local function fits(units)
     for limit = first, last, 3 do
@@ -31,9 +31,35 @@ local function largest_fit(first, last, sums, most)
   return math.max(low, 1)
 end
 
+-- Charges a log, if it is charged, and marks it to be written.
+local function change_log(key, is_charged, cost)
+  if is_charged then
+    log.charge(values[key], cost)
+  end
+  if is_charged or values[key].dirty then
+    ttls[key] = 0
+  end
+end
+
+-- Replaces a string by the bytes of its step. Returns the length of the block that the new string is, if it is a block: a block
+-- that was too long was cut. A state that is not charged changes only if the clock went back, or if its step writes on denial.
+local function change_string(key, is_charged, change)
+  local value, policy, bytes, ttl = values[key], change[1], change[2], change[3]
+  if not is_charged then -- a cost that never fits
+    _, bytes, ttl = step(key, policy, math.huge)
+  end
+  if bytes and ttl then
+    values[key], ttls[key] = bytes, ttl
+    return end_of_block(bytes) and ttl
+  elseif bytes then
+    values[key], ttls[key] = string.sub(value, 1, 8) .. bytes .. string.sub(value, 14), ttls[key] or false
+  end
+end
+
 -- Judges one request, whose limits are at `first` to `last` in `requests`. Returns its verdict with details, or nil and the
--- server's error. A part of a denied group is not charged, but may begin blocks, as a peek may not. A shadow limit that does
--- not fit is spared: it is not charged, and changes no verdict. Of a request for as many units as fit the costs are the most.
+-- server's error. A request that is a part of a denied group (`is_denied`) is not charged, but may begin blocks; a peek may not.
+-- A shadow limit that would deny is not charged, and changes no verdict. A request for as many units as fit (`is_up_to`) has the
+-- most as its costs.
 local function judge(first, last, is_peek, is_denied, is_up_to)
   local verdict, sums = '1', {}
   for limit = first, last, 3 do
@@ -53,9 +79,10 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
     end
   end
 
-  -- Asks each limit. By number of the key: whether one of its limits does not fit; policy, bytes and TTL of the step that may
-  -- change it; and how long the block is that replaces it.
-  local spared, changes, begun = {}, {}, {}
+  -- Runs the step of each limit. By number of the key:
+  local denies = {} -- whether a limit of the key does not fit
+  local changes = {} -- policy, bytes and TTL of the step that may change the state
+  local begun = {} -- length of the block that replaces the state
   for limit = first, last, 3 do
     local key, policy = requests[limit], 4 * math.abs(requests[limit + 1])
     local value, change, decides, fits = values[key], changes[key], requests[limit + 1] > 0, false
@@ -66,13 +93,13 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
         log.note_wait(value, sums[key], args[policy])
       end
     elseif not corrupt[key] then
-      -- Beside a corrupt state it still has to be known whether this one is corrupt, since the reply holds it.
+      -- If another state is corrupt, a cost of 0 still shows whether this one is, since the reply has the state.
       local bytes, ttl
       fits, bytes, ttl = step(key, policy, verdict == '-' and 0 or sums[key])
       if fits == nil then
         corrupt[key], verdict, again = args[policy + 1], '-', true
       end
-      -- Of several blocks of one key the shortest cuts one from the future.
+      -- Of several policies of the key, the one with the shortest block cuts a block that is too long.
       if not (change and change[2] and (not bytes or ttl and change[3] and change[3] < ttl)) then
         changes[key] = { policy, bytes, ttl }
       end
@@ -81,60 +108,46 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
       if decides and verdict == '1' then
         verdict = '0'
       end
-      spared[key] = true
+      denies[key] = true
       if not is_peek and not corrupt[key] then
         local block = block_of(key, policy, sums[key])
         begun[key] = block > 0 and block or begun[key]
       end
     end
   end
-  -- The shortest block of one key begins: a longer one would not last beyond the next request.
+  -- Of several blocks of one key the shortest begins: the next request would cut a longer one.
   for limit = first, next(begun) and last or 0, 3 do
     local key, block = requests[limit], blocks[math.abs(requests[limit + 1])] or 0
     begun[key] = begun[key] and block > 0 and math.min(begun[key], block) or begun[key]
   end
 
-  -- Changes the states, each in one way: a block replaces it, a log is charged, or the bytes of a step are put in.
+  -- Changes each state in one way: a block replaces it, or it is charged as a log or as a string.
   local charges = verdict == '1' and not is_peek and not is_denied
   for key, change in pairs((is_peek or verdict == '-') and {} or changes) do
-    local value, is_charged = values[key], charges and not spared[key]
+    local is_charged = charges and not denies[key]
     if begun[key] then
       values[key], ttls[key] = pack('<c1I7', 'b', now + begun[key]), begun[key]
-    elseif type(value) == 'table' then
-      if is_charged then
-        log.charge(value, sums[key])
-      end
-      if is_charged or value.dirty then
-        ttls[key] = 0
-      end
+    elseif type(values[key]) == 'table' then
+      change_log(key, is_charged, sums[key])
     else
-      local policy, bytes, ttl = change[1], change[2], change[3]
-      if not is_charged then -- A denied request writes only a state whose clock went back.
-        _, bytes, ttl = step(key, policy, math.huge)
-      end
-      if bytes and ttl then
-        values[key], ttls[key] = bytes, ttl
-        begun[key] = end_of_block(bytes) and ttl -- a block from the future was cut
-      elseif bytes then
-        values[key], ttls[key] = string.sub(value, 1, 8) .. bytes .. string.sub(value, 14), ttls[key] or false
-      end
+      begun[key] = change_string(key, is_charged, change)
     end
   end
 
-  -- What the reply holds. For each limit: two limits over one log may have different maxima.
+  -- Records the wait for one more unit, for each limit: two limits over one log may have different maxima.
   for limit = first, last, 3 do
     local value = values[requests[limit]]
     if type(value) == 'table' then
       log.note_next_unit(value, args[4 * math.abs(requests[limit + 1])])
     end
   end
-  if verdict == '-' or not (next(begun) or charges and (next(spared) or units < most)) then
-    return verdict
+  if verdict == '-' or not (next(begun) or charges and (next(denies) or units < most)) then
+    return verdict -- which says all: the whole costs were charged, or nothing
   end
   local details = { '+', verdict }
   for limit = first, last, 3 do
     local key = requests[limit]
-    local charged = charges and not spared[key] and sums[key] or 0
+    local charged = charges and not denies[key] and sums[key] or 0
     details[#details + 1] = begun[key] and values[key] or pack('<c1I7', 'c', charged)
   end
   return table.concat(details)

@@ -1,8 +1,8 @@
 -- log_step.lua: the usual decision about a log: the oldest entries of one node expire, and an entry joins the last node.
--- Does to the state what sliding_window_log.lua does, which describes it, but runs none of that file's definitions: they take
--- longer than all of this. Leaves `fits` nil, and has written nothing, where more is needed: a cost of 0 or above 255, a node
--- that becomes full, empty or wider, two entries at one instant, a clock that went back, nodes to remove, a denial whose wait
--- does not end with the first entry, and a state that may be corrupt.
+-- Changes the state as sliding_window_log.lua does, which describes it, but runs none of that file's definitions: they take
+-- longer than this whole step. Leaves `fits` nil and writes nothing if more is needed: for a cost of 0 or above 255, a node that
+-- becomes full, empty or wider, two entries at one instant, a clock that went back, nodes to remove, a denial whose wait does not
+-- end with the first entry, and a state that may be corrupt.
 repeat
   if cost == 0 or cost > 255 then
     break
@@ -63,7 +63,7 @@ repeat
   fits = used + cost <= max
   if fits then
     local from = 38
-    if first == last then -- no other node is live: what has expired leaves this one
+    if first == last then -- no other node is live: expired entries are removed from this node
       from, skip = 38 + skip * (5 + width), 0
     end
     -- In one expression: Lua copies and hashes every string that it makes.

@@ -1,20 +1,22 @@
--- open.lua: the rest of check.lua, in four files, judges one by one, in their order, the requests about the keys that are left.
--- Each sees what the requests before it were charged, as if it had come in a call of its own at the same instant. This file
--- reads the states, and runs steps on them. Changes are kept in `values`, and all.lua writes them at the end.
--- Block   instead of any state: string, 8 bytes: 'b', until (7 bytes, little-endian, microseconds). Twin of
+-- open.lua: reads states, and runs steps on them. The first of four files, the rest of check.lua: they judge the requests about
+-- the keys that are left, one by one in their order. Each request sees what the requests before it were charged, as if it had
+-- come in a call of its own at the same instant. Changes are kept in `values`, and all.lua writes them at the end.
+-- Block   in place of any state: string, 8 bytes: 'b', until (7 bytes, little-endian, microseconds). Twin of
 --         src/algorithm/block.rs
 args = args or { decode('<' .. string.rep('d', #ARGV[1] / 8), ARGV[1]) }
 local requests = { decode('<' .. string.rep('d', #ARGV[2] / 8), ARGV[2]) } -- and the position behind the last number
 
--- By number of the key: its state with the charges so far, false for none; the TTL to write it with, false to patch it, nil
--- to leave it; the log that was found there; and the window of a policy over a corrupt state.
-local values, ttls, logs, corrupt = {}, {}, {}, {}
+-- By number of the key:
+local values = {} -- the state with the charges so far, false for none
+local ttls = {} -- the TTL to write the state with; false to write only its five bytes from the ninth on; nil to write nothing
+local logs = {} -- the log that was found there
+local corrupt = {} -- the window of a policy, if the state is corrupt
 local seen = {} -- what the step of slots found
 local again -- whether a state turned out to be corrupt after it was used
 local blocks = (ARGV[3] or '') ~= '' and { decode('<' .. string.rep('d', policies), ARGV[3]) } or {}
 local LONGEST = 31622400000000 -- of all windows and blocks
 
--- The end of the block that a value is; nil for any other value.
+-- The end of a block; nil for a value that is no block.
 local function end_of_block(value)
   if type(value) == 'string' and #value == 8 and string.byte(value) == 98 then -- 'b'
     return (decode('<I7', value, 2))
@@ -59,7 +61,7 @@ local function step(key, policy, cost)
   return false
 end
 
--- The length of the block that a cost begins which does not fit: 0 if the policy has none, if it has begun already, or if the
+-- The length of the block that begins because a cost does not fit: 0 if the policy has none, if it has begun already, or if the
 -- cost never passes.
 local function block_of(key, policy, cost)
   local block, first = blocks[policy / 4] or 0, steps[args[policy - 1]]

@@ -1,7 +1,7 @@
 -- overdraw.lua: charges beyond a limit, for a settlement or a wait.
--- Charges one key beyond its limit. It is brought to `now` under its own policy, and charged under that of the largest limit.
--- For a settlement as many units as fit under that are charged. For a wait, which is at most so many microseconds, all are or none,
--- and only if the same check would pass after it; a cost that fits at `now` is charged like a check.
+-- Charges one key beyond its limit: its own policy brings it to `now`, and the policy with the largest limit is charged.
+-- A settlement (`wait` is false) is charged as many units as fit that limit. A wait is charged its whole cost, and only if the same
+-- check would pass after `wait` microseconds; a cost that fits at `now` is charged like a check.
 local function overdraw(first, wait)
   local key, policy = requests[first], 4 * requests[first + 1]
   local failure = values[key] == nil and not corrupt[key] and open(key, policy)
@@ -11,7 +11,7 @@ local function overdraw(first, wait)
   local tag, has_turns, is_due = nil, wait, false
   if type(values[key]) == 'string' then
     tag = string.byte(values[key])
-    if tag == 100 or tag == 111 then -- 'd' or 'o', a token bucket: a cost of nothing does not fit while its turns are not due
+    if tag == 100 or tag == 111 then -- 'd' or 'o', a token bucket: a cost of 0 does not fit while its turns are not due
       has_turns = wait or step(key, policy, 0) == false
     end
     local _, bytes, ttl = step(key, policy, math.huge)
@@ -24,7 +24,7 @@ local function overdraw(first, wait)
     now = now + wait
     local passes = step(key, policy, requests[first + 5])
     now = now - wait
-    if passes == false then -- and not nil, for a corrupt state, which `judge` notes
+    if passes == false then -- not nil: `judge` replies that a state is corrupt
       return '0'
     end
   end

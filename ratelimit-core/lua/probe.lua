@@ -1,6 +1,6 @@
--- probe.lua: try every command and library that the other scripts use, before a new connection is used.
+-- probe.lua: tries every command and library that the other scripts use, before a new connection is used.
 -- KEYS    1: a key with no other use; 2..: keys to write, which the process then removes
--- Reply   the server's time in microseconds, or how many of KEYS[2..] were there before; or the error about the
+-- Reply   the server's time in microseconds, or with KEYS[2..] how many of these existed before; or the error about the
 --         first command that the server refuses, with its name
 local failure
 local function try(name, ...)

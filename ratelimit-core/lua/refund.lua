@@ -1,9 +1,9 @@
--- refund.lua: give back what reservations took, as far as it still counts.
+-- refund.lua: gives back what reservations took, as far as it still counts.
 -- KEYS    one for each charge
 -- ARGV    1: little-endian doubles: the instant in microseconds, or -1 for the server's clock; then for each key: number of
---         its algorithm, max, window in microseconds, shape (as in check.lua), cost, the instants at which it was
---         charged and from which it no longer counts, in microseconds
--- Reply   1, or 0 if a charge that still counts stays, because turns behind it are not due
+--         its algorithm, max, window in microseconds, shape (as in check.lua), cost, the instant of the charge, and the
+--         instant from which it no longer counts, in microseconds
+-- Reply   1, or 0 if a charge that still counts stays, because later turns are not due
 -- Twin    src/algorithm/state.rs, State::refund_charge
 local reply = 1
 for key = 1, #KEYS do
@@ -24,7 +24,7 @@ for key = 1, #KEYS do
   else
     local value = redis.pcall('GET', KEYS[key])
     if type(value) == 'string' then
-      -- A cost of nothing brings the state to `now`, also where it does not fit because of a debt.
+      -- A cost of 0 brings the state to `now`, also if it does not fit because of a debt.
       local fits, bytes, ttl = steps[algorithm](value, 0, maxima[algorithm] or max, window, shape)
       local is_in_debt = fits == false and algorithm == 4
       if fits or is_in_debt then

@@ -3,8 +3,8 @@
 --         one sub-window the sum of the counts between current and oldest, then these counts, newest first (5 bytes each)
 -- Twin    src/algorithm/sliding_window_counter.rs, which explains the formulas; same names, same integer steps. Its
 --         `earlier` is `between` (with the sum `whole_between`) and `oldest` here.
--- `between` is read only where a sub-window starts or a cost does not fit, because waits follow from every count. So a
--- decision that admits takes the same time for every number of sub-windows, and only the others see whether the sum agrees.
+-- `between` is read only when a sub-window starts, or when a cost does not fit, because waits follow from every count. So a
+-- decision that admits takes the same time for every number of sub-windows. Only the other decisions check the sum.
 repeat
   local length, start, current, oldest, whole_between, tag = window / shape, 0, 0, 0, 0, 99 -- 'c'
   if value then
@@ -87,12 +87,12 @@ repeat
   end
 until true
 -- refund:
-maxima[2] = math.huge -- so that a count above a lowered maximum is brought to `now` as well
+maxima[2] = math.huge -- brings a count above a lowered maximum to `now` as well
 refunds[2] = function(value, cost, at, _, _, window, sub_windows)
   local length = window / sub_windows
   local _, start = decode('<BI7', value)
   local back = math.ceil((start - at) / length)
-  -- The units given back to the count at a place, and the value without them.
+  -- Lowers the count at `place` by at most `units`. Returns how many it was, and the value.
   local function lower(from, place, units)
     local count = decode('<I5', from, place)
     units = math.min(units, count)

@@ -3,11 +3,11 @@
 --         Numbers are little-endian, times are in microseconds; bytes are in brackets.
 --           'h'                     'l', used [5], newest [7], first [5], skip [1], last [5], kept [5]; node `last` of level 0
 --           level:number, level 0   entries, at most ENTRIES, oldest first: base [7], width [1]; then for each its time
---                                   since base [5] and its units [width], which are 1 where width is 0
---           level:number, above     for each full node below, of which FAN_OUT have one above: time of its newest entry [7]
+--                                   since base [5] and its units [width], which are 1 if width is 0
+--           level:number, above     at most FAN_OUT records, one for each full node below: time of its newest entry [7]
 --                                   and sum of its units [5]
---         The live entries begin in node `first` of level 0, after `skip` expired ones. Nodes before `first` are garbage;
---         those before `kept` are removed. The last node of each level is not full and has no record above. Nodes after it
+--         The live entries begin in node `first` of level 0, after `skip` expired entries. Nodes before `first` are garbage;
+--         nodes before `kept` are removed. The last node of each level is not full and has no record above. Nodes after it
 --         are garbage from before the clock went back: every read is bounded by `last`.
 -- Twin    src/algorithm/sliding_window_log.rs, which explains the formulas; same names, same integer steps.
 -- Writes  HSET and PEXPIRE when charged. Nothing when denied, unless entries have expired: an expired entry must stay expired
@@ -92,8 +92,8 @@ local function read(self, level, number)
   return self.nodes[id]
 end
 
--- Searches the records of a node from `index` on for the first one that has units, has a time later than `after`, and brings
--- the units passed to at least `need`. Returns its index, time and units (nil if there is none), and the units before it.
+-- Searches the records of a node from `index` on for the first record that has units, is later than `after`, and with which the
+-- sum of the units is at least `need`. Returns its index, time and units (nil if there is none), and the units before it.
 local function scan(node, index, after, need, passed)
   while index < node.count do
     local block = math.min(BLOCK, node.count - index)
@@ -116,9 +116,9 @@ local function units_in(node)
   return node.width == 0 and node.count or select(4, scan(node, 0, math.huge, 0, 0))
 end
 
--- Searches the live entries, from the first one or from a given place on, by the condition of `scan`. Returns the entry, or
--- nil, and the units before it. Climbs from the start to a node that holds or leads to the entry, or to the last of its level;
--- then descends: a few nodes per level. Searches only the last node if the entry must be there, as when nearly all expired.
+-- Searches the live entries by the condition of `scan`, from the first entry or from `number` and `index` on. Returns the entry,
+-- or nil, and the units before it. Climbs from the start to a node that has the entry or leads to it, or to the last node of a
+-- level; then descends: a few nodes per level. Searches only the last node if the entry must be there, as when nearly all expired.
 local function find(self, after, need, number, index, passed)
   local level, leads, open = 0, false, self.open
   number, index, passed = number or self.first, index or self.skip, passed or 0
@@ -150,7 +150,7 @@ local function find(self, after, need, number, index, passed)
   return nil, passed
 end
 
--- Finds the newest entry: the one that brings the units passed to `used`.
+-- Finds the newest entry: with it the sum of the units is `used`.
 local function find_newest(self)
   local entry = self.open.count > 0 and { number = self.last, index = self.open.count - 1 }
   if entry then
@@ -195,8 +195,8 @@ local function lower_units(self, entry, units)
   end
 end
 
--- Closes the last node of entries, so that the next entry begins a new one. Adds its record above, and those of nodes that
--- become full by that.
+-- Closes the last node of entries, so that the next entry begins a new node. Adds its record above, and the records of nodes
+-- that become full by that.
 local function close_last_node(self)
   local level, number, node = 0, self.last, self.open
   local time = record(node, node.count - 1)
@@ -212,7 +212,7 @@ local function close_last_node(self)
   self.last = self.last + 1
 end
 
--- Removes what has expired from the last node, if no other node is live.
+-- Removes expired entries from the last node, if no other node is live.
 local function trim(self)
   local open = self.open
   if self.first == self.last and self.skip > 0 then
@@ -257,7 +257,7 @@ local function create(key, window, stored)
   return self
 end
 
--- Reads the header of a log. Returns nil for a value that is not one, and the server's error, if any.
+-- Reads the header of a log. Returns nil for a value that is no log, and the server's error, if any.
 local function load(key, window)
   local header = redis.pcall('HGET', KEYS[key], 'h')
   local self = create(key, window, false)
@@ -284,8 +284,8 @@ local function load(key, window)
   return is_valid and self or nil
 end
 
--- Merges all entries later than `now`, left by a clock that went back, into one at `now`. Truncates the tree where they
--- begin.
+-- Merges all entries later than `now`, which stay when the clock goes back, into one entry at `now`. Truncates the tree where
+-- they begin.
 local function merge_future(self)
   local entry, passed = find(self, now, 0)
   if not entry then
@@ -332,7 +332,7 @@ local function advance(self)
   return went_back or self.used < used_before
 end
 
--- Reads the log at a key and brings it to `now`. Returns nil for a value that is not one, and the server's error, if any.
+-- Reads the log at a key and brings it to `now`. Returns nil for a value that is no log, and the server's error, if any.
 function log.open(key, window)
   local self, failure = load(key, window)
   if self then
@@ -365,7 +365,7 @@ function log.note_wait(self, cost, max)
   end
 end
 
--- If no unit fits, records how many must expire until one does: responses report that wait too.
+-- If no unit fits, records how many units must expire until one fits: responses report that wait as well.
 function log.note_next_unit(self, max)
   if self.used >= max then
     self.waits[#self.waits + 1] = self.used + 1 - max
@@ -373,8 +373,8 @@ function log.note_next_unit(self, max)
 end
 
 -- Summarizes the log as it was found: its header, and the number of recorded waits (2 bytes); then for each wait the time of
--- the last unit that must expire (7 bytes), and the units up to it since the wait before (5 bytes). The client knows the times
--- of units charged in this call.
+-- the last unit that must expire (7 bytes), and the units from the wait before up to this unit (5 bytes). The process knows the
+-- times of units charged in this call.
 function log.summarize(self)
   local summaries, gone, earlier, number, index = {}, 0, self.expired, nil, nil
   table.sort(self.waits)

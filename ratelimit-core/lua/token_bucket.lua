@@ -1,9 +1,9 @@
 -- token_bucket.lua: a bucket of `burst` tokens, refilled at `max` per window, kept as one instant.
--- State   string, 13 bytes: 't', tat: whole microseconds (7 bytes, little-endian) and a numerator over `max` (5 bytes);
---         or, of a bucket that may be in debt, 20 bytes: 'd' if turns were taken in it, otherwise 'e', the same, and the instant of the
---         last settlement or turn (7 bytes);
---         or, of one of which units were given back out of order, 20 bytes: 'r', the same, and `returned` (7 bytes);
---         or, of one that is both, 27 bytes: 'o' or 'p', the same, the instant of the last settlement or turn, and `returned`
+-- State   string: a tag; tat: whole microseconds (7 bytes, little-endian) and a numerator over `max` (5 bytes); and by the tag:
+--         't'       13 bytes: nothing else
+--         'd', 'e'  20 bytes, may be in debt, with turns ('d') or without: the instant of the last settlement or turn (7 bytes)
+--         'r'       20 bytes, units were given back out of order: `returned` (7 bytes)
+--         'o', 'p'  27 bytes, 'r' and also 'd' or 'e': the instant of the last settlement or turn, then `returned`
 -- Twin    src/algorithm/token_bucket.rs, which explains the formulas; same names, same integer steps. An instant or a
 --         span is two numbers here, micros and fraction.
 repeat
@@ -30,7 +30,7 @@ repeat
       if returned > 4503599627370496 then -- 142 years
         break
       elseif not indebted_at then
-        -- Nothing is owed.
+        -- The bucket is not in debt.
       elseif tat_micros < indebted_at or tat_micros > longest or (tat_micros == longest and tat_fraction > 0) then
         break
       else
@@ -44,7 +44,7 @@ repeat
         end
         indebted_at = in_debt and indebted_at
       end
-      -- Time that pays nothing else pays what was given back.
+      -- While the bucket is full, time pays what was given back.
       returned = math.max(math.min(returned, returned + tat_micros + (tat_fraction > 0 and 1 or 0) - now), 0)
       returned = returned > 0 and returned
     end
@@ -74,7 +74,7 @@ repeat
     if tat_micros < micros or (tat_micros == micros and tat_fraction <= fraction) then
       break
     end
-    -- The state is emptier than empty, because the clock went back.
+    -- The bucket is emptier than an empty one, because the clock went back.
     returned = (returned or 0) + tat_micros - micros + (tat_fraction > fraction and 1 or 0)
     returned = math.min(returned, 4503599627370496)
     tat_micros, tat_fraction, fits = micros, fraction, cost == 0
@@ -88,7 +88,7 @@ repeat
   bytes = pack('<c1I7I5', 't', tat_micros, tat_fraction)
   ttl = tat_micros - now + (tat_fraction > 0 and 1 or 0)
   if returned then
-    -- Until the bucket is full, and until all charges have ended or are too old.
+    -- The TTL ends when the bucket is full, and all charges have ended or are too old.
     micros, fraction = mul_div(shape, window, max)
     bytes = 'r' .. string.sub(bytes, 2) .. pack('<I7', returned)
     ttl = math.max(ttl, math.min(ttl + returned, micros + (fraction > 0 and 1 or 0)))
@@ -99,7 +99,7 @@ local function is_later(micros, fraction, other_micros, other_fraction)
   return micros > other_micros or (micros == other_micros and fraction > other_fraction)
 end
 
--- Nothing is given back if turns are not due and the charge is not the last one; that one is never too old then.
+-- Gives back nothing if turns are not due and the charge is not the last one. With such turns the last charge is never too old.
 refunds[4] = function(value, cost, at, mark, max, window, burst, is_in_debt)
   local tag, tat_micros, tat_fraction = decode('<BI7I5', value)
   local returned = (tag == 114 or tag == 111 or tag == 112) and decode('<I7', value, #value - 6) or 0
@@ -111,8 +111,8 @@ refunds[4] = function(value, cost, at, mark, max, window, burst, is_in_debt)
   end
   local micros, fraction = mul_div(cost, window, max)
   if not is_last then
-    -- The exact mark is later than the microsecond before it, and not before the instant at which a bucket that was full at `at`
-    -- is full again. The later of the two is surely not too late.
+    -- The mark is rounded up, so the exact mark is after `mark - 1`. It is also not before the instant at which a bucket that was
+    -- full at `at` is full again. The later of the two bounds is never too late.
     local mark_micros, mark_fraction = at + micros, fraction
     if mark - 1 > mark_micros then
       mark_micros, mark_fraction = mark - 1, 0
