@@ -108,8 +108,8 @@ impl RateLimiter {
     /// Returns a limiter whose calls wait for the store no longer than `deadline`, nor than the store's own
     /// deadline.
     ///
-    /// Each call has the whole `deadline`. For work with several calls and one deadline in total, give each
-    /// what is left. It applies to every store with a [deadline](crate::store::Store::deadline): the
+    /// Each call has the whole `deadline`. For work with several calls and one deadline in total, pass what
+    /// is left to each. It applies to every store with a [deadline](crate::store::Store::deadline): the
     /// in-process store has none, because it never waits. Counts and settings are shared with this limiter.
     #[must_use]
     pub fn with_deadline(&self, deadline: Duration) -> Self {
@@ -122,8 +122,8 @@ impl RateLimiter {
         self.inner.store.as_dyn().deadline().map(|deadline| deadline.min(self.deadline))
     }
 
-    /// Charges one unit of `policy` to the caller `partition`, if the request passes. Of a
-    /// [concurrency limit](Policy::concurrency) it says whether a slot is free, and takes none:
+    /// Charges one unit of `policy` to the caller `partition`, if the request passes. For a
+    /// [concurrency limit](Policy::concurrency) it decides whether a slot is free, and takes none:
     /// [`acquire`](Self::acquire) does.
     ///
     /// # Errors
@@ -181,8 +181,8 @@ impl RateLimiter {
         if let Some(outcome) = self.try_decide_one(&check, operation)? {
             return Ok(outcome);
         }
-        // A box that holds the check, so that the in-memory future stays small: a future is copied until it
-        // is polled, and copying a large one takes longer than a decision in memory.
+        // The check is in a box, so that the in-memory future stays small: a future is copied until it is
+        // polled, and copying a large one takes longer than a decision in memory.
         let check = self.check_of(policy, &partition, cost);
         Box::pin(async move { only(self.decide_by_store(&[check], operation).await?) }).await
     }
@@ -234,7 +234,7 @@ impl RateLimiter {
     /// Charges one unit like [`check`](Self::check), without awaiting. Returns `Ok(None)`, and charges
     /// nothing, if the decision needs a round trip.
     ///
-    /// Always decides in memory; with Redis only for callers in the denial cache, and for callers with held
+    /// Always decides in memory; with Redis only for callers in the denial cache, and for callers with unused
     /// units of a [lease](crate::PolicyBuilder::lease); with a custom store as far as it implements
     /// [`Store::try_decide`](crate::store::Store::try_decide).
     ///
@@ -314,9 +314,9 @@ impl RateLimiter {
         self.try_decide(&self.validated(group)?, || Operation::Check)
     }
 
-    /// [`check_all`](Self::check_all) by a worker, after [`try_check_all`](Self::try_check_all) has returned
-    /// `None`: does not try once more. The runtime has one thread, IO and timers, and goes on while its calls
-    /// wait, as that of a worker of an Actix server: the call may be sent and answered on that thread.
+    /// Decides like [`check_all`](Self::check_all), by a worker, after [`try_check_all`](Self::try_check_all)
+    /// has returned `None`: does not try once more. A worker's runtime has one thread, IO and timers, and
+    /// runs while its calls wait, as in an Actix server: the call may be sent and answered on that thread.
     #[doc(hidden)]
     pub async fn check_all_on_worker(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         let deadline = Deadline::after(self.deadline).on_worker();

@@ -175,9 +175,9 @@ impl Store for Silent {
         _: Operation,
         deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        self.0.lock().unwrap().push(deadline.limit());
-        tokio::time::sleep(2 * deadline.limit()).await;
-        Err(StoreError::timeout(deadline.limit()))
+        self.0.lock().unwrap().push(deadline.timeout());
+        tokio::time::sleep(2 * deadline.timeout()).await;
+        Err(StoreError::timeout(deadline.timeout()))
     }
 
     async fn reset(&self, _: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {

@@ -88,7 +88,7 @@ impl Subject {
     pub(super) fn find(req: &HttpRequest, fields: &Fields, limiter: &RateLimiter) -> Result<Self, LookError> {
         let Fields { limit, digest, .. } = fields;
         let is_known = declared_limits().iter().any(|known| known.policy().name() == limit)
-            || limiter.given_policies().iter().any(|known| known.name() == limit)
+            || limiter.builder_policies().iter().any(|known| known.name() == limit)
             || limiter.stats().limits().iter().any(|known| known.name() == limit);
         if !is_known {
             return Err(LookError::UnknownLimit);

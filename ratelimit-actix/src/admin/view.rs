@@ -137,7 +137,7 @@ pub(super) fn limits(limiter: &RateLimiter, show_callers: bool) -> Vec<LimitView
             LimitNumbers { source: "attribute", place: Some(AttributeView::of(&declared)), ..numbers };
         view_of(&mut views, declared.policy().name()).numbers.push(numbers);
     }
-    for policy in limiter.given_policies() {
+    for policy in limiter.builder_policies() {
         let numbers = LimitNumbers::new(&policy, &Computed::NONE, limiter, show_callers);
         view_of(&mut views, policy.name()).numbers.push(numbers);
     }

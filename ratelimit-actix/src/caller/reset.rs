@@ -192,7 +192,7 @@ pub(crate) fn counts_of_name(limiter: &RateLimiter, partition: &[u8], name: &str
     for limit in declared_limits().iter().filter(|limit| limit.policy().name() == name) {
         counts.add_limit(limit.policy(), limit.computed());
     }
-    for policy in limiter.given_policies().iter().filter(|policy| policy.name() == name) {
+    for policy in limiter.builder_policies().iter().filter(|policy| policy.name() == name) {
         counts.add_limit(policy, &Computed::NONE);
     }
     counts.add_decided(name, |_| true);

@@ -29,16 +29,16 @@ pub(super) struct Inner {
     pub(super) observer: Observer,
     /// Whether every limit is a shadow limit.
     pub(super) shadow: bool,
-    /// By which waits sleep.
+    /// Clock by which requests wait.
     pub(super) clock: Arc<dyn Clock>,
     pub(super) overrides: Arc<crate::overrides::Current>,
 }
 
 impl Inner {
-    /// Begins a refund for a value that is dropped. A store that has to wait for it goes on in the
-    /// background. A turn that stays because of later ones is no failure.
-    pub(super) fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration) {
-        match self.store.as_dyn().begin_refund(reservation, limit) {
+    /// Begins a refund for a value that is dropped. A store that needs a round trip goes on in the
+    /// background. A turn that stays because of later turns is no failure.
+    pub(super) fn begin_refund(&self, reservation: &Reservation<'_>, timeout: Duration) {
+        match self.store.as_dyn().begin_refund(reservation, timeout) {
             Ok(()) | Err(StoreError::TurnsNotDue) => {}
             Err(error) => self.fallback.outage.log_failed_refund(&error),
         }
@@ -65,7 +65,7 @@ impl Backend {
         }
     }
 
-    /// The store as a trait object, for what is not on the hot path.
+    /// The store as a trait object, for calls that are not on the hot path.
     pub(super) fn as_dyn(&self) -> &dyn DynStore {
         match self {
             Self::Memory(store) => store,
@@ -92,11 +92,11 @@ pub(super) trait DynStore: fmt::Debug + Send + Sync {
         operation: Operation,
         deadline: Deadline,
     ) -> BoxFuture<'a, GroupOutcome>;
-    fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()>;
-    fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()>;
+    fn reset<'a>(&'a self, group: &'a [Check<'a>], timeout: Duration) -> BoxFuture<'a, ()>;
+    fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, timeout: Duration) -> BoxFuture<'a, ()>;
     fn spawn(&self, task: Task) -> Result<(), Task>;
-    /// Begins a refund whose end is not awaited. An error if it fails at once.
-    fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration) -> Result<(), StoreError>;
+    /// Begins a refund without awaiting its end. An error if it fails at once.
+    fn begin_refund(&self, reservation: &Reservation<'_>, timeout: Duration) -> Result<(), StoreError>;
 }
 
 impl<S: Store> DynStore for S {
@@ -134,20 +134,20 @@ impl<S: Store> DynStore for S {
         Box::pin(Store::decide(self, group, operation, deadline))
     }
 
-    fn reset<'a>(&'a self, group: &'a [Check<'a>], limit: Duration) -> BoxFuture<'a, ()> {
-        Box::pin(Store::reset(self, group, Deadline::after(limit)))
+    fn reset<'a>(&'a self, group: &'a [Check<'a>], timeout: Duration) -> BoxFuture<'a, ()> {
+        Box::pin(Store::reset(self, group, Deadline::after(timeout)))
     }
 
-    fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, limit: Duration) -> BoxFuture<'a, ()> {
-        Box::pin(Store::refund(self, reservation, Deadline::after(limit)))
+    fn refund<'a>(&'a self, reservation: &'a Reservation<'_>, timeout: Duration) -> BoxFuture<'a, ()> {
+        Box::pin(Store::refund(self, reservation, Deadline::after(timeout)))
     }
 
     fn spawn(&self, task: Task) -> Result<(), Task> {
         Store::spawn(self, task)
     }
 
-    fn begin_refund(&self, reservation: &Reservation<'_>, limit: Duration) -> Result<(), StoreError> {
-        let refund = pin!(Store::refund(self, reservation, Deadline::after(limit)));
+    fn begin_refund(&self, reservation: &Reservation<'_>, timeout: Duration) -> Result<(), StoreError> {
+        let refund = pin!(Store::refund(self, reservation, Deadline::after(timeout)));
         match refund.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(refunded) => refunded,
             Poll::Pending => Ok(()),
@@ -155,7 +155,7 @@ impl<S: Store> DynStore for S {
     }
 }
 
-/// Checks that a custom store returned one outcome for each check. A group without outcomes would count as
+/// Verifies that a custom store returned one outcome for each check. A group without outcomes would count as
 /// admitted.
 #[inline]
 pub(super) fn of_each(
@@ -170,7 +170,7 @@ pub(super) fn of_each(
     }
 }
 
-/// Checks the size of a group.
+/// Verifies the size of a group.
 pub(super) fn validate_size(group: &[Check<'_>]) -> Result<(), StoreError> {
     if group.len() > MAX_GROUP { Err(StoreError::GroupTooLarge { size: group.len() }) } else { Ok(()) }
 }

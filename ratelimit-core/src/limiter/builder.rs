@@ -12,7 +12,7 @@ use crate::observe::Observer;
 use crate::store::Store;
 use crate::store::memory::{DEFAULT_MAX_CALLERS, MemoryStore};
 
-/// Settings of a [`RateLimiter`] beside those of its store.
+/// Settings of a [`RateLimiter`], except the settings of its store.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct RateLimiterBuilder {
@@ -30,8 +30,8 @@ impl RateLimiterBuilder {
     ///
     /// During an outage of the store, each process enforces a limit with
     /// [`OnError::Local`](crate::OnError::Local) by itself, at `max` and burst divided by this number,
-    /// rounded up. The Redis store also makes [leases](crate::PolicyBuilder::lease) the smaller, the more
-    /// processes there are.
+    /// rounded up. With more processes, the Redis store also makes [leases](crate::PolicyBuilder::lease)
+    /// smaller.
     pub fn instances(mut self, instances: NonZeroU32) -> Self {
         self.instances = instances;
         self
@@ -72,15 +72,15 @@ impl RateLimiterBuilder {
     }
 
     /// Sets the share of a limit below which an admitted request counts as near the limit, in the metric
-    /// `ratelimit_near_limit_total` and in the statistics; by default 0.1. With 0 none does.
+    /// `ratelimit_near_limit_total` and in the statistics; by default 0.1. With 0 no request does.
     #[cfg(any(feature = "metrics", feature = "stats"))]
     pub fn near_limit_ratio(mut self, ratio: f64) -> Self {
         self.near_limit_ratio = ratio;
         self
     }
 
-    /// Sets the clock by which requests [wait](RateLimiter::wait); by default that of a [`MemoryStore`], and
-    /// the system's for any other store.
+    /// Sets the clock by which requests [wait](RateLimiter::wait); by default the clock of a [`MemoryStore`],
+    /// and the system's for any other store.
     #[cfg(any(test, feature = "test-util"))]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -129,7 +129,7 @@ impl RateLimiter {
         Self::builder(store).build()
     }
 
-    /// Starts a limiter over a store, with settings beside those of the store.
+    /// Starts a limiter over a store, with further settings.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! One decision, from its checks to its outcome: at once if the store can, otherwise by a call of the store.
+//! A decision, from its checks to its outcome: at once if the store can, otherwise by a call of the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::slots::Slots;
 use crate::store::Deadline;
 
 impl Inner {
-    /// Decides about a group without awaiting, if the store can. The operation is a function, so that it is
-    /// known when this is compiled.
+    /// Decides about a group without awaiting, if the store can. The operation is a function, so that the
+    /// compiler knows it.
     #[inline]
     pub(super) fn try_decide(
         self: &Arc<Self>,
         group: &[Check<'_>],
         operation: impl Fn() -> Operation,
-        limit: Duration,
+        timeout: Duration,
     ) -> Result<Option<GroupOutcome>, StoreError> {
         let Self { store, observer, .. } = &**self;
         match store {
@@ -32,7 +32,7 @@ impl Inner {
             Backend::Dyn(store) => {
                 let outcome = store.try_decide(group, operation());
                 outcome
-                    .map(|outcome| self.conclude(group, operation(), limit, of_each(group, Ok(outcome))))
+                    .map(|outcome| self.conclude(group, operation(), timeout, of_each(group, Ok(outcome))))
                     .transpose()
             }
         }
@@ -51,20 +51,21 @@ impl Inner {
         if answer.is_ok() && operation.charges() {
             stopwatch.decided();
         }
-        // Units that this process holds may settle a limit without the server, which then may still be out.
+        // Unused units of a lease may pay a settlement without the server, which then may still be out.
         if answer.is_ok() && operation != Operation::Overdraw {
             self.fallback.outage.record_reply();
         }
-        self.conclude(group, operation, deadline.limit(), answer)
+        self.conclude(group, operation, deadline.timeout(), answer)
     }
 
-    /// Reports a decision of the store, and holds its slots. Without one, decides by the failure policies.
+    /// Reports a decision of the store, and holds its slots. Without a decision, decides by the failure
+    /// policies.
     #[inline]
     fn conclude(
         self: &Arc<Self>,
         group: &[Check<'_>],
         operation: Operation,
-        limit: Duration,
+        timeout: Duration,
         answer: Result<GroupOutcome, StoreError>,
     ) -> Result<GroupOutcome, StoreError> {
         let mut outcome = match answer {
@@ -77,10 +78,11 @@ impl Inner {
         self.observer.decided(group, outcome.outcomes());
         outcome.hold_slots(group, &self.observer, |charges| {
             let limiter = Arc::clone(self);
-            move || limiter.begin_refund(&charges, limit)
+            move || limiter.begin_refund(&charges, timeout)
         });
         if !outcome.slots().is_empty() {
-            // The store tells the server of their end, and a job may keep them for longer than a limiter.
+            // The store reports their end to the server, and a job may hold them for longer than a limiter
+            // lives.
             outcome.add_slots(Slots::keeping(Arc::clone(self) as _));
         }
         Ok(outcome)
@@ -97,10 +99,10 @@ impl Inner {
     ) -> Result<GroupOutcome, StoreError> {
         let Self { store, fallback, observer, .. } = self;
         if operation == Operation::Overdraw {
-            // Nothing takes the place of a settlement.
+            // The fallback has not charged this request, so it cannot settle it.
             return Err(error);
         }
-        // The timeout of a request with less time than the store's deadline says nothing about the store.
+        // A request that had less time than the store's deadline shows no outage by its timeout.
         let is_outage = match (&error, store.as_dyn().deadline()) {
             (StoreError::Timeout { after }, Some(deadline)) => *after >= deadline,
             (StoreError::NoTimeLeft, _) => false,

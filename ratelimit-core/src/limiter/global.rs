@@ -1,5 +1,6 @@
-//! Limiters of one process: the installed one, for handlers that find no other; and those that count alone,
-//! in memory by the system's clock. Two of these for the same requests are usually one per worker.
+//! Limiters of one process: the installed limiter, for handlers that find no other, and limiters that count
+//! alone, in memory by the system's clock. Two that count alone for the same requests are usually a mistake:
+//! one per worker.
 
 use std::sync::{Arc, Weak};
 use std::{fmt, ptr};
@@ -59,7 +60,7 @@ pub struct InstallError {
 
 impl fmt::Debug for InstallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The kinds suffice to tell the limiters apart, and `unwrap` prints this text.
+        // The kinds suffice to distinguish the limiters, and `unwrap` prints this text.
         f.debug_struct("InstallError")
             .field("installed", &self.installed.store_kind())
             .field("rejected", &self.rejected.store_kind())
@@ -84,7 +85,7 @@ impl InstallError {
 pub struct CountsAlone(Weak<Inner>);
 
 impl CountsAlone {
-    /// `None` for a limiter over another store, and for one with another clock, which is a test.
+    /// `None` for a limiter with another store, or with another clock, which only tests have.
     pub fn of(limiter: &RateLimiter) -> Option<Self> {
         match &limiter.inner.store {
             Backend::Memory(store) if store.has_system_clock() => Some(Self(Arc::downgrade(&limiter.inner))),
@@ -98,7 +99,7 @@ impl CountsAlone {
     }
 }
 
-/// A number that tells living limiters apart. Clones have the same.
+/// A number that distinguishes living limiters. Clones have the same number.
 #[inline]
 pub fn limiter_id(limiter: &RateLimiter) -> usize {
     ptr::from_ref(&*limiter.inner).addr()

@@ -1,4 +1,4 @@
-//! Asks for the numbers in force, those of overrides or of the program; and gives overrides to a limiter.
+//! The numbers in force, of overrides or of the program, and the overrides of a limiter.
 
 #[cfg(feature = "overrides")]
 use std::borrow::Borrow;
@@ -14,11 +14,11 @@ use crate::overrides::{Overrides, OverridesError};
 use crate::policy::Policy;
 
 impl RateLimiter {
-    /// The numbers of a policy that are in force for callers without a row of their own. Those of the program
-    /// without the feature `overrides`.
+    /// The numbers of a policy that are in force for callers without a row of their own. Without the feature
+    /// `overrides`, the numbers of the program.
     ///
-    /// Handlers and middleware of `ratelimit-actix` do this by themselves. [`check`](Self::check) and its
-    /// relatives take the policy that they are given.
+    /// Handlers and middleware of `ratelimit-actix` do this by themselves. [`check`](Self::check) and the
+    /// methods like it decide by the policy that is passed.
     pub fn in_force<'p>(&self, policy: &'p Policy) -> InForce<'p> {
         match self.overrides_guard().limit(policy) {
             Some(overridden) => overridden.into_owned(),
@@ -26,8 +26,7 @@ impl RateLimiter {
         }
     }
 
-    /// The numbers of a policy that are in force for one caller: those of its row, otherwise those of its
-    /// plan.
+    /// The numbers of a policy that are in force for one caller: from its row, otherwise from its plan.
     ///
     /// Check, settle and refund by the policy that this returns, so that all three have the same numbers.
     ///
@@ -56,7 +55,8 @@ impl RateLimiter {
         self.in_force(policy).of_request(plan, partition.as_ref())
     }
 
-    /// The overrides in force, for a group that is decided now. One relaxed load if there have not been any.
+    /// The overrides in force, for a group that is decided now. Costs one relaxed load if there have not been
+    /// any.
     #[doc(hidden)]
     #[inline]
     pub fn overrides_guard(&self) -> OverridesGuard {
@@ -69,9 +69,9 @@ impl RateLimiter {
         self.inner.overrides.status()
     }
 
-    /// The policies that the builder was given. For the page of an operator.
+    /// The policies that were set in the builder. For the page of an operator.
     #[doc(hidden)]
-    pub fn given_policies(&self) -> Vec<Policy> {
+    pub fn builder_policies(&self) -> Vec<Policy> {
         self.inner.overrides.given_policies()
     }
 }
@@ -81,7 +81,7 @@ impl RateLimiterBuilder {
     /// Adds policies that overrides may name, beside the limits of attributes. Call it before
     /// [`overrides`](Self::overrides).
     ///
-    /// For policies of middleware, and for those that the application checks itself; see
+    /// For policies of middleware, and for policies that the application checks itself; see
     /// [`RateLimiter::in_force`].
     pub fn policies(self, policies: impl IntoIterator<Item: Borrow<Policy>>) -> Self {
         self.overrides.add_policies(policies);
@@ -93,7 +93,7 @@ impl RateLimiterBuilder {
     /// # Errors
     ///
     /// If the overrides name what the program does not have, set numbers out of their bounds, or would let no
-    /// request pass. The mistakes, up to 100, are in one error. Also if the file is
+    /// request pass. One error lists the mistakes, up to 100. Also if the file is
     /// [watched](Overrides::watch), and its thread does not start.
     ///
     /// # Examples
@@ -129,11 +129,12 @@ impl RateLimiter {
     /// old numbers.
     ///
     /// Checks the rows on the calling thread, while the old ones stay in force: call it from a thread that
-    /// may block if there are many. Of two calls at once, that one wins whose check ends later.
+    /// may block if there are many. If two calls run at once, the call whose check ends later replaces the
+    /// other.
     ///
     /// # Errors
     ///
-    /// As with [`RateLimiterBuilder::overrides`]. The overrides before stay in force then.
+    /// As with [`RateLimiterBuilder::overrides`]. The previous overrides then stay in force.
     pub fn replace_overrides(&self, overrides: Overrides) -> Result<(), OverridesError> {
         overrides.start(&self.inner.overrides)
     }

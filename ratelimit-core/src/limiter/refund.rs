@@ -1,4 +1,4 @@
-//! Giving back what was charged, and forgetting what is counted for callers.
+//! Refunds of charges, and resets of callers.
 
 use super::backend::Backend;
 use super::{RateLimiter, validate_size};

@@ -14,16 +14,15 @@ use crate::reservation::Reservation;
 use crate::store::Task;
 
 impl RateLimiter {
-    /// Has the store run a settlement for which nothing waits, as
-    /// [`Store::spawn`](crate::store::Store::spawn) says.
+    /// Spawns a settlement that no request waits for, by [`Store::spawn`](crate::store::Store::spawn).
     pub(crate) fn spawn(&self, task: Task) -> Result<(), Task> {
         self.inner.store.as_dyn().spawn(task)
     }
 
     /// Charges as many of `units` as fit. Returns their number and the outcome, in one round trip.
     ///
-    /// The outcome is that of a check with this number of units. If not even one unit fits, nothing is
-    /// charged, and the outcome is the denial of one unit, with the wait for it; it begins a
+    /// The outcome is the same as of a check of this number of units. If not even one unit fits, nothing is
+    /// charged, and the outcome is the denial of one unit, with the wait for it. It begins a
     /// [block](Policy::block) as any denial does.
     ///
     /// # Errors
@@ -97,13 +96,13 @@ impl RateLimiter {
     ///
     /// * Windows and logs count the debt where it was made: a fixed window forgets it at its end.
     /// * A count never exceeds 10^12 units, and no debt of a token bucket takes longer than 366 days until
-    ///   the bucket is full again. What is beyond is forgiven.
+    ///   the bucket is full again. Units beyond that are not charged.
     /// * Nothing is settled during a [block](Policy::block). A block replaces a debt as it replaces all
     ///   counts.
     /// * In an outage the counts of this process are settled, if they were charged.
-    /// * With a [lease](crate::PolicyBuilder::lease) a limit is settled exactly. Units that this process
-    ///   holds pay if there are enough, and are given back otherwise. Units that other processes hold can be
-    ///   used beside the debt, for at most 1 s.
+    /// * With a [lease](crate::PolicyBuilder::lease) a limit is settled exactly. Unused units in leases of
+    ///   this process pay if there are enough, and are given back otherwise. Unused units in leases of other
+    ///   processes can be used beside the debt, for at most 1 s.
     ///
     /// A reservation of several limits is settled limit by limit; see [`Reservation::limit`]. Settle each
     /// once, and do not refund it as well.
@@ -111,8 +110,8 @@ impl RateLimiter {
     /// # Errors
     ///
     /// [`SettleError`] if the reservation does not have exactly one charge, `actual` is above [`MAX_UNITS`],
-    /// the limit is a concurrency limit, [turns](Self::wait) behind the charge are not due, or the store does
-    /// not answer in time; it is then unknown whether the charge was settled, so do not retry.
+    /// the limit is a concurrency limit, [turns](Self::wait) after the charge are not due, or the store does
+    /// not answer in time. In the last case it is unknown whether the charge was settled, so do not retry.
     ///
     /// # Examples
     ///

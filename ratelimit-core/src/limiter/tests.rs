@@ -1,4 +1,4 @@
-//! Custom stores, decisions without awaiting, and what cannot be settled.
+//! Tests of custom stores, of decisions without awaiting, and of settlements that are errors.
 
 mod slots;
 
@@ -38,7 +38,7 @@ fn a_group_that_is_too_large_is_not_decided() {
     let limiter = limiter(&clock, 1000);
     let policy = Policy::new("k", 1000, MINUTE);
     let group = vec![Check::new(&policy, "a"); MAX_GROUP + 1];
-    // An error and not `None`, which a caller might take as "ask later".
+    // An error and not `None`, after which an application would call `check_all`.
     assert!(matches!(limiter.try_check_all(&group), Err(StoreError::GroupTooLarge { .. })));
     assert!(matches!(block_on(limiter.check_all(&group)), Err(StoreError::GroupTooLarge { .. })));
     assert_eq!(block_on(limiter.peek(&policy, "a")).unwrap().remaining(), 1000, "nothing was taken");
@@ -61,16 +61,17 @@ fn a_memory_store_is_recognized_whatever_passes_it() {
 #[derive(Debug)]
 struct Custom {
     counts: MemoryStore,
-    /// What the provided methods report.
+    /// Whether it implements the provided methods.
     provides: bool,
     ready: AtomicBool,
-    limits: Arc<Mutex<Vec<Duration>>>,
+    /// Timeouts of its calls.
+    timeouts: Arc<Mutex<Vec<Duration>>>,
 }
 
 impl Custom {
     fn new(provides: bool) -> Self {
         let counts = MemoryStore::new().with_clock(clock());
-        Self { counts, provides, ready: AtomicBool::new(false), limits: Arc::default() }
+        Self { counts, provides, ready: AtomicBool::new(false), timeouts: Arc::default() }
     }
 }
 
@@ -83,20 +84,20 @@ impl Store for Custom {
         operation: Operation,
         deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        self.limits.lock().push(deadline.limit());
+        self.timeouts.lock().push(deadline.timeout());
         if deadline.remaining().is_zero() {
-            return Err(StoreError::timeout(deadline.limit()));
+            return Err(StoreError::timeout(deadline.timeout()));
         }
         Ok(self.counts.decide_group(group, operation))
     }
 
     async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
-        self.limits.lock().push(deadline.limit());
+        self.timeouts.lock().push(deadline.timeout());
         self.counts.reset(group, deadline).await
     }
 
     async fn refund(&self, reservation: &Reservation<'_>, deadline: Deadline) -> Result<(), StoreError> {
-        self.limits.lock().push(deadline.limit());
+        self.timeouts.lock().push(deadline.timeout());
         self.counts.refund(reservation, deadline).await
     }
 
@@ -195,7 +196,7 @@ fn an_answer_without_outcomes_is_decided_by_the_failure_policy() {
 #[test]
 fn a_custom_store_reports_its_kind_readiness_and_deadline() {
     let store = Custom::new(true);
-    let limits = Arc::clone(&store.limits);
+    let timeouts = Arc::clone(&store.timeouts);
     let limiter = RateLimiter::new(store);
     assert_eq!(limiter.store_kind(), "map");
     assert!(!limiter.is_ready());
@@ -215,7 +216,7 @@ fn a_custom_store_reports_its_kind_readiness_and_deadline() {
         let none_left = limiter.with_deadline(Duration::ZERO).check_all(&group).await;
         assert!(matches!(none_left, Err(StoreError::NoTimeLeft)), "{none_left:?}");
     });
-    assert_eq!(*limits.lock(), [rest, rest, rest, rest, Duration::ZERO]);
+    assert_eq!(*timeouts.lock(), [rest, rest, rest, rest, Duration::ZERO]);
 }
 
 #[test]

@@ -18,11 +18,11 @@ impl RateLimiter {
     /// Waits for the next turn of a token bucket, at most `at_most`, and returns when it is due: first come,
     /// first served, over all processes that share the store.
     ///
-    /// For calls to others, which shall keep their limit instead of failing. One call of the store takes the
-    /// turn: if [`check_n`](Self::check_n) would pass after at most `at_most`, the units are charged at once.
-    /// Otherwise the outcome is its denial with the exact [`retry_after`](Outcome::retry_after), and nothing
-    /// is charged or awaited. So at most `at_most * max / window` units wait at any time, in all processes
-    /// together.
+    /// For calls to other services, which shall keep within a limit instead of failing. One call of the store
+    /// takes the turn: if [`check_n`](Self::check_n) would pass after at most `at_most`, the units are
+    /// charged at once. Otherwise the outcome is its denial with the exact
+    /// [`retry_after`](Outcome::retry_after), and nothing is charged or awaited. So at most `at_most * max /
+    /// window` units wait at any time, in all processes together.
     ///
     /// * **Order.** Turns are due in the order in which the store decided, whatever the costs. A check never
     ///   overtakes: it is denied while turns are taken.
@@ -33,11 +33,11 @@ impl RateLimiter {
     /// * **Outage.** With [`OnError::Local`](crate::OnError::Local) the request waits for a turn of this
     ///   process, [`Deny`](crate::OnError::Deny) is an error, and [`Allow`](crate::OnError::Allow) does not
     ///   wait.
-    /// * **Shadow.** Under a shadow limit nothing waits: the outcome is that of a check.
-    /// * **What must not move.** A turn that was taken stays when it is. So while turns are not due, only the
-    ///   last charge of the bucket is [refunded](Self::refund). A refund of another one is an error, in any
-    ///   process. A [reset](Self::reset) forgets the turns, and so does a change of `max` or burst, which
-    ///   begins a new count.
+    /// * **Shadow.** Under a shadow limit no request waits: the outcome is the same as of a check.
+    /// * **Refunds.** A turn that was taken never moves. So while turns are not due, only the last charge of
+    ///   the bucket is [refunded](Self::refund). A refund of another charge is an error, in any process. A
+    ///   [reset](Self::reset) forgets the turns, and so does a change of `max` or burst, which begins a new
+    ///   count.
     ///
     /// # Errors
     ///
@@ -48,9 +48,9 @@ impl RateLimiter {
     /// # Cancel safety
     ///
     /// A future that is dropped before its turn, also while its call to a server is in flight, gives the turn
-    /// back if it is the last one of the bucket. Otherwise the turn stays unused, since moving those behind
-    /// it would start two of them at once. A process that crashes, and a reply that is lost, also leave a
-    /// turn unused.
+    /// back if it is the last one of the bucket. Otherwise the turn stays unused, since later turns would
+    /// move and two of them could start at once. A process that crashes, and a reply that is lost, also leave
+    /// a turn unused.
     ///
     /// # Examples
     ///
@@ -111,7 +111,7 @@ impl RateLimiter {
             Backend::Memory(store) => {
                 let group = slice::from_ref(check);
                 let decide = || {
-                    // Mostly it need not wait. Otherwise this has charged nothing.
+                    // Most requests need not wait. If this one must, the check has charged nothing.
                     let outcome = store.decide_one(check, Operation::Check);
                     if outcome.fits() {
                         return outcome;
@@ -128,7 +128,7 @@ impl RateLimiter {
     }
 }
 
-/// Checks that requests of this cost can wait so long under the policy.
+/// Verifies that a request of this cost can wait so long under the policy.
 fn check_wait(policy: &Policy, cost: u64, at_most: Duration) -> Result<(), WaitError> {
     let limit = || policy.name().to_owned();
     let (algorithm, burst) = (policy.algorithm(), policy.capacity());
@@ -145,7 +145,7 @@ fn check_wait(policy: &Policy, cost: u64, at_most: Duration) -> Result<(), WaitE
     }
 }
 
-/// A turn that is not due yet. Dropped before [`start`](Self::start) it is given up.
+/// A turn that is not due yet. It is given up if it is dropped before [`start`](Self::start).
 struct Turn<'a> {
     limiter: &'a RateLimiter,
     check: Check<'a>,
@@ -153,14 +153,14 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// The turn is due.
+    /// Keeps the turn, which is due.
     fn start(self) {
         mem::forget(self);
     }
 }
 
 impl Drop for Turn<'_> {
-    /// Begins to give the turn back. The store does so if no later one moves.
+    /// Begins to give the turn back. The store keeps it if that would move a later turn.
     fn drop(&mut self) {
         let Self { limiter, check, outcome } = &*self;
         if outcome.is_overflowed() {

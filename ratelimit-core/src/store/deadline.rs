@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "redis")]
 use tokio::runtime::{Handle, Id};
 
-/// The instant now, by the clock of deadlines and measurements. Not tokio's, which a test of the application
-/// may pause: the store's thread has another runtime, and the server another clock.
+/// The instant now, by the clock of deadlines and measurements. It is not tokio's clock, which a test of the
+/// application may pause: the store's thread has another runtime, and the server another clock.
 #[cfg(not(test))]
 #[allow(clippy::disallowed_methods, reason = "decides no limit")]
 pub(crate) fn now() -> Instant {
@@ -33,26 +33,27 @@ pub(crate) fn sleep_until(end: Instant) -> tokio::time::Sleep {
 
 /// Until when a call may wait for a store: an instant of the process's monotonic clock.
 ///
-/// It is of one operation of a limiter, whose round trips share it: a store passes it on to each.
+/// An operation of a limiter has one deadline, which its round trips share: a store passes it on to each.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     /// Start of the call.
     since: Instant,
-    limit: Duration,
-    /// By how much it was put off when it had passed; zero before.
+    /// Longest wait, counted from `since`.
+    timeout: Duration,
+    /// Extension that the deadline got when it had passed; zero before.
     #[cfg(feature = "redis")]
     grace: Duration,
-    /// The runtime of a worker whose call it is.
+    /// The runtime of the worker that makes the call.
     #[cfg(feature = "redis")]
     worker: Option<Id>,
 }
 
 impl Deadline {
-    /// The deadline `limit` from now.
-    pub fn after(limit: Duration) -> Self {
+    /// The deadline `timeout` from now.
+    pub fn after(timeout: Duration) -> Self {
         Self {
             since: now(),
-            limit,
+            timeout,
             #[cfg(feature = "redis")]
             grace: Duration::ZERO,
             #[cfg(feature = "redis")]
@@ -65,24 +66,24 @@ impl Deadline {
         Self::after(Duration::MAX)
     }
 
-    /// This deadline, or the one `limit` after the start of the same call if that is earlier.
+    /// This deadline, or the deadline `timeout` after the start of the same call if that is earlier.
     #[must_use]
-    pub fn at_most(self, limit: Duration) -> Self {
-        Self { limit: self.limit.min(limit), ..self }
+    pub fn at_most(self, timeout: Duration) -> Self {
+        Self { timeout: self.timeout.min(timeout), ..self }
     }
 
     /// Longest wait, counted from the start of the call; for
     /// [`StoreError::timeout`](crate::StoreError::timeout).
-    pub const fn limit(self) -> Duration {
-        self.limit
+    pub const fn timeout(self) -> Duration {
+        self.timeout
     }
 
     /// What is left of the wait now, for a timer; zero if it is over.
     pub fn remaining(self) -> Duration {
-        self.limit.saturating_sub(now().saturating_duration_since(self.since))
+        self.timeout.saturating_sub(now().saturating_duration_since(self.since))
     }
 
-    /// The same for a call by a worker: a runtime with one thread, which goes on while its calls wait. Such a
+    /// The same for a call by a worker: a runtime with one thread, which runs while its calls wait. Such a
     /// call may be sent and answered on that thread. Without a runtime it is a call like any other.
     pub(crate) fn on_worker(self) -> Self {
         #[cfg(feature = "redis")]
@@ -99,45 +100,46 @@ const GRACE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mi
 
 #[cfg(feature = "redis")]
 impl Deadline {
-    /// The deadline of a call that is sent now for requests, of which the first was made at this instant. It
-    /// passes when that of the request does, and not before half of the limit.
-    pub(super) fn of_call(sent: Instant, made: Option<Instant>, limit: Duration) -> Self {
-        let earliest = sent.checked_sub(limit / 2).unwrap_or(sent);
+    /// The deadline of a call for requests that is sent at `sent`. `made` is the instant of the first
+    /// request: the call ends with it, but has at least half of the timeout.
+    pub(super) fn of_call(sent: Instant, made: Option<Instant>, timeout: Duration) -> Self {
+        let earliest = sent.checked_sub(timeout / 2).unwrap_or(sent);
         Self {
             since: made.map_or(sent, |made| made.clamp(earliest, sent)),
-            limit,
+            timeout,
             grace: Duration::ZERO,
             worker: None,
         }
     }
 
-    /// The same for a call that may go to several servers: it goes over the store's lane.
+    /// The same for a call over the store's lane, which may go to several servers.
     pub(super) const fn on_no_worker(self) -> Self {
         Self { worker: None, ..self }
     }
 
     /// The instant of the deadline, which a store must have [bounded](Self::at_most).
     pub(super) fn instant(self) -> Instant {
-        self.since + self.limit + self.grace
+        self.since + self.timeout + self.grace
     }
 
-    /// The runtime of the worker whose call it is, if one said so.
+    /// The runtime of the worker that makes the call, if the call named a worker.
     pub(super) const fn worker(self) -> Option<Id> {
         self.worker
     }
 
-    /// Whether it has passed at `now`. The first time it gets a grace, as long as that is noticed late: the
-    /// process stood still, or the thread computed, so that calls wait to be sent, and replies to be read.
-    /// One without any time gets none.
+    /// Whether the deadline has passed at `now`. When that is noticed for the first time, it is extended
+    /// once, by as much time as it is noticed late. In that time the process stood still or the thread
+    /// computed, so that calls wait to be sent and replies to be read. A deadline without any time is not
+    /// extended.
     pub(super) fn has_passed(&mut self, now: Instant) -> bool {
-        if self.limit.is_zero() {
+        if self.timeout.is_zero() {
             return true;
         }
         let Some(late) = now.checked_duration_since(self.instant()) else { return false };
         if !self.grace.is_zero() {
             return true;
         }
-        // From now on.
+        // The grace counts from `now`, so the time until then is added.
         self.grace = late + late.clamp(GRACE.0, GRACE.1);
         false
     }
@@ -150,9 +152,9 @@ mod tests {
     #[test]
     fn at_most_only_brings_a_deadline_forward() {
         let (short, long) = (Duration::from_millis(100), Duration::from_secs(3_600));
-        assert_eq!(Deadline::after(long).at_most(short).limit(), short);
-        assert_eq!(Deadline::after(short).at_most(long).limit(), short);
-        assert_eq!(Deadline::none().at_most(short).limit(), short);
+        assert_eq!(Deadline::after(long).at_most(short).timeout(), short);
+        assert_eq!(Deadline::after(short).at_most(long).timeout(), short);
+        assert_eq!(Deadline::none().at_most(short).timeout(), short);
         assert!(Deadline::after(long).remaining() > short);
         assert_eq!(Deadline::after(Duration::ZERO).remaining(), Duration::ZERO);
         assert!(Deadline::none().remaining() > 1_000 * long);
@@ -161,33 +163,34 @@ mod tests {
     #[cfg(feature = "redis")]
     #[test]
     fn a_deadline_gets_one_grace() {
-        const LIMIT: Duration = Duration::from_millis(100);
-        // Milliseconds by which it is noticed late, and of the grace.
+        const TIMEOUT: Duration = Duration::from_millis(100);
+        // Milliseconds by which the end is noticed late, and of the grace.
         for (late, grace) in [(0, 5), (5, 5), (6, 6), (150, 150), (250, 250), (60_000, 250)] {
             let [late, grace] = [late, grace].map(Duration::from_millis);
-            let mut deadline = Deadline::after(LIMIT);
+            let mut deadline = Deadline::after(TIMEOUT);
             assert!(!deadline.has_passed(deadline.instant().checked_sub(Duration::from_micros(1)).unwrap()));
             let noticed = deadline.instant() + late;
             assert!(!deadline.has_passed(noticed), "{late:?}");
             assert_eq!(deadline.instant(), noticed + grace);
             assert!(!deadline.has_passed(noticed), "{late:?}");
             assert!(deadline.has_passed(noticed + grace + Duration::from_secs(60)), "only one");
-            assert_eq!(deadline.limit(), LIMIT, "it is told as it was set");
+            assert_eq!(deadline.timeout(), TIMEOUT, "the grace does not change it");
         }
         let mut none_left = Deadline::after(Duration::ZERO);
         assert!(none_left.has_passed(none_left.instant() + Duration::from_secs(60)));
     }
+
     #[cfg(feature = "redis")]
     #[test]
-    fn a_call_ends_with_its_first_request_and_not_before_half_of_the_limit() {
-        const LIMIT: Duration = Duration::from_millis(100);
+    fn a_call_ends_with_its_first_request_and_not_before_half_of_the_timeout() {
+        const TIMEOUT: Duration = Duration::from_millis(100);
         let made = now();
         // Milliseconds for which the request has waited, and that the call has.
         for (waited, left) in [(0, 100), (30, 70), (50, 50), (80, 50)] {
             let sent = made + Duration::from_millis(waited);
-            let end = Deadline::of_call(sent, Some(made), LIMIT).instant();
+            let end = Deadline::of_call(sent, Some(made), TIMEOUT).instant();
             assert_eq!(end, sent + Duration::from_millis(left), "{waited} ms");
         }
-        assert_eq!(Deadline::of_call(made, None, LIMIT).instant(), made + LIMIT);
+        assert_eq!(Deadline::of_call(made, None, TIMEOUT).instant(), made + TIMEOUT);
     }
 }

@@ -1,4 +1,4 @@
-//! Slots of concurrency limits, in memory and in stores that know nothing of them.
+//! Tests of slots of concurrency limits, in memory and in custom stores.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn custom(is_remote: bool) -> RateLimiter {
     RateLimiter::new(Custom { clock: clock(), states: Arc::default(), is_remote })
 }
 
-/// Waits until so many slots are free: a refund may end in the background.
+/// Waits until `free` slots are free: a refund may end in the background.
 fn until_free(limiter: &RateLimiter, free: u64) {
     for _ in 0..10_000 {
         if block_on(limiter.peek(&TWO, "a")).unwrap().remaining() == free {
@@ -126,7 +126,7 @@ fn an_outcome_holds_its_slots_until_they_are_taken() {
     }
 }
 
-/// If a rate denies as well, its wait is that of the group.
+/// If a rate denies as well, the group has its wait.
 #[test]
 fn a_group_is_busy_if_only_slots_are_missing() {
     let (limiter, rate) = (limiter(&clock(), 1000), Policy::new("rate", 1, MINUTE));
@@ -173,7 +173,7 @@ fn slots_that_are_held_are_neither_evicted_nor_reset_in_memory() {
     assert_eq!((free("a"), free("b")), (2, 2));
 }
 
-/// In a custom store a reset forgets what is held. Slots from before it free nothing later.
+/// In a custom store a reset forgets held slots. Slots from before it free nothing later.
 #[test]
 fn slots_from_before_a_reset_free_nothing_in_a_custom_store() {
     let (clock, states) = (clock(), Arc::default());
@@ -190,7 +190,7 @@ fn slots_from_before_a_reset_free_nothing_in_a_custom_store() {
 
 #[cfg(feature = "stats")]
 #[test]
-fn the_statistics_tell_how_many_slots_are_held() {
+fn the_statistics_show_how_many_slots_are_held() {
     // The last one decides by its failure policy.
     let no_outcomes = RateLimiter::new(NoOutcomes { decides_at_once: false });
     for limiter in [limiter(&clock(), 1000), custom(false), no_outcomes] {

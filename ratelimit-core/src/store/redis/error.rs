@@ -92,7 +92,7 @@ pub(super) enum CallError {
 impl Deadline {
     /// The error of a call that hit its deadline.
     pub(super) const fn timeout_error(self) -> CallError {
-        CallError::Timeout(self.limit())
+        CallError::Timeout(self.timeout())
     }
 }
 
