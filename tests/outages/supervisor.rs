@@ -439,7 +439,7 @@ fn a_misconfigured_server_is_reported_with_its_remedy() {
         }
         server.must("CONFIG SET requirepass other");
         let (remedy, line) = reported_remedy(&at("", ""), &log);
-        assert!(remedy.contains("asks for a password") && line.contains("NOAUTH"), "{remedy}: {line}");
+        assert!(remedy.contains("requires a password") && line.contains("NOAUTH"), "{remedy}: {line}");
         for line in [log.at(Level::ERROR), log.at(Level::WARN), log.at(Level::INFO)].concat() {
             assert!(!line.contains("127.0.0.1"), "{line}");
         }

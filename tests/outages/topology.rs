@@ -124,7 +124,7 @@ async fn the_documented_user_is_enough_behind_sentinel() {
 }
 
 #[tokio::test]
-async fn sentinels_that_ask_for_a_password_get_that_of_the_url() {
+async fn sentinels_that_require_a_password_get_that_of_the_url() {
     let Some(set_up) = sentinels().await else { return };
     set_up.master.make_documented_user(Some(Topology::Sentinel));
     let mut consoles: Vec<Console> =
@@ -148,7 +148,7 @@ async fn sentinels_that_ask_for_a_password_get_that_of_the_url() {
             ":other@",
             "it does not take the user or the password of the URL, or of the function for credentials",
         ),
-        ("", "it asks for a password; give one in the URL"),
+        ("", "it requires a password; give one in the URL"),
     ] {
         let limiter = limiter(&url(credentials));
         let end = Instant::now() + Duration::from_secs(20);

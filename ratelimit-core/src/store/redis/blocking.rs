@@ -1,7 +1,7 @@
 //! Blocking calls of attempts to connect, each on a thread of its own.
 //!
-//! A pool of the runtime that connects may be that of a worker: full of the application's own calls, and at
-//! its end it waits for a call that hangs.
+//! They do not use the pool of the runtime that connects. It may belong to a worker and be full of the
+//! application's own calls, and a runtime that ends waits for a call that hangs.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -19,22 +19,23 @@ use tokio::time::timeout;
 use super::timeouts::Timeouts;
 use crate::store::deadline::now;
 
-/// When a call ended, and its result. It has none if it panics, or if its thread does not start.
+/// When a call ended, and its result. The sender is dropped without them if the call panics, or if its thread
+/// does not start.
 pub(super) type Call<T> = Shared<oneshot::Receiver<(Instant, RedisResult<T>)>>;
 
-/// Passwords and addresses change, so a result is never kept for longer, however long pauses are.
+/// Longest time for which a result is kept, however long pauses are: passwords and addresses change.
 const LONGEST_LIFE: Duration = Duration::from_secs(30);
 
-/// Calls by what they are for. One of each runs at a time, and all attempts that begin meanwhile take its
+/// Calls by their purpose. One call of each runs at a time, and all attempts that begin meanwhile take its
 /// result.
 ///
-/// A call goes on when an attempt gives up waiting for it, and its result is that of the next attempt. So a
-/// call that takes longer than an attempt may wait serves all the same, and one that hangs takes one thread.
+/// A call goes on when an attempt stops waiting for it, and the next attempt takes its result. So a call that
+/// takes longer than an attempt may wait is of use all the same, and a call that hangs takes one thread.
 pub(super) struct BlockingCalls<K, T> {
     calls: Mutex<HashMap<K, Call<T>>>,
     /// Longest time for which an attempt waits.
-    limit: Duration,
-    /// A result is kept for an attempt for this long.
+    timeout: Duration,
+    /// Time for which a result is kept for an attempt.
     life: Duration,
 }
 
@@ -42,16 +43,16 @@ impl<K: Clone + Eq + Hash, T: Clone + Send + Sync + 'static> BlockingCalls<K, T>
     pub(super) fn new(timeouts: &Timeouts) -> Self {
         // The longest time until the next attempt.
         let life = timeouts.longest_pause.saturating_mul(2).saturating_add(timeouts.connect);
-        Self { calls: Mutex::default(), limit: timeouts.connect, life: life.min(LONGEST_LIFE) }
+        Self { calls: Mutex::default(), timeout: timeouts.connect, life: life.min(LONGEST_LIFE) }
     }
 
-    /// The call that runs, or whose result no attempt has taken; otherwise it starts.
+    /// The call that runs, or whose result no attempt has taken. Starts one if there is none.
     pub(super) fn start(&self, key: &K, call: impl FnOnce() -> RedisResult<T> + Send + 'static) -> Call<T> {
         let mut calls = self.calls.lock();
         let is_old = |ended: Instant| now().saturating_duration_since(ended) > self.life;
         let known = calls.get(key).cloned().filter(|known| match known.clone().now_or_never() {
             Some(Ok((ended, _))) => !is_old(ended),
-            // When it ended is not known.
+            // It has panicked, or did not start.
             Some(Err(_)) => false,
             None => true,
         });
@@ -70,7 +71,7 @@ impl<K: Clone + Eq + Hash, T: Clone + Send + Sync + 'static> BlockingCalls<K, T>
         started
     }
 
-    /// The result of the call for one attempt. `name` is that of the call in errors.
+    /// The result of the call for one attempt. Errors name the call `name`.
     pub(super) async fn result(
         &self,
         key: &K,
@@ -78,7 +79,7 @@ impl<K: Clone + Eq + Hash, T: Clone + Send + Sync + 'static> BlockingCalls<K, T>
         call: impl FnOnce() -> RedisResult<T> + Send + 'static,
     ) -> RedisResult<T> {
         let call = self.start(key, call);
-        let result = timeout(self.limit, call.clone()).await.map_err(|_| self.slow(name))?;
+        let result = timeout(self.timeout, call.clone()).await.map_err(|_| self.slow(name))?;
         let mut calls = self.calls.lock();
         if calls.get(key).is_some_and(|known| known.ptr_eq(&call)) {
             calls.remove(key);
@@ -90,15 +91,15 @@ impl<K: Clone + Eq + Hash, T: Clone + Send + Sync + 'static> BlockingCalls<K, T>
     }
 
     /// Longest time for which an attempt waits.
-    pub(super) const fn limit(&self) -> Duration {
-        self.limit
+    pub(super) const fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// The error of an attempt whose call takes long.
     pub(super) fn slow(&self, name: &str) -> RedisError {
-        let limit = self.limit;
+        let timeout = self.timeout;
         let text = format!(
-            "{name} takes longer than `connect_timeout`, {limit:?}; the next attempt goes on waiting"
+            "{name} takes longer than `connect_timeout`, {timeout:?}; the next attempt goes on waiting"
         );
         io::Error::new(io::ErrorKind::TimedOut, text).into()
     }
@@ -117,8 +118,8 @@ mod tests {
     use super::*;
     use crate::store::redis::timeouts::tests::TIMEOUTS;
 
-    fn calls(limit: Duration) -> BlockingCalls<u8, usize> {
-        BlockingCalls::new(&Timeouts { connect: limit, ..TIMEOUTS })
+    fn calls(timeout: Duration) -> BlockingCalls<u8, usize> {
+        BlockingCalls::new(&Timeouts { connect: timeout, ..TIMEOUTS })
     }
 
     const LONG: Duration = Duration::from_secs(30);
@@ -147,15 +148,15 @@ mod tests {
             call.lock().unwrap().take().map(|answered| answered.recv());
             Ok(counted.fetch_add(1, Ordering::SeqCst))
         });
-        let ask = || {
+        let attempt = || {
             let call = Arc::clone(&call);
             calls.result(&1, "a call", move || call())
         };
-        let mut waiting = pin!(join_all([ask(), ask(), ask()]));
+        let mut waiting = pin!(join_all([attempt(), attempt(), attempt()]));
         assert!(waiting.as_mut().now_or_never().is_none());
         answer.send(()).unwrap();
         assert_eq!(waiting.await.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [0, 0, 0]);
-        assert_eq!(ask().await.unwrap(), 1);
+        assert_eq!(attempt().await.unwrap(), 1);
     }
 
     #[tokio::test]
@@ -169,7 +170,7 @@ mod tests {
             "the call takes longer than `connect_timeout`, 1ms; the next attempt goes on waiting"
         );
         answer.send(()).unwrap();
-        (calls.limit, calls.life) = (LONG, LONG);
+        (calls.timeout, calls.life) = (LONG, LONG);
         assert_eq!(calls.result(&1, "the call", || Ok(2)).await.unwrap(), 1);
     }
 

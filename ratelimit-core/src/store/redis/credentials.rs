@@ -1,4 +1,4 @@
-//! User and password that may change: a function gives those of each connection.
+//! User and password that may change: a function returns them for each connection.
 
 use std::error::Error;
 use std::fmt;
@@ -23,7 +23,7 @@ impl RedisCredentials {
         Self { user: Some(user.into()), password: password.into() }
     }
 
-    /// A password only: the user is that of the URL, by default the one of `requirepass`.
+    /// A password only: the URL names the user, by default the user of `requirepass`.
     pub fn password(password: impl Into<String>) -> Self {
         Self { user: None, password: password.into() }
     }
@@ -44,10 +44,9 @@ impl fmt::Debug for RedisCredentials {
     }
 }
 
-/// What the function for credentials returns.
-pub(super) type GivenCredentials = Result<RedisCredentials, Box<dyn Error + Send + Sync>>;
-
-pub(super) type CredentialsFunction = dyn Fn() -> GivenCredentials + Send + Sync;
+/// The function for credentials.
+pub(super) type CredentialsFunction =
+    dyn Fn() -> Result<RedisCredentials, Box<dyn Error + Send + Sync>> + Send + Sync;
 
 /// The application's function, which may block or panic.
 pub(super) struct CredentialsSource {
@@ -61,7 +60,7 @@ impl CredentialsSource {
     }
 
     /// The credentials of one connection.
-    pub(super) async fn ask(&self) -> RedisResult<RedisCredentials> {
+    pub(super) async fn credentials(&self) -> RedisResult<RedisCredentials> {
         let function = Arc::clone(&self.function);
         let problem = "the function for credentials failed";
         let call = move || function().map_err(|error| (ErrorKind::Client, problem, error.to_string()).into());

@@ -1,5 +1,5 @@
-//! Errors: of the builder's settings, and of calls: what they mean for the connection, and what to change in
-//! the set-up.
+//! Errors of the builder's settings, and errors of calls: their effect on the connection, and what to change
+//! in the set-up.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -40,7 +40,7 @@ pub enum RedisConfigError {
         expected: &'static str,
     },
 
-    /// The URL is one with TLS, and there is no cryptography for it.
+    /// The URL stands for TLS, and there is no cryptography for it.
     #[cfg(feature = "redis-tls-no-provider")]
     #[error(
         "TLS needs a provider of cryptography: call `rustls::crypto::CryptoProvider::install_default` before \
@@ -53,9 +53,9 @@ pub enum RedisConfigError {
     #[error("cannot read `{}`", path.display())]
     #[non_exhaustive]
     File {
-        /// Path that the builder was given.
+        /// Path that was set in the builder.
         path: std::path::PathBuf,
-        /// Why not.
+        /// Why it cannot be read.
         source: std::io::Error,
     },
 
@@ -72,7 +72,7 @@ impl fmt::Debug for RedisConfigError {
     }
 }
 
-/// Why a call has no reply. One error may be that of many requests, so it is cheap to clone.
+/// Why a call has no reply. Many requests may share an error, so it is cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) enum CallError {
     /// There is no connection, or the circuit breaker is open.
@@ -85,7 +85,7 @@ pub(super) enum CallError {
     Rejected(Arc<RedisError>),
     /// The reply does not have this expected shape.
     Protocol(&'static str),
-    /// A charge was not refunded, because turns behind it are not due.
+    /// A charge was not refunded, because later turns are not due.
     TurnsNotDue,
 }
 
@@ -117,8 +117,8 @@ pub(super) enum ConnectionImpact {
     WrongServer,
     /// The server cannot serve at the moment.
     CannotServe,
-    /// Unknown: the error may be about one call, or about a server that fails all of them. So a few in a row,
-    /// without a reply between, are a reason to reconnect.
+    /// Unknown: the error may be about one call, or about a server that fails all calls. So several errors
+    /// without a reply between them are a reason to reconnect.
     Unknown,
     /// None: the error is about one key.
     None,
@@ -146,12 +146,12 @@ impl ConnectionImpact {
     }
 }
 
-/// The code of the server's error, wherever it stands.
+/// The code of the server's error, also if the error quotes it.
 ///
-/// Before version 7 of Redis, an error inside a script has no code of its own and quotes that of the command,
-/// here `READONLY`: `ERR Error running script (call to f_5e..): @user_script:7: @user_script: 7: -READONLY
-/// You can't write ..`, and where the script hands it on, `@user_script: 7: -READONLY You can't write ..`. A
-/// missing permission has only words there, as in version 7.0.
+/// Before version 7 of Redis, an error inside a script has no code of its own and quotes the code of the
+/// command, here `READONLY`: `ERR Error running script (call to f_5e..): @user_script:7: @user_script: 7:
+/// -READONLY You can't write ..`. If the script returns the error, it is `@user_script: 7: -READONLY You
+/// can't write ..`. There, and in version 7.0, the error for a missing permission has no code, only words.
 ///
 /// No client can write such a text: callers are digests in keys and arguments, which only an error about an
 /// unknown command quotes.
@@ -169,7 +169,7 @@ pub(super) fn meaning(error: &RedisError) -> Option<&str> {
     quoted.or(forbids.then_some("NOPERM")).or(Some(code))
 }
 
-/// What a script says if its user lacks a permission and the error has no code.
+/// Texts of an error inside a script whose user lacks a permission, if it has no code.
 const FORBIDDEN: [&str; 2] = ["can't run this command", "can't access at least one of the keys"];
 
 /// Whether an error says that the connection is lost.
@@ -177,7 +177,7 @@ pub(super) fn is_lost(error: &RedisError) -> bool {
     error.is_unrecoverable_error() || error.is_io_error()
 }
 
-/// Whether a server says that its user may not run a command, or that it has none of that name.
+/// Whether a server says that its user may not run a command, or that it has no such command.
 pub(super) fn lacks_command(error: &RedisError) -> bool {
     meaning(error) == Some("NOPERM") || mentions(error, "unknown command")
 }
@@ -194,13 +194,13 @@ fn unavailable(error: Arc<RedisError>, is_cluster: bool) -> StoreError {
 /// What to change in the set-up; `None` for an error that passes by itself.
 fn remedy(error: &RedisError, is_cluster: bool) -> Option<&'static str> {
     match meaning(error) {
-        Some("NOAUTH") => return Some("it asks for a password; give one in the URL"),
+        Some("NOAUTH") => return Some("it requires a password; give one in the URL"),
         Some("WRONGPASS") => return Some(CREDENTIALS),
         Some("MOVED" | "ASK" | "CROSSSLOT") if !is_cluster => return Some(SHARDED),
         Some("NOPERM") => return Some(PERMISSIONS),
         _ => {}
     }
-    // The client crate may put an error into the text of another one, as it does for a cluster.
+    // The client crate may quote an error in another, as it does for a cluster.
     let known = [
         (SENTINEL_CREDENTIALS, "its sentinel does not take the user or the password of the URL"),
         ("does not point to a sentinel", "it is not a sentinel; give the ports of the sentinels in the URL"),
@@ -215,7 +215,7 @@ fn remedy(error: &RedisError, is_cluster: bool) -> Option<&'static str> {
         ),
         (SEVERAL_SERVERS, SHARDED),
         (SPEAKS_TLS, "it expects TLS; begin the URL with `rediss`"),
-        // Of rustls.
+        // From rustls.
         ("invalid peer certificate", SERVER_CERTIFICATE),
         ("received fatal alert: HandshakeFailure", CLIENT_CERTIFICATE),
         ("received fatal alert: DecryptError", CLIENT_CERTIFICATE),
@@ -239,18 +239,18 @@ const SERVER_CERTIFICATE: &str = "its certificate is not trusted; it must be val
                                   it is reached, and signed by an authority of `root_certificate_file`, \
                                   `root_certificate_pem` or the system";
 
-const CLIENT_CERTIFICATE: &str = "it ends the handshake of TLS; most likely it asks for a client certificate \
+const CLIENT_CERTIFICATE: &str = "it ends the handshake of TLS; most likely it requires a client certificate \
                                   and gets none, or not one that it takes: give one that is valid, for \
                                   clients and of its authority, by `client_certificate_files` or \
                                   `client_certificate_pem`";
 
-/// What the error says if it comes from a sentinel.
+/// Text of the error if it comes from a sentinel.
 pub(super) const SENTINEL_CREDENTIALS: &str = "the sentinel rejects the user or the password of the URL";
 
-/// What the error says if a server without TLS in its URL replies by TLS.
+/// Text of the error if a server without TLS in its URL replies by TLS.
 pub(super) const SPEAKS_TLS: &str = "the server speaks TLS";
 
-/// What the error says if keys of one script are not where it ran.
+/// Text of the error if keys of one script are not on the server where it ran.
 pub(super) const SEVERAL_SERVERS: &str = "keys of one script are on several servers";
 
 const SHARDED: &str = "its keys are on several servers; begin the URL of a cluster with `redis-cluster://`, and let \

@@ -41,7 +41,7 @@ pub(super) struct Topology {
     connector: Connector,
 }
 
-/// Settings by which servers are connected to. A node that the URL does not name has those of the first.
+/// Settings of connections to the servers. A node that the URL does not name has the settings of the first.
 enum Servers {
     Single(Box<ConnectionInfo>),
     /// The master that Sentinel names, looked up again at every attempt to connect.
@@ -60,7 +60,7 @@ impl Topology {
     /// Parses a URL. Resolves no host, so that no caller waits for DNS.
     pub(super) fn parse(url: &str, settings: ConnectSettings) -> Result<Self, RedisConfigError> {
         let timeouts = settings.timeouts;
-        // Checked first, since the client crate does not say which feature is missing.
+        // TLS is validated first, since the client crate does not say which feature is missing.
         let tls = if is_tls(url) { Some(Tls::new(settings.tls, &timeouts)?) } else { None };
         let named = Url::parse(url)?.servers;
         let hosts = Hosts::of(named.nodes(), &timeouts);
@@ -84,7 +84,7 @@ impl Topology {
         Some(Arc::clone(nodes))
     }
 
-    /// Learns of other sentinels, as long as the connection serves. Never ends.
+    /// Learns of other sentinels while the connection serves. Never ends.
     pub(super) async fn look_around(&mut self) {
         let Servers::Sentinel(sentinels) = &mut self.servers else { return std::future::pending().await };
         sentinels.look_around(&self.connector).await;
@@ -92,12 +92,12 @@ impl Topology {
 
     /// Connects once.
     pub(super) async fn connect(&mut self) -> RedisResult<Found> {
-        // At the same time, so that the reason is known when the attempt fails.
+        // Runs at the same time, so that the reason is known when the attempt fails.
         let unresolved = pin!(self.connector.hosts.unresolved());
         // In a box, since it is large.
         let connecting = Box::pin(self.servers.connect(&self.connector));
         let (result, unresolved) = match select(unresolved, connecting).await {
-            // Who waits for the attempt would not learn this from what ends it later.
+            // Returned at once: the timeout of the attempt would end it later with a less exact error.
             Either::Left((Some(slow), _)) if slow.is_timeout() => return Err(slow),
             Either::Left((unresolved, connecting)) => (connecting.await, unresolved),
             Either::Right((Err(error), unresolved)) => (Err(error), unresolved.await),
@@ -119,7 +119,7 @@ impl Servers {
     }
 }
 
-/// Without TLS: the same names, and never a connection.
+/// The same names without TLS, whose values are never made.
 #[cfg(not(feature = "redis-tls-no-provider"))]
 mod tls {
     use std::convert::Infallible;
@@ -133,7 +133,7 @@ mod tls {
     /// Is never made.
     pub(super) type Handshake = Tls;
 
-    /// What the builder was given: nothing.
+    /// Settings of the builder, of which there are none.
     #[derive(Clone, Default)]
     pub(in crate::store::redis) struct TlsSettings {}
 
@@ -164,7 +164,7 @@ pub(super) mod tests {
     use super::*;
     use crate::store::redis::timeouts::tests::TIMEOUTS;
 
-    /// Those of a cluster of which nothing is known yet.
+    /// Nodes of a cluster of which nothing is known yet.
     pub(in crate::store::redis) fn nodes() -> Arc<Nodes> {
         let settings = ConnectSettings { timeouts: TIMEOUTS, tls: TlsSettings::default(), credentials: None };
         Topology::parse("redis-cluster://127.0.0.1:1", settings).unwrap().nodes().unwrap()

@@ -1,4 +1,4 @@
-//! Error lines of servers, by what they mean.
+//! Tests of what error lines of servers mean.
 
 use super::*;
 
@@ -8,8 +8,8 @@ pub(in crate::store::redis) fn error(line: &str) -> RedisError {
     value.extract_error().unwrap_err()
 }
 
-/// How servers before version 7 tell an error inside a script: of a script that fails, and of one that hands
-/// the error on.
+/// Errors inside a script as servers before version 7 write them: of a script that fails, and of a script
+/// that returns the error.
 fn inside_a_script(words: &str) -> [String; 2] {
     [
         format!(

@@ -1,5 +1,5 @@
-//! Calls on their way: from their write to their replies. What did not run is sent again, by the task that
-//! has the call.
+//! Calls in flight, from their write to their replies. A call that did not run is sent again, by the task
+//! that has it.
 
 use std::mem;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::store::redis::topology::{Connection, NodeId, no_node};
 /// First and longest pause while a hash slot is between two nodes.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(8));
 
-/// What becomes of a call after a reply.
+/// What happens to a call after a reply.
 pub(super) enum Next {
     Ended,
-    /// It did not run, and is sent again as it is now.
+    /// The call did not run, and is sent again over the same connection.
     Again(Call),
-    /// It did not run: another node, or a later moment, may serve it.
+    /// The call did not run: another node, or a later moment, may serve it.
     Moved(Call, Redirect),
 }
 
@@ -37,8 +37,8 @@ pub(super) struct Redirect {
     error: RedisError,
 }
 
-/// Sends calls in one write over one connection, and gives each request its reply. Those that are sent again
-/// go over the same connection, so that what is not written yet does not overtake them.
+/// Sends calls in one write over one connection, and sends each request its reply. Calls that are sent again
+/// go over the same connection, so that later calls do not overtake them.
 pub(super) async fn carry(lane: &Arc<Lane>, connection: Option<Connection>, mut calls: Calls) {
     let Some(connection) = connection else {
         return Box::pin(find(lane, calls.into_iter().map(|call| (call, None)).collect())).await;
@@ -75,8 +75,8 @@ pub(super) async fn carry(lane: &Arc<Lane>, connection: Option<Connection>, mut 
     }
 }
 
-/// Sends each call of a cluster to the node that has its keys, over the store's connections: one to which a
-/// reply redirects, or to which there is no connection at the moment.
+/// Sends each call to the node of a cluster that has its keys, over the store's connections. These are calls
+/// that a reply redirects, and calls to a node without a connection at the moment.
 async fn find(lane: &Arc<Lane>, calls: Vec<(Call, Option<Redirect>)>) {
     let (lane, link) = (lane.of_store.as_ref().unwrap_or(lane), &lane.shared.link);
     let followed = join_all(calls.into_iter().map(|(call, redirect)| follow(lane, call, redirect))).await;
@@ -90,14 +90,14 @@ async fn find(lane: &Arc<Lane>, calls: Vec<(Call, Option<Redirect>)>) {
 /// Follows redirects for half of the deadline. Returns a call that reached no node within the deadline.
 async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) -> Option<Call> {
     let link = &lane.shared.link;
-    let (mut asked, mut pause) = (redirect.and_then(|redirect| lane.learn(&call, &redirect)), PAUSES.0);
+    let (mut importing, mut pause) = (redirect.and_then(|redirect| lane.learn(&call, &redirect)), PAUSES.0);
     let sent = now();
     let mut deadline = Deadline::of_call(sent, None, link.deadline());
     call.reroute();
     loop {
-        let to_ask = asked.take();
+        let target = importing.take();
         let reached = async {
-            let node = to_ask.or_else(|| link.owner(call.hash_slot));
+            let node = target.or_else(|| link.owner(call.hash_slot));
             let node = node.ok_or_else(|| no_node("no node is known to have the hash slot of the key"))?;
             lane.connections.reach(node).await
         };
@@ -112,8 +112,8 @@ async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) ->
         };
         let command = call.command.to_cmd();
         let replied = async {
-            match to_ask {
-                Some(_) => connection.server.ask(command).await,
+            match target {
+                Some(_) => connection.server.send_asking(command).await,
                 None => connection.server.send(&command).await,
             }
         };
@@ -131,7 +131,7 @@ async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) ->
                     return None;
                 }
                 call = moved;
-                asked = lane.learn(&call, &redirect);
+                importing = lane.learn(&call, &redirect);
                 sleep(pause).await;
                 pause = (2 * pause).min(PAUSES.1);
             }
@@ -140,7 +140,8 @@ async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) ->
 }
 
 impl Lane {
-    /// Takes the reply to a call. One that is sent again is wanted: it would charge no request for nothing.
+    /// Handles the reply to a call. A call is sent again only if it is still of use: otherwise it would
+    /// charge requests that no task waits for.
     pub(super) fn take_reply(
         self: &Arc<Self>,
         connection: &Connection,
@@ -156,7 +157,8 @@ impl Lane {
         }
     }
 
-    /// The same. If the reply is not that of the call, the connection is given up.
+    /// The same, whether the call is still of use or not. If the reply does not fit the call, the connection
+    /// is given up.
     fn next(self: &Arc<Self>, connection: &Connection, mut call: Call, reply: RedisResult<Value>) -> Next {
         let (link, id) = (&self.shared.link, connection.id);
         let result = match reply {
@@ -194,12 +196,12 @@ impl Lane {
     /// Ends calls that got no reply in time.
     fn end_silent(self: &Arc<Self>, connection: &Connection, calls: Calls) {
         let link = &self.shared.link;
-        // First, so that the next requests, and what waits, meet a circuit breaker that knows.
+        // First, so that the circuit breaker knows of it when the tasks that wait go on.
         for range in ranges_of(&calls) {
             link.record_timeout(range, connection.id.generation);
         }
         if connection.server.note_silence(link.breaker) {
-            // Another may serve.
+            // Another connection may serve.
             self.connections.lose(connection.id);
         }
         calls.into_iter().for_each(|call| call.finish(Err(CallError::Timeout(link.deadline()))));
@@ -218,8 +220,8 @@ impl Lane {
         calls.into_iter().for_each(|call| call.finish(Err(error.clone())));
     }
 
-    /// Learns from a redirect where the keys of a call are. Returns the node to ask, if it has the keys, but
-    /// not yet the hash slot.
+    /// Learns from a redirect where the keys of a call are. Returns the node of an `ASK`, which has the keys,
+    /// but not yet the hash slot.
     fn learn(self: &Arc<Self>, call: &Call, Redirect { from, error }: &Redirect) -> Option<NodeId> {
         let Some(nodes) = &self.shared.link.nodes else { return None };
         self.shared.attachments.renew(*from);
@@ -228,7 +230,7 @@ impl Lane {
     }
 }
 
-/// The slot ranges of calls: a write counts as one failure of each.
+/// The slot ranges of calls, each once: a write counts as one failure of each range.
 fn ranges_of(calls: &Calls) -> SmallVec<[usize; 1]> {
     let mut ranges: SmallVec<[usize; 1]> = calls.iter().map(Call::range).collect();
     ranges.sort_unstable();

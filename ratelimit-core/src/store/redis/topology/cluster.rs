@@ -1,4 +1,4 @@
-//! Where a cluster is: asks its nodes for the masters of all hash slots.
+//! Finding a cluster: queries its nodes for the masters of all hash slots.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::connector::Connector;
 use super::server::ServerConnection;
 
-/// Longest time after which another known node is asked as well where the cluster is.
+/// Longest time before another known node is queried as well.
 const STAGGER: Duration = Duration::from_millis(50);
 
 /// Host and port of a node.
@@ -47,14 +47,15 @@ pub(in crate::store::redis) struct OwnedSlots {
     pub(super) replicas: Vec<Address>,
 }
 
-/// The first of these nodes that tells the hash slots; the next is asked when one takes long or fails.
+/// The first of the known nodes that replies with the hash slots, its connection, and the hash slots. The
+/// next node is queried when a node takes long or fails.
 pub(super) async fn find(
     known: &[ConnectionInfo],
     connector: &Connector,
 ) -> RedisResult<(Address, ServerConnection, Vec<OwnedSlots>)> {
     let (mut waiting, mut attempts) = (known.iter(), JoinSet::new());
     let mut failure = no_node("the URL names no node");
-    // All of them in the time of one attempt to connect.
+    // All nodes are queried within the time of one attempt to connect.
     let stagger = STAGGER.min(connector.timeouts.connect / u32::try_from(known.len()).unwrap_or(u32::MAX));
     loop {
         if let Some(server) = waiting.next() {
@@ -71,14 +72,14 @@ pub(super) async fn find(
         let pause = if waiting.len() == 0 { connector.timeouts.connect } else { stagger };
         match timeout(pause, attempts.join_next()).await {
             Ok(Some(Ok(Ok(found)))) => return Ok(found),
-            // What a server says tells more than that another cannot be reached.
+            // The error of a server says more than an error of connecting.
             Ok(Some(Ok(Err(error)))) if failure.code().is_none() => failure = error,
             _ => {}
         }
     }
 }
 
-/// What one node knows of the owners of hash slots.
+/// The owners of hash slots that one node knows.
 pub(super) async fn slots_known_to(
     address: &Address,
     connection: &ServerConnection,
@@ -90,10 +91,10 @@ pub(super) async fn slots_known_to(
 }
 
 /// First hash slot, last hash slot, their master, and its replicas. `None` for a master that does not know
-/// its host; one that leaves it out has the host that was asked.
-fn parse_entry(entry: Value, asked: &str) -> Option<OwnedSlots> {
+/// its host. A master that leaves its host out has the host that was queried.
+fn parse_entry(entry: Value, queried: &str) -> Option<OwnedSlots> {
     let mut parts = Vec::<Value>::from_redis_value(entry).ok()?.into_iter();
-    // Read as i64, because the client crate cuts a number that does not fit.
+    // Parsed as i64, because the client crate truncates a number that does not fit.
     let number = |value| u16::try_from(i64::from_redis_value(value).ok()?).ok();
     let first = number(parts.next()?)?;
     let last = number(parts.next()?)?;
@@ -101,7 +102,7 @@ fn parse_entry(entry: Value, asked: &str) -> Option<OwnedSlots> {
         let mut node = Vec::<Value>::from_redis_value(node).ok()?.into_iter();
         let host = Option::<String>::from_redis_value(node.next()?).ok()?.unwrap_or_default();
         let port = number(node.next()?)?;
-        let host = if host.is_empty() { asked.to_owned() } else { host };
+        let host = if host.is_empty() { queried.to_owned() } else { host };
         (host != "?").then_some(Address { host, port })
     };
     let owner = node(parts.next()?)?;
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn an_entry_with_an_unknown_host_or_with_odd_numbers_is_ignored() {
-        let parsed = |entry| parse_entry(entry, "asked");
+        let parsed = |entry| parse_entry(entry, "queried");
         assert_eq!(parsed(entry(0, 99, text("10.0.0.1"), 7000)), Some(owned(0, 99, "10.0.0.1", 7000)));
         for odd in [
             entry(0, 99, text("?"), 7000),
@@ -148,9 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn a_master_that_leaves_out_its_host_has_the_one_that_was_asked() {
+    fn a_master_that_leaves_out_its_host_has_the_one_that_was_queried() {
         for host in [text(""), Value::Nil] {
-            assert_eq!(parse_entry(entry(0, 99, host, 7000), "asked"), Some(owned(0, 99, "asked", 7000)));
+            assert_eq!(parse_entry(entry(0, 99, host, 7000), "queried"), Some(owned(0, 99, "queried", 7000)));
         }
     }
 }

@@ -1,5 +1,4 @@
-//! How to connect, whichever server it is: settings of a connection, TLS, and who gives the user and the
-//! password.
+//! How to connect to any server: settings of a connection, TLS, and the source of user and password.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,29 +18,29 @@ pub(super) struct Connector {
     pub(super) hosts: Arc<Hosts>,
     /// For addresses with TLS.
     pub(super) tls: Option<Tls>,
-    /// Gives user and password of the servers, instead of the URL.
+    /// Source of user and password of the servers, instead of the URL.
     pub(super) credentials: Option<Arc<CredentialsSource>>,
 }
 
 impl Connector {
-    /// The same for sentinels, whose users are not those of the servers.
+    /// The same for sentinels, which have users of their own.
     pub(super) fn without_credentials(&self) -> Self {
         Self { credentials: None, ..self.clone() }
     }
 
     /// Settings of a connection that is made now.
     pub(super) async fn settings(&self, server: &ConnectionInfo) -> RedisResult<RedisConnectionInfo> {
-        // Proxies and restricted users take no `CLIENT SETINFO`, which tells the name of the client crate.
+        // Proxies and restricted users reject `CLIENT SETINFO`, which sends the name of the client crate.
         let settings = server.redis_settings().clone().set_skip_set_lib_name();
         match &self.credentials {
-            Some(source) => Ok(source.ask().await?.apply_to(settings)),
+            Some(source) => Ok(source.credentials().await?.apply_to(settings)),
             None => Ok(settings),
         }
     }
 }
 
-/// Calls and commands that a connection takes before its task writes them: far more than a turn queues. One
-/// that waits for room may be overtaken.
+/// Calls and commands that a connection takes before its task writes them: far more than are queued before
+/// that task runs. A call that waits for room may be overtaken.
 const MOST_UNWRITTEN: usize = 1024;
 
 /// Settings of the client crate's side of a connection.
@@ -52,7 +51,7 @@ pub(super) fn connection_config() -> AsyncConnectionConfig {
     config.set_pipeline_buffer_size(MOST_UNWRITTEN)
 }
 
-/// Another server, with the settings of a known one.
+/// Another server, with the settings of a known server.
 pub(super) fn server_at(pattern: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
     let mut address = pattern.addr().clone();
     if let ConnectionAddr::Tcp(known, number) | ConnectionAddr::TcpTls { host: known, port: number, .. } =
@@ -74,7 +73,7 @@ pub(super) fn tcp_settings() -> TcpSettings {
     settings
 }
 
-/// Whether the URL's scheme is one with TLS.
+/// Whether the URL's scheme stands for TLS.
 pub(in crate::store::redis) fn is_tls(url: &str) -> bool {
     let scheme = url.trim_start().get(..7).unwrap_or_default().to_ascii_lowercase();
     scheme.starts_with("rediss") || scheme == "valkeys"

@@ -1,4 +1,4 @@
-//! Look-ups of host names, and why none of the URL has an address.
+//! Look-ups of host names, and the error if no host of the URL has an address.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -21,14 +21,14 @@ type LookUp = dyn Fn(&Name) -> io::Result<Addresses> + Send + Sync;
 
 /// Looks up host names, each on a thread of its own for all attempts to connect.
 pub(super) struct Hosts {
-    /// Those of the URL; empty if one of them is an address or a path, which needs no look-up.
+    /// Host names of the URL; empty if one of its hosts is an address or a path, which needs no look-up.
     named: Vec<Name>,
     calls: BlockingCalls<Name, Addresses>,
     look_up: Arc<LookUp>,
 }
 
 impl Hosts {
-    /// `nodes` are those of the URL.
+    /// `nodes` are the nodes of the URL.
     pub(super) fn of<'a>(nodes: impl IntoIterator<Item = &'a ConnectionInfo>, timeouts: &Timeouts) -> Self {
         let name = |node: &ConnectionInfo| match node.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
@@ -51,9 +51,9 @@ impl Hosts {
         self.calls.result(&name, &call_of(&name), self.call(&name)).await
     }
 
-    /// The error of the first host of the URL, or of the first one that is late, if none has an address in
-    /// time. `None` if one has, or if none
-    /// needs a look-up. Takes no result, so an attempt to connect does not look up again.
+    /// The error if no host of the URL has an address in time: of the first host, or of the first that is
+    /// late. `None` if a host has an address or needs no look-up. Does not take the results of look-ups, so
+    /// an attempt to connect does not look up again.
     pub(super) async fn unresolved(&self) -> Option<RedisError> {
         let started: Vec<Call<Addresses>> =
             self.named.iter().map(|name| self.calls.start(name, self.call(name))).collect();
@@ -70,7 +70,7 @@ impl Hosts {
             }
             first.map(|(_, error)| error)
         };
-        if let Ok(unresolved) = timeout(self.calls.limit(), resolving).await {
+        if let Ok(unresolved) = timeout(self.calls.timeout(), resolving).await {
             return unresolved;
         }
         let late = started.iter().position(|call| call.peek().is_none())?;
@@ -91,7 +91,7 @@ impl Hosts {
     }
 }
 
-/// What a look-up is called in errors.
+/// The name of a look-up in errors.
 fn call_of((host, _): &Name) -> String {
     format!("the look-up of the Redis host `{host}`")
 }

@@ -1,5 +1,5 @@
-//! The hash slots of a cluster, in ranges that fail independently, and the masters that own them: the one
-//! table, which replies to `CLUSTER SLOTS` and redirects fill.
+//! The hash slots of a cluster, in ranges that fail independently, and the table of the masters that own
+//! them. Replies to `CLUSTER SLOTS` and redirects fill the table.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -18,7 +18,7 @@ pub(in crate::store::redis) const SLOT_RANGES: usize = 64;
 /// Number of hash slots in a cluster.
 const HASH_SLOTS: u16 = 16_384;
 
-/// Most nodes that are remembered.
+/// Largest number of nodes that are remembered.
 const MOST_MEMBERS: usize = 32;
 
 /// Stands for a hash slot whose owner is not known.
@@ -65,7 +65,7 @@ pub(in crate::store::redis) fn key_in_each_range(key: impl Fn(u32) -> String) ->
 
 /// What an attempt to connect has found.
 pub(in crate::store::redis) struct Found {
-    /// To the single server, or to each master of a cluster; or why one cannot be reached.
+    /// Connection to the single server, or to each master of a cluster; or why it cannot be reached.
     pub(in crate::store::redis) servers: Vec<(NodeId, RedisResult<ServerConnection>)>,
     /// The masters of a cluster.
     pub(in crate::store::redis) slots: Vec<OwnedSlots>,
@@ -93,11 +93,11 @@ impl Found {
 pub(in crate::store::redis) struct Nodes {
     /// The owner of each hash slot, or [`UNKNOWN`].
     owners: Box<[AtomicU16]>,
-    /// They keep their place, so that an id always names the same address.
+    /// Every master that was ever seen. It keeps its place, so that an id always stands for the same address.
     masters: Mutex<Vec<Address>>,
-    /// Nodes that have been in the cluster, those of the last reply first.
+    /// Nodes that have been in the cluster, with the nodes of the last reply first.
     members: Mutex<Vec<Address>>,
-    /// The nodes of the URL. The settings of any other node follow from those of the first.
+    /// The nodes of the URL. Any other node has the settings of the first.
     named: Vec<ConnectionInfo>,
     connector: Connector,
 }
@@ -131,24 +131,24 @@ impl Nodes {
         Some(Server { settings, connector: self.connector.clone(), address: None })
     }
 
-    /// Finds the cluster by the first known node that answers, and connects to its masters. A master that is
-    /// out does not matter.
+    /// Finds the cluster by the first known node that replies, and connects to its masters. A master that
+    /// cannot be reached is no error.
     pub(super) async fn connect(&self) -> RedisResult<Found> {
         let (address, connection, slots) = find(&self.known(), &self.connector).await?;
-        // Also of a cluster of which no part serves yet.
+        // Noted even if no part of the cluster serves yet.
         self.note_members(&slots);
         let mut masters: Vec<NodeId> = slots.iter().map(|of| self.id_of(&of.owner)).collect();
         masters.sort_unstable();
         masters.dedup();
-        let asked = self.id_of(&address);
+        let queried = self.id_of(&address);
         let mut attempts = JoinSet::new();
-        for master in masters.iter().copied().filter(|master| *master != asked) {
+        for master in masters.iter().copied().filter(|master| *master != queried) {
             if let Some(server) = self.server(master) {
                 attempts.spawn(async move { (master, server.connect().await) });
             }
         }
         let mut servers = attempts.join_all().await;
-        servers.extend(masters.contains(&asked).then_some((asked, Ok(connection))));
+        servers.extend(masters.contains(&queried).then_some((queried, Ok(connection))));
         Ok(Found { servers, slots })
     }
 
@@ -163,8 +163,8 @@ impl Nodes {
         Ok(())
     }
 
-    /// Learns the owner of a hash slot from a redirect by `from`. Returns the node that it names: for `ASK`,
-    /// one that has the key, but not yet the hash slot.
+    /// Learns the owner of a hash slot from a redirect by `from`. Returns the node that the redirect names:
+    /// for `ASK`, a node that has the key, but not yet the hash slot.
     pub(in crate::store::redis) fn learn(
         &self,
         hash_slot: u16,
@@ -182,8 +182,8 @@ impl Nodes {
         Some(server_at(self.named.first()?, host, *port))
     }
 
-    /// The nodes that may tell where the cluster is: those of the URL, and those that were in it, for a time
-    /// at which those of the URL are gone.
+    /// The nodes to query for the cluster: the nodes of the URL, and nodes that were in the cluster, in case
+    /// that the nodes of the URL are gone.
     pub(super) fn known(&self) -> Vec<ConnectionInfo> {
         let members = self.members.lock();
         let mut known = self.named.clone();
@@ -195,7 +195,7 @@ impl Nodes {
         known
     }
 
-    /// Notes who is in the cluster. Earlier nodes stay: the one that replied may have left the cluster.
+    /// Notes the nodes of the cluster. Earlier nodes stay: the node that replied may have left the cluster.
     pub(super) fn note_members(&self, slots: &[OwnedSlots]) {
         let (masters, replicas) =
             (slots.iter().map(|of| &of.owner), slots.iter().flat_map(|of| &of.replicas));
@@ -209,7 +209,7 @@ impl Nodes {
         *members = noted;
     }
 
-    /// Takes these owners in place of those that were known.
+    /// Replaces the owners of all hash slots.
     pub(in crate::store::redis) fn note_owners(&self, slots: &[OwnedSlots]) {
         self.note_members(slots);
         let mut owners = vec![UNKNOWN; usize::from(HASH_SLOTS)];
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_tells_the_owner_of_one_hash_slot() {
+    fn a_redirect_names_the_owner_of_one_hash_slot() {
         use crate::store::redis::error::tests::error;
         use crate::store::redis::topology::tests::nodes;
 
@@ -264,8 +264,8 @@ mod tests {
         let [a, b, c] = ["a", "b", "c"].map(|host| nodes.id_of(&address(host)));
         assert_eq!(nodes.learn(98, a, &error("ASK 98 b:1")), Some(b));
         assert_eq!(nodes.learn(99, a, &error("MOVED 99 c:1")), Some(c));
-        let told = [0, 98, 99, 100, 200].map(|hash_slot| nodes.owner(hash_slot));
-        assert_eq!(told, [Some(a), Some(a), Some(c), None, Some(b)]);
+        let owners = [0, 98, 99, 100, 200].map(|hash_slot| nodes.owner(hash_slot));
+        assert_eq!(owners, [Some(a), Some(a), Some(c), None, Some(b)]);
         assert_eq!(nodes.learn(0, b, &error("MOVED 0 :1")), Some(b), "it leaves out its host name");
         assert_eq!(nodes.learn(0, b, &error("TRYAGAIN")), None);
     }

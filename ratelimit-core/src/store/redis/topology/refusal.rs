@@ -1,5 +1,5 @@
-//! A stream that notices how a server refuses it. The client crate drops words that are the reply to no
-//! command.
+//! A stream that notices why a server refuses a connection. The client crate drops text that is the reply to
+//! no command.
 
 use std::io;
 use std::pin::Pin;
@@ -11,13 +11,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::store::redis::error::SPEAKS_TLS;
 
-/// How a server begins the error with which it refuses a connection.
+/// Beginnings of the errors with which a server refuses a connection.
 const REFUSALS: [&[u8]; 2] = [b"-ERR max number of clients reached", b"-DENIED "];
 
-/// The first byte of the reply of a server with TLS to a command without.
+/// First byte of the reply of a server with TLS to a command without TLS.
 const TLS_ALERT: u8 = 21;
 
-/// A stream whose first bytes tell whether the server refuses it.
+/// A stream whose first bytes show whether the server refuses the connection.
 pub(super) struct Refusable<S> {
     stream: S,
     has_read: bool,
@@ -32,7 +32,7 @@ impl<S> Refusable<S> {
     }
 }
 
-/// What the first bytes say, if they are no reply.
+/// The error that the first bytes stand for, if they are no reply.
 fn refusal(first: &[u8]) -> Option<io::Error> {
     if first.is_empty() {
         return Some(closed_before_any_reply());
@@ -100,17 +100,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_bytes_tell_a_refusal_from_a_reply() {
-        let told = |first: &[u8]| refusal(first).map(|error| error.to_string());
+    fn the_first_bytes_distinguish_a_refusal_from_a_reply() {
+        let refused = |first: &[u8]| refusal(first).map(|error| error.to_string());
         for reply in
             [&b"+OK\r\n"[..], b"-NOAUTH Authentication required.\r\n", b"%7\r\n", b"-ERR unknown\r\n"]
         {
-            assert_eq!(told(reply), None, "{reply:?}");
+            assert_eq!(refused(reply), None, "{reply:?}");
         }
         let words = "the server ended the connection: ERR max number of clients reached";
-        assert_eq!(told(b"-ERR max number of clients reached\r\n").as_deref(), Some(words));
-        assert!(told(b"-DENIED Redis is running in protected mode\r\n").unwrap().contains("protected mode"));
-        assert_eq!(told(&[TLS_ALERT, 3, 3, 0, 2, 2, 70]).as_deref(), Some(SPEAKS_TLS));
-        assert!(told(b"").unwrap().contains("before any reply"));
+        assert_eq!(refused(b"-ERR max number of clients reached\r\n").as_deref(), Some(words));
+        assert!(
+            refused(b"-DENIED Redis is running in protected mode\r\n").unwrap().contains("protected mode")
+        );
+        assert_eq!(refused(&[TLS_ALERT, 3, 3, 0, 2, 2, 70]).as_deref(), Some(SPEAKS_TLS));
+        assert!(refused(b"").unwrap().contains("before any reply"));
     }
 }

@@ -13,17 +13,17 @@ use super::connector::{Connector, server_at};
 use super::server::ServerConnection;
 use crate::store::redis::error::SENTINEL_CREDENTIALS;
 
-/// Time after which a sentinel is asked for the others again.
+/// Time after which a sentinel is queried for other sentinels again.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Most sentinels that are remembered.
+/// Largest number of sentinels that are remembered.
 const MOST_SENTINELS: usize = 16;
 
 /// The sentinels of a service.
 pub(super) struct Sentinels {
-    /// Those of the URL. Its credentials are those of the servers.
+    /// Sentinels of the URL. The credentials of the URL are for the servers.
     named: Vec<ConnectionInfo>,
-    /// One after the other is asked, the one that answered last first.
+    /// Known sentinels in the order in which they are queried: first the one that replied last.
     nodes: Vec<ConnectionInfo>,
     service: String,
 }
@@ -33,14 +33,14 @@ impl Sentinels {
         Self { nodes: named.clone(), named, service }
     }
 
-    /// Asks for other sentinels at once, and again and again: by the time when the master fails, all of those
-    /// that were known before may have been replaced. Not while connecting, for which they do not matter.
+    /// Queries other sentinels at once and then at an interval: when the master fails, all sentinels that
+    /// were known before may have been replaced. Does not do so while connecting, which does not need them.
     pub(super) async fn look_around(&mut self, connector: &Connector) {
         loop {
             if let Some(sentinel) = self.nodes.first().cloned() {
                 match self.others_known_to(&sentinel, connector).await {
                     Ok(others) => self.note(&sentinel, others),
-                    // Without the permission for it, those of the URL have to do.
+                    // The user may lack the permission: then only the sentinels of the URL are known.
                     Err(_) => self.nodes.rotate_left(1),
                 }
             }
@@ -48,9 +48,9 @@ impl Sentinels {
         }
     }
 
-    /// Notes the sentinel that answered, and the others of which it knows. Those of the URL are always kept,
-    /// and come before: sentinels never forget addresses that are gone. Earlier ones stay: for a while after
-    /// a reset a sentinel knows no other.
+    /// Notes the sentinel that answered, and the others that it knows. Sentinels of the URL are always kept,
+    /// and come before those others, because a sentinel never forgets addresses that are gone. Earlier ones
+    /// stay, because for a while after a reset a sentinel knows no other.
     fn note(&mut self, answered: &ConnectionInfo, others: Vec<(String, u16)>) {
         let others = others.into_iter().map(|(host, port)| server_at(answered, &host, port));
         let most = MOST_SENTINELS.max(1 + self.named.len());
@@ -63,16 +63,16 @@ impl Sentinels {
         self.nodes = nodes;
     }
 
-    /// A connection to the master. Sentinels are asked until one names a server that says itself that it is a
-    /// master: it may have been demoted, or not been promoted yet. Whether the sentinel takes it for down
-    /// does not matter: after a pause of its process a sentinel judges nothing for 30 s (TILT), and takes for
-    /// down what it took for down before.
+    /// A connection to the master. Sentinels are queried until one names a server that replies that it is a
+    /// master: the server may have been demoted, or not been promoted yet. Whether the sentinel reports the
+    /// master as down does not matter: after a pause of its process a sentinel does not update that for 30 s
+    /// (TILT).
     pub(super) async fn connect_to_master(&mut self, connector: &Connector) -> RedisResult<ServerConnection> {
         let mut failure = RedisError::from((ErrorKind::EmptySentinelList, "there is no sentinel"));
         let mut tried: Vec<(String, u16)> = Vec::new();
         for _ in 0..self.nodes.len() {
-            // Before it is asked: who waits for this may give up meanwhile, and the next attempt then begins
-            // with the next one.
+            // Before the query: the attempt may be dropped during it, and the next attempt then begins with
+            // the next sentinel.
             self.nodes.rotate_left(1);
             let sentinel = self.nodes[self.nodes.len() - 1].clone();
             match self.master_known_to(&sentinel, connector).await {
@@ -88,7 +88,7 @@ impl Sentinels {
                     }
                     tried.push(named);
                 }
-                // What a server says tells more.
+                // The error of a server says more than an error of connecting.
                 Err(error) if failure.code().is_none() => failure = error,
                 Err(_) => {}
             }
@@ -102,7 +102,7 @@ impl Sentinels {
         sentinel: &ConnectionInfo,
         connector: &Connector,
     ) -> RedisResult<(String, u16)> {
-        let reply = self.ask(sentinel, "GET-MASTER-ADDR-BY-NAME", connector).await.map_err(|error| {
+        let reply = self.query(sentinel, "GET-MASTER-ADDR-BY-NAME", connector).await.map_err(|error| {
             if error.to_string().contains("unknown command") {
                 RedisError::from((ErrorKind::Client, "the address does not point to a sentinel"))
             } else {
@@ -121,26 +121,27 @@ impl Sentinels {
         sentinel: &ConnectionInfo,
         connector: &Connector,
     ) -> RedisResult<Vec<(String, u16)>> {
-        let others = self.ask(sentinel, "SENTINELS", connector).await?;
+        let others = self.query(sentinel, "SENTINELS", connector).await?;
         let address =
             |of: HashMap<String, String>| Some((of.get("ip")?.clone(), of.get("port")?.parse().ok()?));
         Ok(Vec::from_redis_value(others)?.into_iter().filter_map(address).collect())
     }
 
-    /// What a sentinel says about the service. One with a password is given the credentials of the URL.
-    async fn ask(
+    /// The reply of a sentinel to a query about the service. A sentinel with a password gets the credentials
+    /// of the URL.
+    async fn query(
         &self,
         sentinel: &ConnectionInfo,
-        question: &str,
+        subcommand: &str,
         connector: &Connector,
     ) -> RedisResult<Value> {
         let connector = connector.without_credentials();
         let mut command = redis::cmd("SENTINEL");
-        command.arg(question).arg(&self.service);
+        command.arg(subcommand).arg(&self.service);
         let credentials = sentinel.redis_settings().clone().set_db(0);
-        match ask_as(sentinel, RedisConnectionInfo::default(), &command, &connector).await {
+        match query_as(sentinel, RedisConnectionInfo::default(), &command, &connector).await {
             Err(error) if error.code() == Some("NOAUTH") && credentials.password().is_some() => {
-                ask_as(sentinel, credentials, &command, &connector).await.map_err(|error| {
+                query_as(sentinel, credentials, &command, &connector).await.map_err(|error| {
                     match error.kind() {
                         kind @ ErrorKind::AuthenticationFailed => {
                             RedisError::from((kind, SENTINEL_CREDENTIALS))
@@ -154,7 +155,7 @@ impl Sentinels {
     }
 }
 
-async fn ask_as(
+async fn query_as(
     sentinel: &ConnectionInfo,
     credentials: RedisConnectionInfo,
     command: &Cmd,
@@ -165,8 +166,8 @@ async fn ask_as(
     reply_in_time(&connection, command, "a sentinel does not answer in time", connector).await
 }
 
-/// The reply to a command, or an error with this text: a server that hangs takes connections and replies
-/// nothing. What comes before has a time of its own, whose error says what is slow.
+/// The reply to a command, or an error with this text: a server that hangs accepts connections, but does not
+/// reply. The steps before have a timeout of their own, whose error says what is slow.
 async fn reply_in_time(
     connection: &ServerConnection,
     command: &Cmd,
@@ -208,7 +209,7 @@ mod tests {
                 addresses(&[&[at(1000 + round)], &named[..]].concat())
             );
         }
-        // Also if the URL has more than are remembered otherwise.
+        // Sentinels of the URL stay even if they are more than are remembered otherwise.
         let named: Vec<_> = (1..=20).map(at).collect();
         let mut sentinels = Sentinels::new(named, "main".to_owned());
         sentinels.note(&at(1000), Vec::new());

@@ -25,7 +25,7 @@ use super::tls::Handshake;
 use crate::store::redis::breaker::Breaker;
 use crate::store::redis::error::is_lost;
 
-/// A server: the single one, or a master of a cluster by its place in the list of all that were ever seen.
+/// A server: the single one, or a master of a cluster by its index in the list of all masters ever seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::store::redis) struct NodeId(pub(super) u16);
 
@@ -46,7 +46,7 @@ impl NodeId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store::redis) struct ConnectionId {
     pub(in crate::store::redis) node: NodeId,
-    /// Number of the lane's connection to the node; it rises with each.
+    /// Number of the lane's connection to the node, which rises with each.
     pub(in crate::store::redis) number: u64,
     /// Generation of the store's connection, against which failures count.
     pub(in crate::store::redis) generation: u64,
@@ -67,8 +67,8 @@ pub(in crate::store::redis) type CallReplies = SmallVec<[RedisResult<Value>; 1]>
 pub(in crate::store::redis) struct Server {
     pub(super) settings: ConnectionInfo,
     pub(super) connector: Connector,
-    /// Where a connection leads. Further ones lead there as well, although its host name may by now be that
-    /// of another server.
+    /// Address of an existing connection. Further connections lead to it as well, although the host name may
+    /// by now stand for another server.
     pub(super) address: Option<SocketAddr>,
 }
 
@@ -97,14 +97,14 @@ impl Drop for Connected {
 }
 
 impl Server {
-    /// Connects. The function for credentials, the look-up of the host and the files of certificates are
-    /// waited for first, each as long as the attempt that follows.
+    /// Connects, after the function for credentials, the look-up of the host and the loading of certificates.
+    /// Each of these may take as long as the attempt that follows.
     pub(in crate::store::redis) async fn connect(self) -> RedisResult<ServerConnection> {
         let (settings, addresses, handshake) =
             try_join!(self.connector.settings(&self.settings), self.addresses(), self.handshake())?;
         let late = |_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
-        let limit = self.connector.timeouts.connect;
-        timeout(limit, self.connect_to(addresses, &settings, handshake)).await.map_err(late).flatten()
+        let longest = self.connector.timeouts.connect;
+        timeout(longest, self.connect_to(addresses, &settings, handshake)).await.map_err(late).flatten()
     }
 
     /// Addresses of the host; none for a path.
@@ -118,7 +118,7 @@ impl Server {
         }
     }
 
-    /// How to speak TLS with the server, if it is one with TLS.
+    /// The settings of TLS, if the server has TLS.
     async fn handshake(&self) -> RedisResult<Option<Handshake>> {
         match (self.settings.addr(), &self.connector.tls) {
             (ConnectionAddr::TcpTls { .. }, Some(tls)) => Ok(Some(tls.handshake().await?)),
@@ -186,7 +186,7 @@ impl Drop for SetWhenDropped {
 }
 
 impl ServerConnection {
-    /// Connects; the client crate greets the server.
+    /// Connects. The client crate sends the first commands, such as `AUTH`.
     pub(super) async fn open(server: &ConnectionInfo, connector: &Connector) -> RedisResult<Self> {
         let (settings, connector) = (server.clone(), connector.clone());
         Server { settings, connector, address: None }.connect().await
@@ -204,7 +204,7 @@ impl ServerConnection {
     }
 
     /// Sends a command to a node that has its key, but not yet the hash slot.
-    pub(in crate::store::redis) async fn ask(&self, command: Cmd) -> RedisResult<Value> {
+    pub(in crate::store::redis) async fn send_asking(&self, command: Cmd) -> RedisResult<Value> {
         self.send_calls(smallvec![redis::cmd("ASKING"), command]).await.pop().unwrap_or(Ok(Value::Nil))
     }
 
@@ -226,8 +226,8 @@ impl ServerConnection {
         }
     }
 
-    /// Whether the connection answers a ping. Gives it up if the reply is not that of a ping: then other
-    /// replies are not those of their commands either.
+    /// Sends a ping. Gives the connection up if the reply is not that of a ping: then replies no longer
+    /// belong to their commands.
     pub(in crate::store::redis) async fn ping(&self) -> RedisResult<()> {
         if self.send(&redis::cmd("PING")).await? == Value::SimpleString("PONG".to_owned()) {
             return Ok(());
@@ -236,8 +236,8 @@ impl ServerConnection {
         Err(RedisError::from((ErrorKind::Parse, "the reply to PING is not PONG")))
     }
 
-    /// Counts a call without a reply. Gives the connection up after as many in a row as open the breaker,
-    /// whatever other connections do. Returns whether it did.
+    /// Counts a call without a reply. Gives the connection up after as many of them in a row as open the
+    /// breaker, whether other connections get replies or not. Returns whether it did.
     pub(in crate::store::redis) fn note_silence(&self, breaker: Breaker) -> bool {
         let is_silent = breaker.record_failure(&self.0.silence, breaker.timeout_weight());
         if is_silent {
@@ -246,16 +246,15 @@ impl ServerConnection {
         is_silent
     }
 
-    /// A reply has come: the connection is not silent.
+    /// Notes that a reply has come: the connection is not silent.
     pub(in crate::store::redis) fn note_reply(&self) {
-        // Read first: this runs for every call.
+        // A load first, because this runs for every call.
         if self.0.silence.load(Ordering::Relaxed) > 0 {
             self.0.silence.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Ends the connection, and every call over it: it is silent, or a reply was not that of its call, so
-    /// others are not either.
+    /// Ends the connection, and every call over it: it is silent, or replies no longer belong to their calls.
     pub(in crate::store::redis) fn give_up(&self) {
         self.0.is_given_up.store(true, Ordering::Release);
         self.0.task.abort();
@@ -265,7 +264,7 @@ impl ServerConnection {
         self.0.is_given_up.load(Ordering::Acquire)
     }
 
-    /// Whether it has ended, so that nothing is written any more.
+    /// Whether the connection has ended, so that nothing is written any more.
     pub(in crate::store::redis) fn is_closed(&self) -> bool {
         self.0.is_closed.load(Ordering::Acquire) || self.is_given_up()
     }
@@ -290,7 +289,7 @@ async fn connect_to_any(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
         match attempt {
             Ok(Ok(stream)) => return with_settings(stream),
             Ok(Err(error)) => failure = error,
-            // Such as that of a runtime without IO, which a worker has not.
+            // A panic, such as in a runtime without IO. A worker's runtime has IO.
             Err(error) => {
                 if let Ok(panic) = error.try_into_panic() {
                     resume_unwind(panic);
@@ -352,8 +351,8 @@ mod tests {
         let settings = connection_info("redis://slow.test").unwrap();
         for _ in 0..3 {
             let slow = ServerConnection::open(&settings, &connector).await.map(drop).unwrap_err().to_string();
-            let told = "the look-up of the Redis host `slow.test` takes longer than `connect_timeout`, 50ms";
-            assert!(slow.starts_with(told), "{slow}");
+            let start = "the look-up of the Redis host `slow.test` takes longer than `connect_timeout`, 50ms";
+            assert!(slow.starts_with(start), "{slow}");
         }
         answer.send(()).unwrap();
         // Only the look-up was slow.

@@ -1,7 +1,7 @@
-//! TLS of connections: what is trusted, the certificate of the client, and whose cryptography.
+//! TLS of connections: trusted authorities, the certificate of the client, and the provider of cryptography.
 //!
-//! The provider of the cryptography is handed to each configuration. None is installed for the process, which
-//! an application may do before or after.
+//! The provider is passed to each configuration. This crate installs none for the process, which an
+//! application may do before or after.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -44,7 +44,7 @@ impl Pem {
         }
     }
 
-    /// The one of these names that the setting has for such a value.
+    /// The name of the setting: `text` for a text, `file` for a file.
     const fn setting(&self, text: &'static str, file: &'static str) -> &'static str {
         match self {
             Self::Text(_) => text,
@@ -53,12 +53,12 @@ impl Pem {
     }
 }
 
-/// What the builder was given.
+/// Settings of the builder.
 #[derive(Clone, Default)]
 pub(in crate::store::redis) struct TlsSettings {
-    /// Authorities, instead of those that the system trusts.
+    /// Authorities that are trusted instead of the system's.
     pub(in crate::store::redis) root: Option<Arc<Pem>>,
-    /// The client's chain of certificates, its own first, and the key of its own.
+    /// The client's chain of certificates, with its own first, and the key of its own.
     pub(in crate::store::redis) client: Option<Arc<(Pem, Pem)>>,
 }
 
@@ -69,9 +69,9 @@ pub(super) struct Tls(Arc<Inner>);
 struct Inner {
     settings: TlsSettings,
     provider: Arc<CryptoProvider>,
-    /// What was read last without a mistake: each attempt to connect reads again.
+    /// The last certificates without a mistake. Each attempt to connect loads them again.
     last: Mutex<Certificates>,
-    reading: BlockingCalls<(), Handshake>,
+    loading: BlockingCalls<(), Handshake>,
 }
 
 #[derive(Default)]
@@ -88,15 +88,15 @@ impl Tls {
             roots: settings.root.as_deref().map(roots).transpose()?,
             client: settings.client.as_deref().map(|pair| client(&provider, pair)).transpose()?,
         };
-        let reading = BlockingCalls::new(timeouts);
-        Ok(Self(Arc::new(Inner { settings, provider, last: Mutex::new(last), reading })))
+        let loading = BlockingCalls::new(timeouts);
+        Ok(Self(Arc::new(Inner { settings, provider, last: Mutex::new(last), loading })))
     }
 
-    /// Reads what is trusted now, and the certificate of the client, for one attempt to connect.
+    /// Loads the trusted authorities and the certificate of the client, for one attempt to connect.
     pub(super) async fn handshake(&self) -> RedisResult<Handshake> {
         let inner = Arc::clone(&self.0);
         let read = move || inner.read().map_err(Into::into);
-        self.0.reading.result(&(), "the reading of certificates", read).await
+        self.0.loading.result(&(), "the loading of certificates", read).await
     }
 }
 
@@ -121,7 +121,7 @@ impl Inner {
     }
 }
 
-/// What was read, or in place of a mistake what was read last.
+/// The value that was read. After a mistake, the last good value.
 fn or_last<T: Clone, E: Error + Send + Sync + 'static>(
     read: Result<T, E>,
     last: &mut Option<T>,
@@ -143,7 +143,7 @@ fn or_last<T: Clone, E: Error + Send + Sync + 'static>(
     }
 }
 
-/// What one attempt to connect trusts and shows.
+/// Settings of TLS for one attempt to connect.
 #[derive(Clone)]
 pub(super) struct Handshake(Arc<ClientConfig>);
 
@@ -155,7 +155,7 @@ impl Handshake {
     }
 }
 
-/// The provider that this crate brings; without one the application has to install its own.
+/// The provider that this crate includes. Without it the application has to install one.
 fn built_in_provider() -> Option<Arc<CryptoProvider>> {
     #[cfg(feature = "redis-tls")]
     let provider = Some(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
@@ -176,7 +176,7 @@ fn system_roots() -> io::Result<Arc<RootCertStore>> {
     Ok(Arc::new(roots))
 }
 
-/// The certificates of a PEM text; at least one.
+/// The certificates of a PEM text, at least one; otherwise `None`.
 fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().ok()?;
     (!certificates.is_empty()).then_some(certificates)
@@ -193,7 +193,7 @@ fn roots(pem: &Pem) -> Result<Arc<RootCertStore>, RedisConfigError> {
     if is_valid { Ok(Arc::new(roots)) } else { Err(invalid) }
 }
 
-/// Presents these certificates, if the key is that of the first. No error repeats what was given.
+/// Presents these certificates, if the key belongs to the first. No error repeats the texts or paths.
 fn client(
     provider: &CryptoProvider,
     (chain, key): &(Pem, Pem),
@@ -211,7 +211,7 @@ fn client(
     ))?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
-        // A provider may be unable to tell.
+        // A provider may be unable to compare them.
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {
             Ok(Arc::new(SingleCertAndKey::from(certified)))
         }

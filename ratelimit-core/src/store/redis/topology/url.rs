@@ -1,4 +1,4 @@
-//! URLs of servers. What is not understood is an error that names it, never left out in silence.
+//! URLs of servers. A part that is not understood is an error that names it, and is never ignored.
 
 use std::slice;
 
@@ -8,7 +8,7 @@ use redis::{ConnectionInfo, IntoConnectionInfo, RedisError};
 use super::connector::is_tls;
 use crate::store::redis::error::RedisConfigError;
 
-/// A URL, taken apart.
+/// A parsed URL.
 pub(super) struct Url {
     pub(super) servers: NamedServers,
 }
@@ -33,20 +33,20 @@ impl NamedServers {
     }
 }
 
-/// Options of the URL of a Unix socket, which has no place for them elsewhere.
+/// Options of the URL of a Unix socket, which has no other place for these settings.
 const SOCKET_OPTIONS: [&str; 3] = ["db", "user", "pass"];
 
 impl Url {
     pub(super) fn parse(url: &str) -> Result<Self, RedisConfigError> {
         // A URL that comes from a file often ends with a line break.
         let url = url.trim();
-        // The client crate silently leaves some of these out.
+        // The client crate silently ignores some of these.
         if url.contains(char::is_control) {
             return Err(invalid("there is a line break or another control character in it"));
         }
         let (scheme, rest) =
             url.split_once("://").ok_or_else(|| invalid("there is no `://` behind a scheme"))?;
-        // The client crate reads options from it, such as one that skips the check of certificates.
+        // The client crate takes options from it, such as one that skips the check of certificates.
         if url.contains('#') {
             return Err(invalid(
                 "a fragment (`#..`) has no meaning here; write a `#` in a password as `%23`",
@@ -69,7 +69,7 @@ impl Url {
     }
 }
 
-/// Whether all options are known. An error does not repeat what may be a part of a password.
+/// Validates that all options are known. An error does not repeat text that may be a part of a password.
 fn check_options(options: &str, known: &[&str]) -> Result<(), RedisConfigError> {
     for option in options.split('&').filter(|option| !option.is_empty()) {
         let name = option.split('=').next().unwrap_or_default();
@@ -154,7 +154,7 @@ fn invalid_settings(error: RedisError) -> RedisConfigError {
 mod tests {
     use super::*;
 
-    /// Of each node: address, database, user and password; and the service.
+    /// Address, database, user and password of each node, and the service.
     fn parts(url: &str) -> (Vec<String>, String) {
         let (nodes, service) = match Url::parse(url).unwrap().servers {
             NamedServers::Single(info) => (vec![info], String::new()),
