@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// Nanoseconds of Redis's processor for a call, whatever is in it, and for each request in it.
 const CALL: u64 = 24_000;
 const REQUEST: u64 = 1_300;
-/// Most requests in a call, and most calls of a process at once: `MAX_BATCH_WEIGHT` and `MAX_CALLS` of the
+/// Most requests in a call, and most calls of a process at once: `MAX_CALL_WEIGHT` and `MAX_CALLS` of the
 /// core.
 const BATCH: u64 = 128;
 const CALLS: u64 = 8;
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn the_size_of_a_call_is_that_of_the_core() {
         let text = read("ratelimit-core/src/store/redis/queue/waiting.rs");
-        for (name, value) in [("MAX_BATCH_WEIGHT", BATCH), ("MAX_CALLS", CALLS)] {
+        for (name, value) in [("MAX_CALL_WEIGHT", BATCH), ("MAX_CALLS", CALLS)] {
             assert!(text.contains(&format!("const {name}: usize = {value};")), "{name} is not {value}");
         }
     }

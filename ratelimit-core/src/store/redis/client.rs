@@ -29,9 +29,9 @@ const SINGLE_PROBE_KEYS: u32 = 16;
 pub(super) struct Client {
     pub(super) link: Arc<Link>,
     pub(super) lanes: Arc<Lanes>,
-    /// That of the thread.
+    /// Runtime of the thread.
     pub(super) runtime: Handle,
-    /// Dropped with the handle, which ends the thread.
+    /// Ends the thread when it is dropped.
     _stop: oneshot::Sender<()>,
 }
 
@@ -70,7 +70,7 @@ impl Client {
         let lanes = Lanes::new(Arc::clone(&shared), Arc::clone(&connections), most);
         // Weak, because the lanes have the attachments.
         let messages = Arc::downgrade(&lanes);
-        let send = move |message| messages.upgrade().is_some_and(|lanes| lanes.tell(message));
+        let send = move |message| messages.upgrade().is_some_and(|lanes| lanes.report(message));
         let commands = Arc::clone(&lanes);
         attachments.start(&runtime, Box::new(send), move || drop(commands.send_give_backs()));
         runtime.spawn(Arc::clone(&lanes).keep_alive());

@@ -1,10 +1,10 @@
-//! Lanes: the store's lane on its own thread, and one for each worker that says that it is one.
+//! Lanes: the store's lane on its own thread, and a lane for each worker.
 //!
-//! A worker is a runtime with one thread that goes on while its calls wait, as that of an Actix server. A
-//! request of a worker is queued, sent and answered on its thread: a plain check, of which this process
-//! remembers nothing. Everything else goes over the store's lane: all other callers, whatever runtime they
-//! have, and what this process remembers of Redis, in its order. That lane also takes what a worker's lane
-//! cannot send for want of a connection.
+//! A worker is a runtime with one thread that runs while its calls wait, as in an Actix server; its calls say
+//! that they come from a worker. A plain check of a worker is queued, sent and answered on the worker's
+//! thread. Everything else goes over the store's lane: calls of any other runtime, and requests about leases,
+//! slots and turns, which this process keeps in memory and whose order matters. The store's lane also takes
+//! the requests of a worker's lane that has no connection.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -34,26 +34,26 @@ use crate::error::StoreError;
 use crate::store::Deadline;
 use crate::store::deadline::now;
 
-/// Stores whose lanes a thread knows, besides the one that it asks.
+/// Number of other stores whose lanes a thread remembers, besides the store that it used last.
 const MOST_KNOWN: usize = 7;
 
 /// The lanes of a store. The length of their queues is bounded by time: calls in flight end within a
 /// deadline, and then a flush drops requests whose wait has ended.
 pub(super) struct Lanes {
     shared: Arc<Shared>,
-    /// That of the store's own thread.
+    /// The lane of the store's own thread.
     of_store: Arc<Lane>,
     workers: Mutex<HashMap<Id, Worker>>,
-    /// Largest number of lanes, the store's counted.
+    /// Largest number of lanes, with the store's.
     most: usize,
-    /// Tells the lanes of several stores apart in a thread.
+    /// Distinguishes the lanes of several stores in a thread.
     number: u64,
 }
 
 /// The lane of a worker.
 struct Worker {
     lane: Arc<Lane>,
-    /// Keeps the lane's place as long as the runtime lives.
+    /// Task that removes the lane when the runtime ends.
     keeper: Option<AbortHandle>,
 }
 
@@ -64,7 +64,7 @@ impl Drop for Worker {
 }
 
 thread_local! {
-    /// For which stores and in which runtime this worker asked last, and by which lane of each.
+    /// The lanes that this thread used last: number of the store, runtime, and lane.
     static LAST: RefCell<Vec<(u64, Id, Weak<Lane>)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -76,7 +76,7 @@ impl Lanes {
         Arc::new(Self { shared, of_store, workers: Mutex::default(), most, number })
     }
 
-    /// Pings the connections of all lanes now and then, so that none is found lost by a request.
+    /// Pings the connections of all lanes at the ping interval, so that no request finds a lost connection.
     pub(super) async fn keep_alive(self: Arc<Self>) {
         let link = &self.shared.link;
         loop {
@@ -100,7 +100,7 @@ impl Lanes {
         drop(workers);
     }
 
-    /// Lanes that have a connection, the store's counted.
+    /// Number of lanes that have a connection, with the store's.
     pub(super) fn connected(&self) -> usize {
         let workers = self.lanes_of_workers();
         let connected = workers.iter().filter(|lane| lane.connections.open() > 0);
@@ -135,7 +135,7 @@ impl Lanes {
             workers.insert(worker, Worker { lane: Arc::clone(&lane), keeper: None });
             drop(workers);
             let entry = WorkerEntry { lanes: Arc::downgrade(self), id: worker };
-            // Not under the lock: a runtime that is ending drops it at once.
+            // Not under the lock: a runtime that is ending drops the task at once, which takes the lock.
             let keeper = runtime.spawn(entry.keep()).abort_handle();
             workers = self.workers.lock();
             workers.get_mut(&worker)?.keeper = Some(keeper);
@@ -150,8 +150,8 @@ impl Lanes {
         Some(lane)
     }
 
-    /// Queues a request whose keys are on one node; the result waits for the reply. Without time left it is
-    /// charged nothing.
+    /// Queues a request whose keys are on one node. The result waits for the reply. If no time is left, the
+    /// request is not sent.
     pub(super) fn submit(
         self: &Arc<Self>,
         request: Request,
@@ -174,8 +174,8 @@ impl Lanes {
         self.push(self.queued(request, attachment, now(), None), None);
     }
 
-    /// Queues a message that only tells of slots. Returns false if there is no connection.
-    pub(super) fn tell(self: &Arc<Self>, limit: LimitArg) -> bool {
+    /// Queues a message that only reports slots. Returns false if there is no connection.
+    pub(super) fn report(self: &Arc<Self>, limit: LimitArg) -> bool {
         self.push(self.queued(message(limit), Attachment::Message, now(), None), None)
     }
 
@@ -193,8 +193,8 @@ impl Lanes {
         Queued::Request(Box::new(QueuedRequest { request, hash_slot, since, attachment, reply }))
     }
 
-    /// Sends a command. It goes on if nothing waits for the result, so that a refund does not depend on the
-    /// time that is left to a request.
+    /// Sends a command. It goes on if the result is dropped, so that a refund does not depend on the time
+    /// that is left to a request.
     pub(super) fn send(self: &Arc<Self>, command: GuardedCommand) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
         let hash_slot = self.shared.link.hash_slot(command.command.keys().first());
@@ -203,12 +203,12 @@ impl Lanes {
         PendingReply(receiver)
     }
 
-    /// Queues in the lane of this worker, or in that of the store. Returns false if it would fail anyway:
-    /// then it has.
+    /// Queues in the lane of this worker, or in the store's lane. Returns false if the request would fail
+    /// anyway: then it has failed.
     fn push(self: &Arc<Self>, queued: Queued, worker: Option<Id>) -> bool {
         let Shared { link, process, .. } = &*self.shared;
-        // A child of the process that has the connections drops a slot that both have. It must not take the
-        // lock of a queue, which another thread of the parent may have held at the fork.
+        // A forked child drops its copies of the parent's slots, which come here. It must not take the lock
+        // of a queue: another thread of the parent may have locked it at the fork.
         let past = process.is_past().then_some(CallError::Unavailable);
         // Fails here and not on the lane's thread, which may be busy with connecting: TLS takes computing
         // time.
@@ -230,8 +230,8 @@ impl Lanes {
         commands.into_iter().map(|command| self.send(command)).collect()
     }
 
-    /// Tells the server what the process no longer holds, when the store is dropped. Waits no longer than one
-    /// deadline and its grace.
+    /// Reports slots as freed, and gives back unused units of leases, when the store is dropped. Waits at
+    /// most for one deadline and its grace.
     pub(super) async fn close(self: &Arc<Self>) {
         let Shared { link, attachments, .. } = &*self.shared;
         let mut deadline = Deadline::after(link.deadline());
@@ -246,7 +246,7 @@ impl Lanes {
     }
 }
 
-/// Where the lane of a worker stands among those of its store.
+/// The entry of a worker's lane among the lanes of its store.
 struct WorkerEntry {
     lanes: Weak<Lanes>,
     id: Id,
@@ -268,7 +268,7 @@ impl Drop for WorkerEntry {
     }
 }
 
-/// A request that only tells of slots.
+/// A request that only reports slots.
 fn message(limit: LimitArg) -> Request {
     Request { operation: Operation::Check, limits: smallvec![limit] }
 }

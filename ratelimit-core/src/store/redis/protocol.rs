@@ -2,9 +2,9 @@
 //! module knows these formats.
 //!
 //! Arguments are strings of little-endian doubles, because Lua unpacks one string of numbers faster than it
-//! converts many arguments. All numbers are integers below 2^53. The reply holds the state found at each key
-//! and, unless all requests passed, one verdict per request. `remaining`, `reset_after` and `retry_after` are
-//! derived from that state by the code that the memory store runs.
+//! converts many arguments. All numbers are integers below 2^53. The reply has the state found at each key
+//! and, unless all requests passed, one verdict per request. The code of the memory store derives
+//! `remaining`, `reset_after` and `retry_after` from that state.
 
 mod decode;
 #[cfg(test)]
@@ -31,8 +31,8 @@ pub(super) struct PolicyArg {
     algorithm: Algorithm,
     max: u64,
     window_us: u64,
-    /// Burst of a token bucket; first instant of a window that has a state of its own; and otherwise
-    /// sub-windows.
+    /// Burst of a token bucket; first instant of a window that has a state of its own; otherwise the number
+    /// of sub-windows.
     shape: u64,
     /// Length of a block in microseconds; 0 for none.
     block_us: u64,
@@ -47,7 +47,7 @@ impl PolicyArg {
             (Parameter::SubWindows | Parameter::None, None) => policy.sub_windows(),
         };
         let (max, block_us) = (policy.max(), policy.block_us());
-        // Another process may have other zone data.
+        // Kept for longer than the window, because another process may have other zone data.
         let kept_us = policy.span().map_or(0, |span| policy.kept_us(span));
         let window_us = policy.window_us().max(kept_us);
         Self { algorithm, max, window_us, shape, block_us }
@@ -58,10 +58,10 @@ impl PolicyArg {
         Self::new(&policy.largest())
     }
 
-    /// Longest time of the server for one limit under this policy, as a multiple of that for a state of a few
-    /// bytes. A log takes up to 60 µs where its script searches a tree twice, for expired entries and for
-    /// the wait; entries take that if 190 processes have one of the caller, once a call, and up to 25 µs for
-    /// each further request about the caller.
+    /// Longest time that the server takes for one limit under this policy, as a multiple of the time for a
+    /// state of a few bytes. A log takes up to 60 µs, if its script searches a tree twice, for expired
+    /// entries and for the wait. Slots take as long once a call if 190 processes have an entry of the caller,
+    /// and up to 25 µs for each further request about the caller.
     pub(super) const fn weight(&self) -> usize {
         match self.algorithm.spec().lua {
             LuaSource::Log(_) | LuaSource::Entries(_) => 8,
@@ -90,8 +90,8 @@ pub(super) struct LimitArg {
     shadow: bool,
     /// For an overdraft, or a wait, the policy of the largest limit.
     largest: Option<Box<PolicyArg>>,
-    /// What the process tells of itself, of a state with an entry for each process. Set as the call is
-    /// written.
+    /// What the process reports of its slots, for a state with an entry for each process. Set when the call
+    /// is encoded.
     pub(super) own: Option<Box<OwnEntry>>,
 }
 
@@ -130,15 +130,15 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Longest time of the server for the request, as a multiple of that for one state of a few bytes. To
-    /// find how many units fit takes a step for each binary digit of their number.
+    /// Longest time that the server takes for the request, as a multiple of the time for one state of a few
+    /// bytes. To find how many units fit takes a step for each binary digit of their number.
     pub(super) fn weight(&self) -> usize {
         let limits: usize = self.limits.iter().map(|limit| limit.policy.weight()).sum();
         if self.operation.takes_whole_cost() { limits } else { 8 * limits }
     }
 }
 
-/// The requests of one call, as its reply refers to them.
+/// The requests of one call, for decoding its reply.
 pub(super) struct Batch {
     requests: SmallVec<[RequestEntry; 1]>,
     policies: SmallVec<[PolicyArg; 4]>,
@@ -146,13 +146,14 @@ pub(super) struct Batch {
     keys: SmallVec<[KeyEntry; 1]>,
 }
 
-/// A request; each of its limits is the index of the key, and the cost.
+/// A request of a batch.
 struct RequestEntry {
     operation: Operation,
+    /// Index of the key, and cost, of each limit.
     limits: SmallVec<[(u16, u64); 1]>,
 }
 
-/// All requests of the call for one key, taken together.
+/// A key of a call, with a summary of all requests for it.
 struct KeyEntry {
     /// Index of the policy.
     policy: u16,
@@ -161,7 +162,7 @@ struct KeyEntry {
     /// Whether every request for the key is a check of this limit alone, so that the script may charge the
     /// sum at once.
     is_plain: bool,
-    /// What the process tells of itself.
+    /// What the process reports of its slots.
     own: Option<Box<OwnEntry>>,
 }
 
@@ -179,7 +180,7 @@ fn push<const N: usize>(bytes: &mut Vec<u8>, numbers: [f64; N]) {
     }
 }
 
-/// A number that may be missing: the instant of a decision, which the server's clock tells then, or a sum.
+/// A number, or -1 if it is missing: an instant, for which the server's clock then stands, or a sum.
 fn or_none(number: Option<u64>) -> f64 {
     number.map_or(-1.0, exact)
 }
@@ -191,8 +192,8 @@ impl PolicyArg {
     }
 }
 
-/// The header of a request: the number of its limits, negative for a peek, and otherwise 256 more for each
-/// number by which the operation is above that of a check.
+/// The header of a request: the number of its limits, negative for a peek, and a multiple of 256 that stands
+/// for the operation; see `check.lua`.
 fn header(operation: Operation, limits: usize) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "a group is small")]
     let size = limits as f64;
@@ -201,15 +202,15 @@ fn header(operation: Operation, limits: usize) -> f64 {
         Operation::Peek => -size,
         Operation::Judge => size + 256.0,
         Operation::UpTo => size + 512.0,
-        // Under the policy of the limit and under the largest.
+        // Each limit is written twice: with its own policy and with the policy of the largest limit.
         Operation::Overdraw => 2.0 * size + 768.0,
         Operation::Wait { .. } => 2.0 * size + 1024.0,
     }
 }
 
-/// Length in bytes of what the first argument begins with: the instant, and the number of policies.
+/// Length in bytes of the beginning of the first argument: the instant, and the number of policies.
 const HEADER_LEN: usize = 16;
-/// Length in bytes of a policy behind them.
+/// Length in bytes of each policy after that.
 const POLICY_LEN: usize = 32;
 
 /// Encodes calls.
@@ -217,7 +218,7 @@ pub(super) struct Encoder {
     pub(super) key_format: KeyFormat,
     /// Reads the instant of a decision, in microseconds; `None` stands for the server's clock.
     pub(super) now: Box<dyn Fn() -> Option<u64> + Send + Sync>,
-    /// By which the windows of calls are chosen.
+    /// Clock by which the windows of calls are chosen.
     server_clock: ServerClock,
 }
 
@@ -261,7 +262,7 @@ struct CallWriter<'r> {
     keys: SmallVec<[&'r StateKey; 16]>,
     /// The hashes of `keys`. A call has so few keys that a search is as fast as a table.
     hashes: SmallVec<[u64; 16]>,
-    /// What the requests have of each of `keys`.
+    /// One entry for each of `keys`.
     entries: SmallVec<[KeyEntry; 1]>,
     /// The second argument.
     body: Vec<u8>,
@@ -279,12 +280,13 @@ impl<'r> CallWriter<'r> {
     fn limit(&mut self, request: &Request, limit: &'r LimitArg) -> (u16, u64) {
         let (operation, is_alone) = (request.operation, request.limits.len() == 1);
         let (policy, cost) = (self.policy(limit.policy), limit.cost);
-        // A wait whose cost fits is a check. What is told is written on denial as well, so these requests are
-        // judged one by one.
+        // A wait whose cost fits is a check. Reported slots are written on denial as well, so their requests
+        // are judged one by one.
         let is_plain =
             is_alone && matches!(operation, Operation::Check | Operation::Wait { .. }) && limit.own.is_none();
         let key = self.key(limit, policy, is_plain);
-        // A shadow limit alone is decided like an enforced one; the process takes its denial for what it is.
+        // A shadow limit that is alone is sent like an enforced limit: this process knows that its denial
+        // does not count.
         let is_marked = limit.shadow && (!is_alone || operation == Operation::UpTo);
         let number = |index: u16| f64::from(index) + 1.0;
         let marked = if is_marked { -number(policy) } else { number(policy) };
@@ -335,13 +337,13 @@ impl<'r> CallWriter<'r> {
         let mut names = Keys::default();
         keys.iter().for_each(|key| names.push(|bytes| encoder.key_format.push_key(key, bytes)));
         let mut arguments: SmallVec<_> = smallvec![head, body];
-        let tells = entries.iter().any(|entry| entry.own.is_some());
-        if tells || policies.iter().any(|policy| policy.block_us > 0) {
+        let reports = entries.iter().any(|entry| entry.own.is_some());
+        if reports || policies.iter().any(|policy| policy.block_us > 0) {
             let mut blocks = Vec::with_capacity(8 * policies.len());
             policies.iter().for_each(|policy| push(&mut blocks, [exact(policy.block_us)]));
             arguments.push(blocks);
         }
-        if tells {
+        if reports {
             arguments.push(own_entries(&entries));
         }
         let script = script::check(policies.iter().map(|policy| policy.algorithm));
@@ -349,7 +351,7 @@ impl<'r> CallWriter<'r> {
     }
 }
 
-/// What the process tells of itself: its number, and both numbers of each key.
+/// What the process reports of its slots: its number, and both numbers of each key.
 fn own_entries(keys: &[KeyEntry]) -> Vec<u8> {
     let process = keys.iter().find_map(|key| key.own.as_ref()).map_or(0, |own| own.process);
     let mut bytes = Vec::with_capacity(8 + 16 * keys.len());
@@ -361,7 +363,7 @@ fn own_entries(keys: &[KeyEntry]) -> Vec<u8> {
     bytes
 }
 
-/// An index into a table of one call, which is short.
+/// An index into a table of one call, which has fewer than 65,535 entries.
 fn short(index: usize) -> u16 {
     u16::try_from(index).unwrap_or(u16::MAX)
 }

@@ -1,18 +1,20 @@
-//! The queues of a lane: what was asked waits here for a flush, which sends it.
+//! The queues of a lane: requests and commands wait here for a flush, which sends them.
 //!
-//! A flush runs behind all tasks that are ready, and sends what was queued meanwhile as one call. At most
-//! eight calls are in flight; what comes then goes into the next. One call decides many requests, in the
-//! order in which they were made and with one reading of the clock. Single calls would decide the same: the
-//! script decides each request after charging those before it. Other commands, such as refunds, go before
-//! the requests that were queued with them.
+//! A flush runs after all tasks that are ready, and sends the requests that were queued meanwhile as one
+//! call. At most eight calls are in flight; requests that come then go into the next. One call decides many
+//! requests, in the order in which they were made and at one instant. Single calls would decide the same: the
+//! script decides each request after charging the requests before it. Other commands, such as refunds, go
+//! before the requests that were queued with them.
 //!
 //! In a cluster there is a queue for each node. It sends one call per caller, all in one write, because a
-//! call for several callers might find some of their keys here and some there while a hash slot moves.
+//! call for several callers might find their keys on different nodes while a hash slot moves.
 //!
 //! ```text
-//! request   what is queued; waiting: what waits, and whether a flush has to take it
-//! call      a call, and what waits for its reply; lane: connections and queues
-//! trip      calls on their way, from their write to their replies
+//! request   requests and commands that are queued
+//! waiting   the contents of a queue, and whether a flush has to take them
+//! call      a call, and the channels for its replies
+//! lane      connections and queues
+//! trip      calls in flight, from their write to their replies
 //! ```
 
 mod call;
@@ -42,19 +44,20 @@ use super::shared::Shared;
 use super::topology::{Connection, NodeId, SLOT_RANGES, range_of_slot};
 
 impl Lane {
-    /// Queues what is to be sent. Drops it if the runtime has ended, which ends the wait for the reply.
+    /// Queues a request or a command. Drops it if the runtime has ended, which ends the wait for the reply.
     pub(super) fn push(self: &Arc<Self>, queued: Queued) {
         let place = self.place_of(queued.hash_slot());
         self.push_to(place, queued);
     }
 
-    /// The queue of a hash slot: in a cluster that of the hash slot's node, or of its range while the node is
-    /// not known.
+    /// The index of the queue of a hash slot: in a cluster by the hash slot's node, or by its range while the
+    /// node is not known.
     fn place_of(&self, hash_slot: u16) -> usize {
         if self.queues.len() == 1 { 0 } else { place_of(hash_slot, self.shared.link.owner(hash_slot)) }
     }
 
-    /// Waits until the store has a connection; the lane of a worker leaves to it what it cannot send itself.
+    /// Waits until the store has a connection. The lane of a worker does not wait: it leaves to the store's
+    /// lane what it cannot send itself.
     async fn connected(self: &Arc<Self>) -> Result<(), CallError> {
         let link = &self.shared.link;
         if self.of_store.is_some() {
@@ -65,14 +68,14 @@ impl Lane {
             if link.is_cluster() || self.connections.to(NodeId::SINGLE).is_some() {
                 return Ok(());
             }
-            // It was lost while it was being taken into service.
+            // The connection was lost before the link was up.
             link.mark_lost(link.present_generation());
-            // The supervisor is on this thread.
+            // Lets the supervisor run, which is on this thread.
             yield_now().await;
         }
     }
 
-    /// Ends what waits for a connection that is not made in time.
+    /// Ends requests and commands that wait for a connection that is not made in time.
     fn fail(&self, taken: Taken, error: &CallError) {
         for command in taken.commands {
             send_reply(command.reply, Err(error.clone()));
@@ -83,7 +86,8 @@ impl Lane {
         }
     }
 
-    /// Sends what was taken, and ends it. All calls are written in the first poll, in their order.
+    /// Sends what was taken, and handles the replies. All calls are written in the first poll, in their
+    /// order.
     async fn send(self: &Arc<Self>, taken: Taken) {
         let mut parts = self.parts_of(taken);
         match (parts.pop(), parts.is_empty()) {
@@ -96,12 +100,12 @@ impl Lane {
         }
     }
 
-    /// The calls of what was taken. What a worker cannot send goes to the store's lane.
+    /// Makes calls of what was taken, by server. What a worker cannot send goes to the store's lane.
     fn parts_of(self: &Arc<Self>, taken: Taken) -> SmallVec<[Part; 1]> {
         let Shared { link, encoder, attachments, .. } = &*self.shared;
         let Taken { mut commands, requests } = taken;
         if self.of_store.is_none() && !requests.is_empty() {
-            // Before the requests, so that these find the units again.
+            // Units of leases are given back before the requests, which may need them.
             for command in attachments.leases.take_give_backs(encoder) {
                 let hash_slot = link.hash_slot(command.command.keys().first());
                 commands.push(QueuedCommand { command, hash_slot, reply: None });
@@ -144,8 +148,8 @@ impl Lane {
     }
 }
 
-/// What goes to one server. In a cluster the node of a hash slot may not be known, and there may be no
-/// connection to one.
+/// Calls to one server. In a cluster the node of a hash slot may not be known, and there may be no connection
+/// to it.
 struct Part {
     node: Option<NodeId>,
     connection: Option<Connection>,
@@ -171,7 +175,7 @@ trait Queues: Sized {
     /// Starts a flush, or drops it if the runtime has ended.
     fn spawn(&self, flush: Flush<Self>);
 
-    /// Leaves to the store's lane what this one cannot send, or drops it if this is the store's.
+    /// Queues in the store's lane what this lane cannot send, or drops it if this is the store's lane.
     fn hand_over(&self, queued: Queued);
 
     fn push_to(self: &Arc<Self>, place: usize, queued: Queued) {
@@ -186,10 +190,11 @@ trait Queues: Sized {
         self.spawn(Flush { lane: Arc::clone(self), place, has_taken: false });
     }
 
-    /// Takes nothing from now on, and hands over what waits.
+    /// Closes a queue, and hands over what waits in it.
     fn close(&self, place: usize) {
         let Taken { commands, requests } = self.step(place, Waiting::close);
-        // Outside the lock: dropping a request wakes the task that waits for its reply, which may ask again.
+        // Outside the lock: dropping a request wakes the task that waits for its reply, which may queue
+        // another.
         for queued in commands.into_iter().map(|command| Queued::Command(Box::new(command))) {
             self.hand_over(queued);
         }
@@ -237,7 +242,7 @@ impl Flush<Lane> {
 
 impl<L: Queues> Flush<L> {
     /// Takes what waits, all of it or what may be sent now, and schedules the next flush if something is
-    /// left. Returns also the call's place among those in flight, if it has requests.
+    /// left. Also returns a guard that counts as a call in flight, if requests were taken to be sent.
     fn take(&mut self, all: bool) -> (Taken, Option<InFlight<L>>) {
         let (mut taken, is_left) = self.lane.step(self.place, |waiting| waiting.take(all));
         self.has_taken = true;
@@ -246,7 +251,7 @@ impl<L: Queues> Flush<L> {
         if is_left {
             self.lane.schedule(self.place);
         }
-        // Whose future was dropped is charged nothing.
+        // A request whose future was dropped is charged nothing.
         taken.requests.retain(|request| !request.is_abandoned());
         (taken, call)
     }
@@ -260,7 +265,7 @@ impl<L: Queues> Drop for Flush<L> {
     }
 }
 
-/// One of the calls in flight of a queue.
+/// Counts as one of the calls in flight of a queue until it is dropped.
 struct InFlight<L: Queues> {
     lane: Arc<L>,
     place: usize,

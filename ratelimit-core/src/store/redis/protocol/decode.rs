@@ -17,11 +17,12 @@ use crate::outcome::GroupOutcome;
 use crate::policy::Policy;
 use crate::slots::Slots;
 
-/// 2^53: doubles hold all smaller integers exactly.
+/// 2^53: doubles represent all smaller integers exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Batch {
-    /// Decodes a reply of `check.lua` into one per request, in their order. `None` if it has another shape.
+    /// Decodes a reply of `check.lua` into a reply for each request, in their order. `None` if it has another
+    /// shape.
     pub(in crate::store::redis) fn decode(&self, reply: Value) -> Option<Replies> {
         let Value::BulkString(bytes) = reply else { return None };
         let (at, mut rest) = bytes.split_first_chunk()?;
@@ -52,7 +53,7 @@ impl Batch {
             let limits = request.limits.iter().map(|&(key, _)| (key, effects[usize::from(key)])).collect();
             if !details.is_empty() {
                 for (place, (effect, &(key, _))) in details.iter().zip(&request.limits).enumerate() {
-                    // The details of a key that occurs twice are the same.
+                    // If a key occurs twice, both details have its whole effect: it counts once.
                     if request.limits[..place].iter().all(|other| other.0 != key) {
                         effects[usize::from(key)].add(request.effect(*effect));
                     }
@@ -82,7 +83,7 @@ impl Batch {
 #[derive(Debug, Default)]
 pub(in crate::store::redis) struct Replies {
     pub(in crate::store::redis) replies: SmallVec<[Reply; 1]>,
-    /// What all requests together did, for each key.
+    /// Effect of all requests together on each key.
     effects: SmallVec<[Effect; 1]>,
 }
 
@@ -104,9 +105,9 @@ impl Replies {
         reply.state(policy, (key, *self.effects.get(usize::from(key))?)).ok()
     }
 
-    /// Units that were charged to one limit of one request, whose cost is `cost`. If the script replied the
-    /// charges and several limits of the request share a key, the first of these limits gets the sum and the
-    /// others get 0.
+    /// Units that were charged to one limit of one request with this cost. If the reply has details and
+    /// several limits of the request share a key, the first gets the sum of their charges and the others get
+    /// 0.
     pub(in crate::store::redis) fn charged(&self, request: usize, limit: usize, cost: u64) -> u64 {
         let Some(reply) = self.replies.get(request) else { return 0 };
         let Some(&(key, _)) = reply.limits.get(limit) else { return 0 };
@@ -120,7 +121,8 @@ impl Replies {
         }
     }
 
-    /// What the server counts as granted to this process after the call. `None` if the state is corrupt.
+    /// Number of slots that the server has granted to this process after the call. `None` if the state is
+    /// corrupt.
     pub(in crate::store::redis) fn granted_there(&self, request: usize, limit: usize) -> Option<u64> {
         let reply = self.replies.get(request)?;
         let &(key, _) = reply.limits.get(limit)?;
@@ -130,22 +132,22 @@ impl Replies {
         Some(own.granted + self.effects.get(usize::from(key))?.charged()?)
     }
 
-    /// Says what is done with the reply to a request if nothing waits for it.
+    /// Sets what happens to the reply to a request if it is dropped.
     pub(in crate::store::redis) fn if_unclaimed(&mut self, request: usize, unclaimed: Box<dyn Unclaimed>) {
         if let Some(reply) = self.replies.get_mut(request) {
             reply.unclaimed = Some(unclaimed);
         }
     }
 
-    /// Lets a request hold slots.
+    /// Attaches slots to the reply to a request, which then holds them.
     pub(in crate::store::redis) fn hold(&mut self, request: usize, slots: Slots) {
         if let Some(reply) = self.replies.get_mut(request) {
             reply.slots = std::mem::take(&mut reply.slots).and(slots);
         }
     }
 
-    /// Whether a request about one limit passed; `None` if that does not follow from its state, or if the
-    /// reply tells another charge than was requested.
+    /// Whether a request about one limit passed. `None` if its verdict does not follow from its state, or if
+    /// the reply has another charge than was requested.
     pub(in crate::store::redis) fn verdict(
         &self,
         request: usize,
@@ -169,7 +171,7 @@ fn may_charge(operation: Operation) -> bool {
 }
 
 impl RequestEntry {
-    /// What the request did where the script replies `effect`.
+    /// The effect of the request, for which the script replied `effect`: it does not mark overdrafts.
     fn effect(&self, effect: Effect) -> Effect {
         match effect {
             Effect::Charged(units) if self.operation.overdraws() => Effect::Overdrawn(units),
@@ -178,7 +180,7 @@ impl RequestEntry {
     }
 }
 
-/// Reads the next verdict and its details, about this number of limits.
+/// Reads the next verdict and its details, of which there is one for each of `limits`.
 fn next_verdict(bytes: &mut &[u8], limits: usize) -> Option<(ReplyVerdict, Vec<Effect>)> {
     let has_details = bytes.first() == Some(&b'+');
     let (&verdict, mut rest) = bytes.get(usize::from(has_details)..)?.split_first()?;
@@ -199,7 +201,8 @@ fn next_verdict(bytes: &mut &[u8], limits: usize) -> Option<(ReplyVerdict, Vec<E
     *bytes = rest;
     Some((verdict, details))
 }
-/// The number, if it is an integer that doubles hold exactly.
+
+/// The number, if it is an integer that doubles represent exactly.
 fn whole(number: f64) -> Option<u64> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and in range")]
     (number.fract() == 0.0 && (0.0..MAX_EXACT).contains(&number)).then_some(number as u64)
@@ -213,7 +216,7 @@ struct FoundStates {
     bytes: Vec<u8>,
     /// Ranges of the bytes: the state of each key.
     ranges: SmallVec<[Range<usize>; 1]>,
-    /// What the process told of itself at each key; empty if it told nothing.
+    /// What the process reported of its slots at each key; empty if it reported nothing.
     own: Vec<Option<Box<OwnEntry>>>,
 }
 
@@ -237,16 +240,16 @@ pub(in crate::store::redis) struct Reply {
     states: Arc<FoundStates>,
     verdict: ReplyVerdict,
     operation: Operation,
-    /// For each limit the index of its key, and what earlier requests of the batch did there.
+    /// For each limit the index of its key, and the effect of earlier requests of the batch on that key.
     limits: SmallVec<[(u16, Effect); 1]>,
-    /// For each limit what this request did; empty if the verdict tells.
+    /// For each limit the effect of this request; empty if it follows from the verdict.
     details: Vec<Effect>,
     /// Slots that the request holds from now on.
     slots: Slots,
     unclaimed: Option<Box<dyn Unclaimed>>,
 }
 
-/// What is done with a reply that nothing waits for any more.
+/// What happens to a reply that is dropped before its outcome is derived.
 pub(in crate::store::redis) trait Unclaimed: Send + Sync {
     fn refund(&self, reply: &Reply);
 }
@@ -257,8 +260,8 @@ impl fmt::Debug for dyn Unclaimed {
     }
 }
 
-/// A reply whose outcome was not asked for: its request was dropped, or its deadline has passed.
 impl Drop for Reply {
+    /// Refunds a reply whose outcome nothing has derived: its future was dropped, or its deadline has passed.
     fn drop(&mut self) {
         if let Some(unclaimed) = self.unclaimed.take() {
             unclaimed.refund(self);
@@ -271,7 +274,7 @@ pub(in crate::store::redis) const EXPECTED: &str =
     "the instant, what was found at each key, and verdicts that follow from it";
 
 impl Reply {
-    /// Checks the reply to an overdraft, which has no outcome.
+    /// Validates the reply to an overdraft, which has no outcome.
     pub(in crate::store::redis) fn into_overdrawn(self, check: &Check<'_>) -> Result<(), StoreError> {
         for limit in &self.limits {
             self.state(check.policy(), *limit)?;
@@ -282,7 +285,7 @@ impl Reply {
         }
     }
 
-    /// Derives the outcome for the group of the request, which claims the reply.
+    /// Derives the outcome for the group of the request. The reply is not unclaimed from now on.
     pub(in crate::store::redis) fn into_outcome(
         mut self,
         group: &[Check<'_>],
@@ -294,7 +297,7 @@ impl Reply {
     /// The outcome for the group of the request.
     pub(in crate::store::redis) fn outcome(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         const PROTOCOL: StoreError = StoreError::Protocol { expected: EXPECTED };
-        // Of a shadow limit alone the script decides as if it were enforced.
+        // The script decides about a shadow limit that is alone as if it were enforced.
         let is_alone = group.len() == 1 && self.operation.takes_whole_cost();
         let mut states: SmallVec<[State; 2]> = SmallVec::new();
         let mut places: SmallVec<[usize; 2]> = SmallVec::new();
@@ -304,7 +307,7 @@ impl Reply {
                 places[same]
             } else {
                 states.push(match self.state(check.policy(), *found) {
-                    // The script decided all the same, unless it was asked about a shadow limit alone.
+                    // A corrupt state of a shadow limit in a group: the script decided without it.
                     Err(StoreError::CorruptState { .. })
                         if check.is_shadow() && !is_alone && self.verdict != ReplyVerdict::Corrupt =>
                     {
@@ -315,8 +318,8 @@ impl Reply {
                 states.len() - 1
             });
         }
-        let (at, told) = (self.states.at, &self.details);
-        let outcome = encoded::decide_as_replied(group, &places, &mut states, at, self.operation, told);
+        let (at, replied) = (self.states.at, &self.details);
+        let outcome = encoded::decide_as_replied(group, &places, &mut states, at, self.operation, replied);
         let mut outcome = outcome.ok_or(PROTOCOL)?;
         let fits = match outcome.outcomes() {
             [only] if is_alone => only.fits(),

@@ -113,21 +113,21 @@ fn a_log_weighs_more_than_a_state_of_a_few_bytes() {
     assert_eq!(weight(Algorithm::Concurrency), 8, "an entry for each process");
 }
 
-/// What `concurrency.lua` reads, and that `check.lua` does not judge slots itself.
+/// `concurrency.lua` reads that argument. Without a sum, `check.lua` does not judge slots itself.
 #[test]
-fn what_is_told_of_slots_is_a_fourth_argument_and_their_keys_have_no_sum() {
+fn reported_slots_are_a_fourth_argument_and_their_keys_have_no_sum() {
     let (slots, rate) = (Policy::concurrency("slots", 3), Policy::new("m", 10, MINUTE));
     let mut requests =
         vec![request(&[(&slots, "a", 1)], Operation::Check), request(&[(&rate, "a", 1)], Operation::Check)];
-    // The server keeps 48 bits of told numbers.
+    // The server keeps 48 bits of reported numbers.
     let many = 1 << 50;
-    let told = OwnEntry { process: 7, granted: many + 5, freed: many + 4 };
-    requests[0].limits[0].own = Some(Box::new(told));
+    let reported = OwnEntry { process: 7, granted: many + 5, freed: many + 4 };
+    requests[0].limits[0].own = Some(Box::new(reported));
     let (call, batch) = encoder(7).encode(&requests);
     assert_eq!(doubles(&call.arguments[0])[10..], [1.0, -1.0, 2.0, 1.0]);
     assert_eq!(doubles(&call.arguments[2]), [0.0, 0.0], "blocks");
     assert_eq!(doubles(&call.arguments[3]), [7.0, 5.0, 4.0, 0.0, 0.0]);
-    // Another process holds one slot, and one that was told to be freed here counts no more.
+    // Another process holds one slot. A slot that this process reports as freed counts no more.
     let entry = |process: u64, granted: u64, freed: u64| {
         let numbers = [(60_000_000u64, 7), (process, 6), (granted, 6), (freed, 6)];
         numbers.iter().flat_map(|(number, size)| number.to_le_bytes()[..*size].to_vec()).collect::<Vec<u8>>()
@@ -258,7 +258,7 @@ fn requests_after_one_that_begins_a_block_are_denied_by_it() {
     let waits = outcomes(&with_detail("1+0", b'b', until, "0")).unwrap();
     let waits: Vec<_> = waits.into_iter().map(Result::unwrap).collect();
     assert_eq!(waits, [None, Some(2 * MINUTE), Some(2 * MINUTE)]);
-    // What does not follow from the states is no reply.
+    // Details that do not follow from the states are an error.
     let is_wrong = |verdicts: &[u8]| outcomes(verdicts).unwrap().remove(1).is_err();
     assert!(is_wrong(b"100"), "a block that did not begin");
     assert!(is_wrong(&with_detail("1+0", b'b', until + 1, "0")), "a block of another length");
@@ -272,7 +272,7 @@ fn requests_after_one_that_begins_a_block_are_denied_by_it() {
 fn a_lease_of_other_units_than_were_requested_is_a_protocol_error() {
     let policy = Policy::new("k", 10, MINUTE);
     let lease = || request(&[(&policy, "a", 6)], Operation::Check);
-    // Behind a request of one unit: nine are left, and then three.
+    // After a request of one unit nine are left, and then three.
     let verdict = |verdicts: &[u8], lease_number: usize| {
         let (_, batch) =
             encoder(0).encode(&[request(&[(&policy, "a", 1)], Operation::Check), lease(), lease()]);
@@ -301,7 +301,7 @@ fn the_error_of_a_corrupt_state_names_the_policy() {
     }
 }
 
-/// In a group a shadow limit whose state is corrupt is as good as new.
+/// In a group a shadow limit whose state is corrupt counts as new.
 #[test]
 fn a_corrupt_state_of_a_shadow_limit_alone_is_an_error() {
     let policy = Policy::builder("shadow").max(10).window(MINUTE).mode(Mode::Shadow).build();
@@ -318,8 +318,8 @@ fn a_corrupt_state_of_a_shadow_limit_alone_is_an_error() {
     assert!(decoded(&[(&policy, "a", 1), (&policy, "b", 1)]).unwrap().is_allowed());
 }
 
-/// What `check.lua` relies on to recognise a call in which the numbers of the first key stand for all, and
-/// one in which every request has a key of its own.
+/// By these lengths `check.lua` recognises a call in which the numbers of the first key stand for all, and a
+/// call in which every request has a key of its own.
 #[test]
 fn the_numbers_of_keys_begin_at_byte_49_and_take_16_bytes_and_a_request_of_one_limit_takes_32() {
     let policy = Policy::new("m", 10, MINUTE);

@@ -1,4 +1,4 @@
-//! A call: its command, and what waits for its reply.
+//! A call: its command, and the channels for its replies.
 
 use std::mem;
 use std::time::Instant;
@@ -18,25 +18,25 @@ use crate::store::redis::topology::{NodeId, range_of_slot};
 /// A call about requests, or another command.
 pub(super) struct Call {
     pub(super) command: Command,
-    /// That of the keys in a cluster.
+    /// Hash slot of the keys in a cluster.
     pub(super) hash_slot: u16,
     /// When the first of its requests was made.
     pub(super) made: Option<Instant>,
-    /// Those that wait for the reply; `None` for a message that only tells. A command has none if nothing
-    /// waits for its end.
+    /// The channel for the reply to each request; `None` for a message that only reports slots. A command has
+    /// at most one.
     requests: SmallVec<[Option<ReplySender>; 1]>,
     expected: Expected,
 }
 
-/// What is done with the reply.
+/// The reply that a call expects.
 enum Expected {
-    /// It has the replies to requests.
+    /// Replies to requests.
     Replies(Box<(Batch, CallAttachments)>),
-    /// It ends a command, with its guard.
+    /// The end of a command, which drops the guard.
     End { guard: Box<dyn Send>, is_refund: bool },
 }
 
-/// What a reply says.
+/// A decoded reply.
 pub(super) enum Decoded {
     Replies(Replies),
     /// A command has ended.
@@ -85,7 +85,7 @@ impl Call {
         Some(Self { command, hash_slot, made, requests, expected })
     }
 
-    /// A command for keys of this hash slot, and what waits for its end.
+    /// A command for keys of this hash slot, and the channel for its end.
     pub(super) fn of_command(
         GuardedCommand { command, guard }: GuardedCommand,
         hash_slot: u16,
@@ -102,7 +102,7 @@ impl Call {
         range_of_slot(self.hash_slot)
     }
 
-    /// Whether sending the call would not be in vain: a request waits for it, or it is needed without.
+    /// Whether the call is still of use: a request waits for it, or it is needed without requests.
     pub(super) fn is_wanted(&self) -> bool {
         let needs_no_request = match &self.expected {
             Expected::Replies(expected) => expected.1.need_no_request(),
@@ -111,14 +111,14 @@ impl Call {
         needs_no_request || self.requests.iter().flatten().any(|reply| !reply.is_closed())
     }
 
-    /// The call is sent over another connection than planned, because this one rejected it.
+    /// Notes that the call is sent over another connection, because the first one rejected it.
     pub(super) fn reroute(&mut self) {
         if let Expected::Replies(expected) = &mut self.expected {
             expected.1.reroute();
         }
     }
 
-    /// What a reply says. An error if it is not that of the call.
+    /// Decodes a reply. An error if it does not have the shape that the call expects.
     pub(super) fn decode(&self, reply: Value) -> Result<Decoded, CallError> {
         match (&self.expected, reply) {
             (Expected::Replies(expected), reply) => {
@@ -141,7 +141,7 @@ impl Call {
                 }
                 return;
             }
-            // Its guard is dropped first, so that what waits for the command sees the change.
+            // The guard is dropped first, so that the task that waits for the command sees the change.
             (Expected::End { guard, .. }, result) => {
                 drop(guard);
                 match result {
@@ -149,7 +149,7 @@ impl Call {
                     result => result.map(drop),
                 }
             }
-            // Decoded by this call.
+            // An error, since `decode` returns no other kind for requests.
             (Expected::Replies(_), result) => result.and(Err(CallError::Protocol(protocol::EXPECTED))),
         };
         for request in requests {

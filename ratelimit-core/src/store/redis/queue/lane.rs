@@ -11,7 +11,7 @@ use crate::store::redis::connections::Connections;
 use crate::store::redis::shared::Shared;
 use crate::store::redis::topology::SLOT_RANGES;
 
-/// The calls of one write, or that will find their node each by itself.
+/// Calls that are sent in one write, or that each find their node by themselves.
 pub(super) type Calls = SmallVec<[Call; 1]>;
 
 /// Connections and queues on one runtime with one thread, on which flushes run in the order in which they
@@ -21,7 +21,7 @@ pub(in crate::store::redis) struct Lane {
     pub(in crate::store::redis) connections: Arc<Connections>,
     /// The store's lane takes what the lane of a worker cannot send.
     pub(super) of_store: Option<Arc<Self>>,
-    /// One, or one for each node of a cluster.
+    /// A queue, or in a cluster a queue for each node.
     pub(super) queues: Box<[Mutex<Waiting>]>,
 }
 

@@ -1,4 +1,4 @@
-//! What is queued: requests and commands, and the channel for the reply; and which requests go together.
+//! Requests and commands that are queued, with the channel for the reply; and grouping of requests.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::store::redis::error::CallError;
 use crate::store::redis::key::StateKey;
 use crate::store::redis::protocol::{Reply, Request};
 
-/// The end of a request; without a reply that of a command.
+/// The end of a request, or without a reply the end of a command.
 pub(in crate::store::redis) type Replied = Result<Option<Reply>, CallError>;
 
 /// The channel for a reply.
@@ -34,17 +34,17 @@ pub(in crate::store::redis) struct QueuedRequest {
 pub(in crate::store::redis) struct QueuedCommand {
     pub(in crate::store::redis) command: GuardedCommand,
     pub(in crate::store::redis) hash_slot: u16,
-    /// `None` if nothing waits for its end.
+    /// `None` if no task waits for its end.
     pub(in crate::store::redis) reply: Option<ReplySender>,
 }
 
-/// Requests that go together, each in the box in which it was queued.
+/// Several requests, each in the box in which it was queued.
 pub(super) type Requests = Vec<Box<QueuedRequest>>;
 
-/// What is queued: in a box, so that it is copied no more.
+/// A request or a command, in a box, so that its bytes are not copied again.
 pub(in crate::store::redis) enum Queued {
     Request(Box<QueuedRequest>),
-    /// It goes before the requests that are queued.
+    /// Goes before the requests that are queued.
     Command(Box<QueuedCommand>),
 }
 
@@ -66,7 +66,7 @@ impl Queued {
 }
 
 impl QueuedRequest {
-    /// Whose it is: all of one caller are on one node of a cluster.
+    /// Digest of the caller, whose keys are all on one node of a cluster.
     pub(super) fn caller(&self) -> [u8; 16] {
         first_key(&self.request).map(|key| *key.caller()).unwrap_or_default()
     }
@@ -77,19 +77,19 @@ impl QueuedRequest {
     }
 }
 
-/// Sends a request its reply, unless its future was dropped, or there is none.
+/// Sends a request its reply, unless its future was dropped or no task waits for it.
 pub(in crate::store::redis) fn send_reply(sender: Option<ReplySender>, reply: Replied) {
     if let Some(sender) = sender {
         let _ = sender.send(reply);
     }
 }
 
-/// The first key of a request, which decides the node: all keys of a request are on one.
+/// The first key of a request, which decides the node: all keys of a request are on one node.
 pub(in crate::store::redis) fn first_key(request: &Request) -> Option<&StateKey> {
     request.limits.first().map(|limit| &limit.key)
 }
 
-/// The requests with the same key, each in their order.
+/// Groups the requests by a key, and keeps the order of requests with the same key.
 pub(super) fn grouped<K: PartialEq>(
     requests: Requests,
     key: impl Fn(&QueuedRequest) -> K,
@@ -101,7 +101,7 @@ pub(super) fn grouped<K: PartialEq>(
         groups.push((first, requests));
         return groups;
     }
-    // A batch has so few requests that a search is as fast as a table.
+    // A flush takes so few requests that a search is as fast as a table.
     for request in requests {
         let key = key(&request);
         match groups.iter_mut().find(|group| group.0 == key) {
@@ -135,7 +135,7 @@ pub(super) mod tests {
         check_of("alice", algorithm)
     }
 
-    /// The same for this caller.
+    /// A check of this caller, and the channel for its reply.
     pub(in crate::store::redis::queue) fn check_of(
         caller: &str,
         algorithm: Algorithm,

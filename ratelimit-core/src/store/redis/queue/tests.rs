@@ -53,7 +53,8 @@ fn of_worker(of_store: &Arc<Lane>) -> Arc<Lane> {
     Lane::new(&of_store.shared, connections, Some(Arc::clone(of_store)))
 }
 
-fn ask(lane: &Arc<Lane>) -> Receiver<Replied> {
+/// Queues a check. Returns the channel for its reply.
+fn push_check(lane: &Arc<Lane>) -> Receiver<Replied> {
     let (request, reply) = check();
     lane.push(Queued::Request(request));
     reply
@@ -67,7 +68,7 @@ async fn run_ready() {
 }
 
 async fn ended<T>(reply: impl Future<Output = Result<T, oneshot::error::RecvError>>) -> T {
-    timeout(LONG, reply).await.expect("an end").expect("it is told")
+    timeout(LONG, reply).await.expect("an end in time").expect("a reply")
 }
 
 fn key(lane: &Lane, request: &QueuedRequest) -> String {
@@ -104,7 +105,7 @@ async fn requests_wait_for_a_connection_and_go_over_it_in_their_order() {
 #[tokio::test]
 async fn what_waits_for_a_connection_ends_when_it_fails() {
     let lane = connecting(&Handle::current());
-    let mut replies = vec![ask(&lane), ask(&lane)];
+    let mut replies = vec![push_check(&lane), push_check(&lane)];
     let (reply, end) = oneshot::channel();
     let command = GuardedCommand { command: Command::Delete(Keys::default()), guard: Box::new(()) };
     lane.push(Queued::Command(Box::new(QueuedCommand { command, hash_slot: 0, reply: Some(reply) })));
@@ -117,7 +118,7 @@ async fn what_waits_for_a_connection_ends_when_it_fails() {
     }
 }
 
-/// More than a runtime lets a task do at once.
+/// The commands are more than a runtime lets a task do at once.
 #[tokio::test]
 async fn commands_are_written_in_the_order_in_which_they_were_queued() {
     let (lane, calls) = connected(":1\r\n").await;
@@ -148,21 +149,21 @@ async fn what_comes_while_eight_calls_are_in_flight_goes_into_the_next() {
     pause();
     let mut replies = Vec::new();
     for _ in 0..MAX_CALLS {
-        replies.push(ask(&lane));
+        replies.push(push_check(&lane));
         run_ready().await;
     }
     let wait = || calls.recv_timeout(LONG).unwrap().len();
     let sizes: Vec<usize> = (0..MAX_CALLS).map(|_| wait()).collect();
     assert_eq!(sizes, [1; MAX_CALLS], "each flush sends a call");
-    // Two wait for those in flight, and the future of one is dropped.
-    let mut waiting = vec![ask(&lane), ask(&lane)];
+    // Two requests wait for the calls in flight, and a third whose future is dropped.
+    let mut waiting = vec![push_check(&lane), push_check(&lane)];
     let (request, dropped) = check_of("another caller", Algorithm::SlidingWindowCounter);
     lane.push(Queued::Request(request));
     run_ready().await;
     assert!(calls.try_recv().is_err());
     drop(dropped);
     advance(lane.shared.link.deadline() / 10).await;
-    waiting.push(ask(&lane));
+    waiting.push(push_check(&lane));
     run_ready().await;
     assert_eq!(wait(), 1, "all of one caller, in one call for those that waited for long");
     assert_eq!(lane.queues[0].lock().take(true).0.requests.len(), 0);
@@ -170,16 +171,16 @@ async fn what_comes_while_eight_calls_are_in_flight_goes_into_the_next() {
 }
 
 #[tokio::test]
-async fn what_tasks_ask_that_are_ready_goes_as_one_call() {
+async fn requests_of_tasks_that_are_ready_go_as_one_call() {
     let (lane, calls) = connected("-ERR not here\r\n").await;
-    let ask_for = |lane: &Arc<Lane>, caller| {
+    let push_for = |lane: &Arc<Lane>, caller| {
         let (request, reply) = check_of(caller, Algorithm::SlidingWindowCounter);
         lane.push(Queued::Request(request));
         reply
     };
     let of_task = Arc::clone(&lane);
-    let ready = tokio::spawn(async move { ended(ask_for(&of_task, "second")).await });
-    ended(ask_for(&lane, "first")).await.unwrap_err();
+    let ready = tokio::spawn(async move { ended(push_for(&of_task, "second")).await });
+    ended(push_for(&lane, "first")).await.unwrap_err();
     ready.await.unwrap().unwrap_err();
     assert_eq!(calls.recv_timeout(LONG).unwrap().len(), 2);
 }
@@ -187,7 +188,7 @@ async fn what_tasks_ask_that_are_ready_goes_as_one_call() {
 #[tokio::test]
 async fn a_call_that_ends_makes_room_for_the_next() {
     let (lane, calls) = connected("-WRONGTYPE says nothing about the server\r\n").await;
-    let replies: Vec<_> = (0..2_000).map(|_| ask(&lane)).collect();
+    let replies: Vec<_> = (0..2_000).map(|_| push_check(&lane)).collect();
     for reply in replies {
         ended(reply).await.unwrap_err();
     }
@@ -199,9 +200,9 @@ async fn a_reply_of_another_shape_gives_the_connection_up() {
     for (reply, is_kept) in [("$4\r\nodd!\r\n", false), ("+OK\r\n", false), ("-WRONGTYPE no\r\n", true)] {
         let (lane, _calls) = connected(reply).await;
         let link = &lane.shared.link;
-        // It counts for nothing.
+        // An earlier failure, which this reply neither adds to nor takes back.
         let _ = link.breaker.record_failure(&link.failures[0], 1);
-        let result = ended(ask(&lane)).await;
+        let result = ended(push_check(&lane)).await;
         assert_eq!(matches!(result, Err(CallError::Protocol(_))), !is_kept, "{reply}: {result:?}");
         assert_eq!(link.is_up(), is_kept, "{reply}");
         assert_eq!(link.failures[0].load(Ordering::Relaxed), 1, "{reply}");
@@ -209,7 +210,7 @@ async fn a_reply_of_another_shape_gives_the_connection_up() {
 }
 
 #[tokio::test]
-async fn a_reply_over_a_connection_that_was_given_up_is_that_of_another_call() {
+async fn a_reply_over_a_connection_that_was_given_up_is_not_taken() {
     let (lane, _calls) = connected("-ERR not here\r\n").await;
     let connection = lane.connections.to(NodeId::SINGLE).unwrap();
     let (request, reply) = check();
@@ -221,7 +222,7 @@ async fn a_reply_over_a_connection_that_was_given_up_is_that_of_another_call() {
 }
 
 #[tokio::test]
-async fn a_reply_tells_what_the_servers_clock_shows() {
+async fn a_reply_shows_the_servers_clock() {
     const YEAR_2100: u32 = 4_102_444_800;
     let (lane, _calls) = connected("").await;
     let connection = lane.connections.to(NodeId::SINGLE).unwrap();
@@ -240,7 +241,7 @@ async fn a_worker_without_a_connection_leaves_its_requests_to_the_store() {
     let (of_store, _calls) = connected("-ERR over the store's\r\n").await;
     let lane = of_worker(&of_store);
     // It connects in the background, to a server that takes one connection.
-    let result = ended(ask(&lane)).await;
+    let result = ended(push_check(&lane)).await;
     assert!(matches!(result, Err(CallError::Rejected(_))), "{result:?}");
 }
 
@@ -248,9 +249,9 @@ async fn a_worker_without_a_connection_leaves_its_requests_to_the_store() {
 fn a_queue_whose_runtime_has_ended_keeps_nothing() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let lane = connecting(runtime.handle());
-    let waiting = ask(&lane);
+    let waiting = push_check(&lane);
     drop(runtime);
-    for mut reply in [waiting, ask(&lane)] {
+    for mut reply in [waiting, push_check(&lane)] {
         assert!(matches!(reply.try_recv(), Err(TryRecvError::Closed)));
     }
 }
@@ -262,9 +263,9 @@ async fn what_a_worker_leaves_behind_goes_to_the_store() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let connections = Connections::of_worker(&of_store.connections, runtime.handle().clone());
     let lane = Lane::new(&of_store.shared, connections, Some(Arc::clone(&of_store)));
-    let waiting = ask(&lane);
+    let waiting = push_check(&lane);
     runtime.shutdown_background();
-    for reply in [waiting, ask(&lane)] {
+    for reply in [waiting, push_check(&lane)] {
         let result = ended(reply).await;
         assert!(matches!(result, Err(CallError::Rejected(_))), "{result:?}");
     }
@@ -280,21 +281,21 @@ async fn a_connection_that_is_silent_for_three_calls_is_given_up_whatever_others
         // Two calls in one write, which are one failure.
         let command = GuardedCommand { command: Command::Delete(Keys::default()), guard: Box::new(()) };
         lane.push(Queued::Command(Box::new(QueuedCommand { command, hash_slot: 0, reply: None })));
-        let reply = ask(&lane);
+        let reply = push_check(&lane);
         assert!(!connection.server.is_given_up(), "{call}");
-        // While nothing runs, the paused clock goes on to the deadline.
+        // While all tasks wait, the paused clock goes on to the deadline.
         assert!(matches!(ended(reply).await, Err(CallError::Timeout(_))), "{call}");
         assert_eq!(link.failures[0].load(Ordering::Relaxed), link.breaker.timeout_weight());
-        // Of another lane.
+        // Another lane resets the breaker.
         link.breaker.reset(&link.failures[0], true);
     }
     assert!(connection.server.is_given_up() && !link.is_up());
 }
 
 #[tokio::test]
-async fn a_batch_is_not_sent_to_a_range_whose_breaker_has_opened() {
+async fn a_call_is_not_sent_to_a_range_whose_breaker_has_opened() {
     let (lane, calls) = connected("").await;
-    let reply = ask(&lane);
+    let reply = push_check(&lane);
     for _ in 0..3 {
         lane.shared.link.record_timeout(0, 1);
     }

@@ -1,4 +1,5 @@
-//! What waits in a queue, and whether a flush has to take it. Each method is one step under the queue's lock.
+//! The contents of a queue, and whether a flush has to take them. Each method is one step under the queue's
+//! lock.
 
 use std::mem;
 use std::time::Duration;
@@ -7,24 +8,26 @@ use super::request::{Queued, QueuedCommand, Requests};
 use crate::store::deadline::now;
 
 /// Maximum number of calls in flight of one queue. It bounds the rate of calls without a timer: a full server
-/// makes round trips longer, so batches grow. Any number from 6 to 12 does, from one lane to hundreds, at
-/// round trips up to 2 ms.
+/// makes round trips longer, so more requests share a call. Any number from 6 to 12 is good, for one lane or
+/// hundreds, with round trips up to 2 ms.
 pub(super) const MAX_CALLS: usize = 8;
 
-/// So long does a request wait for one of these calls, as a part of the store's deadline: then the next
-/// request sends a call beside them, so that a round trip above half of the deadline fails no request.
+/// The longest time that a request waits for one of these calls to end is this fraction of the store's
+/// deadline. After that time the next request sends a call beside them, so that a round trip above half of
+/// the deadline fails no request.
 const PATIENCE: u32 = 10;
 
-/// Maximum number of calls in flight all the same.
+/// Maximum number of calls in flight of one queue, with the calls beside [`MAX_CALLS`].
 const MAX_ALL_CALLS: usize = 64;
 
-/// Maximum weight of one call: that of 128 limits, or of 16 logs. Such a call takes the server one or two
-/// tenths of a millisecond, with logs one millisecond at most, so that it does not delay other users of the
-/// server. A single group that weighs more goes in a call of its own.
-const MAX_BATCH_WEIGHT: usize = 128;
+/// Maximum weight of one call: the weight of 128 limits, or of 16 logs. Such a call takes the server one or
+/// two tenths of a millisecond, with logs one millisecond at most, so that it does not delay other users of
+/// the server. A single group that weighs more goes in a call of its own.
+const MAX_CALL_WEIGHT: usize = 128;
 
-/// Requests for which a queue without requests keeps room: those of a call. More is the room of a spike.
-const KEPT_ROOM: usize = MAX_BATCH_WEIGHT;
+/// Number of requests for which an empty queue keeps room: as many as a call has. A spike needs more, whose
+/// room is freed.
+const KEPT_ROOM: usize = MAX_CALL_WEIGHT;
 
 /// A queue.
 pub(super) struct Waiting {
@@ -34,9 +37,9 @@ pub(super) struct Waiting {
     calls: usize,
     /// Whether a flush will take what waits.
     is_scheduled: bool,
-    /// The runtime has ended, so that nothing would send what is queued.
+    /// Whether the runtime has ended, so that no flush would run.
     is_closed: bool,
-    /// So long does a request wait for one of the first calls.
+    /// Longest wait of a request for one of the first [`MAX_CALLS`] calls to end.
     patience: Duration,
 }
 
@@ -48,15 +51,15 @@ pub(super) struct Taken {
 }
 
 impl Waiting {
-    /// Of a store with this deadline.
+    /// The empty queue of a store with this deadline.
     pub(super) fn new(deadline: Duration) -> Self {
         let (requests, commands) = (Vec::new(), Vec::new());
         let patience = deadline / PATIENCE;
         Self { requests, commands, calls: 0, is_scheduled: false, is_closed: false, patience }
     }
 
-    /// Adds what is to be sent. Returns whether a flush has to be scheduled, or gives it back if the queue is
-    /// closed.
+    /// Adds a request or a command. Returns whether a flush has to be scheduled, or gives `queued` back if
+    /// the queue is closed.
     pub(super) fn push(&mut self, queued: Queued) -> Result<bool, Queued> {
         if self.is_closed {
             return Err(queued);
@@ -68,8 +71,8 @@ impl Waiting {
         Ok(self.schedule())
     }
 
-    /// Takes all that waits, or all commands and the requests of a call, if there may be one more in flight.
-    /// Returns whether another flush has to be scheduled.
+    /// Takes all that waits; or without `all` the commands, and the requests of a call if one more may be in
+    /// flight. Returns whether another flush has to be scheduled.
     pub(super) fn take(&mut self, all: bool) -> (Taken, bool) {
         self.is_scheduled = false;
         let commands = mem::take(&mut self.commands);
@@ -77,7 +80,7 @@ impl Waiting {
             mem::take(&mut self.requests)
         } else if self.may_call() {
             self.calls += 1;
-            self.next_batch()
+            self.requests_of_a_call()
         } else {
             Vec::new()
         };
@@ -90,7 +93,7 @@ impl Waiting {
         self.schedule()
     }
 
-    /// Takes all that waits, and nothing from now on.
+    /// Closes the queue, and takes all that waits.
     pub(super) fn close(&mut self) -> Taken {
         self.is_closed = true;
         Taken { commands: mem::take(&mut self.commands), requests: mem::take(&mut self.requests) }
@@ -111,11 +114,11 @@ impl Waiting {
     }
 
     /// Takes the requests of the next call, in their order: as many as fit into one call, at least one.
-    fn next_batch(&mut self) -> Requests {
+    fn requests_of_a_call(&mut self) -> Requests {
         let mut weight = 0;
         let fitting = self.requests.iter().take_while(|request| {
             weight += request.request.weight();
-            weight <= MAX_BATCH_WEIGHT
+            weight <= MAX_CALL_WEIGHT
         });
         let size = fitting.count().max(1);
         if size < self.requests.len() {

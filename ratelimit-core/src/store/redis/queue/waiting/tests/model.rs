@@ -1,6 +1,6 @@
 //! Explores a queue with a model checker: all orders in which threads push, flushes take, calls end and the
 //! runtime ends. It runs the code of `queue.rs` with locks and threads of the checker, which has at most five
-//! threads; a flush and its call are one of them.
+//! threads. A flush and its call run in one thread.
 
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,7 +17,7 @@ use crate::store::redis::command::{Command, GuardedCommand, Keys};
 use crate::store::redis::queue::request::tests::check;
 use crate::store::redis::queue::{Flush, InFlight, QueuedRequest, Queues, Replied};
 
-/// So long that no request waits for a part of it: the clock decides nothing.
+/// An hour, so that no request waits for long and the clock decides nothing.
 const DEADLINE: Duration = Duration::from_secs(3600);
 
 /// A lane with one queue.
@@ -29,7 +29,7 @@ struct Model {
     /// Whether a call has room for one request.
     are_requests_heavy: bool,
     of_store: Option<Arc<Self>>,
-    /// What the checker need not see.
+    /// Notes for the checks at the end, with a lock that the checker does not see.
     notes: parking_lot::Mutex<Notes>,
 }
 
@@ -39,13 +39,13 @@ struct Notes {
     is_flush_due: bool,
     /// Calls in flight.
     calls: usize,
-    /// What flushes took: of each first the commands. Each request and command has a number.
+    /// Numbers of the requests and commands that flushes took: of each flush first the commands.
     taken: Vec<u16>,
     /// Requests whose futures were dropped before a flush took them.
     dropped: Vec<u16>,
-    /// Those of requests whose futures wait.
+    /// Channels of requests whose futures wait.
     replies: Vec<Receiver<Replied>>,
-    /// What must not be. It is told at the end: while a call unwinds, a panic would end the process.
+    /// Violated rules. They fail the test at the end: while a call unwinds, a panic would end the process.
     faults: Vec<&'static str>,
 }
 
@@ -90,8 +90,8 @@ impl Model {
         }
     }
 
-    fn expect(&self, holds: bool, fault: &'static str) {
-        if !holds {
+    fn expect(&self, is_kept: bool, fault: &'static str) {
+        if !is_kept {
             self.notes.lock().faults.push(fault);
         }
     }
@@ -107,16 +107,16 @@ impl Model {
     }
 
     fn push_request(self: &Arc<Self>, number: u16) {
-        let reply = self.ask(number);
+        let reply = self.push_check(number);
         self.notes.lock().replies.push(reply);
     }
 
-    fn ask(self: &Arc<Self>, number: u16) -> Receiver<Replied> {
+    fn push_check(self: &Arc<Self>, number: u16) -> Receiver<Replied> {
         let (mut request, reply) = check();
         request.hash_slot = number;
         if self.are_requests_heavy {
             let limit = request.request.limits[0].clone();
-            request.request.limits = iter::repeat_n(limit, MAX_BATCH_WEIGHT).collect();
+            request.request.limits = iter::repeat_n(limit, MAX_CALL_WEIGHT).collect();
         }
         self.push_to(0, Queued::Request(request));
         reply
@@ -177,7 +177,7 @@ fn end(call: InFlight<Model>) {
     }
 }
 
-/// What an order has led to.
+/// What flushes took and left in one order.
 struct End {
     taken: Vec<u16>,
     dropped: Vec<u16>,
@@ -200,7 +200,7 @@ impl End {
         end
     }
 
-    /// Those of these that were taken, in their order.
+    /// The numbers of `of` that were taken, in the order in which they were taken.
     fn taken_of(&self, of: &[u16]) -> Vec<u16> {
         self.taken.iter().copied().filter(|number| of.contains(number)).collect()
     }
@@ -282,7 +282,7 @@ fn only_a_request_whose_future_is_dropped_stays_out() {
     let scenario = || {
         let lane = Arc::new(Model::new(MAX_CALLS - 1));
         beside(&lane, |lane| {
-            let reply = lane.ask(2);
+            let reply = lane.push_check(2);
             lane.drop_future(2, reply);
             lane.push_request(3);
         });
