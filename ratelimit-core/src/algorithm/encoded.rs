@@ -79,9 +79,10 @@ impl Effect {
     }
 }
 
-/// The entry of this process in a script's reply, after what it told. `None` if the bytes are malformed.
-pub(crate) fn own_entry(bytes: &[u8], now: Timestamp, told: OwnEntry) -> Option<OwnEntry> {
-    Some(Entries::found(bytes)?.merge(told, now.as_micros()))
+/// The entry of this process in a script's reply, merged with what it reports. `None` if the bytes are
+/// malformed.
+pub(crate) fn own_entry(bytes: &[u8], now: Timestamp, reported: OwnEntry) -> Option<OwnEntry> {
+    Some(Entries::found(bytes)?.merge(reported, now.as_micros()))
 }
 
 /// Decides again what a script decided, and checks that both begin and cut the same blocks. `replied` has the

@@ -49,23 +49,23 @@ use crate::reservation::Reservation;
 
 /// Counts shared by every process that uses the same Redis server.
 ///
-/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. What is asked
-///   at the same time goes as one call; up to eight calls are in flight.
+/// * A decision is one call of one script, for one limit or a group, whatever the algorithms. Requests of the
+///   same time share a call; up to eight calls are in flight.
 /// * In a cluster, a group with several callers takes one call per caller: they are charged in order, and if
 ///   a later one is denied, the earlier ones are refunded. More units than the limit never pass, but until
-///   the refund another request may be denied. What a token bucket was charged stays if a request
-///   [waits](crate::RateLimiter::wait) for a turn behind it.
+///   the refund another request may be denied. A charge of a token bucket stays if a request
+///   [waits](crate::RateLimiter::wait) for a later turn.
 /// * The server's clock decides, so the instances' clocks need not agree.
 /// * Denial cache: a caller that was just denied stays denied in this process until its `retry_after`, at
 ///   most 1 s, without another round trip.
 /// * Leases, if a policy [sets one](crate::PolicyBuilder::lease): a hot caller below its limit is decided in
-///   this process, and never more pass than without.
-/// * Deadline: no call waits much longer than 100 ms unless set, whether for a slow server, a lost connection
-///   or several nodes of a cluster, and whatever becomes of its runtime. After repeated failures a circuit
-///   breaker opens, and calls fail at once.
-/// * A thread of the store's own has a connection, and makes it again whenever it is lost. So the store works
-///   from any runtime, executor or thread, and outlives each. Each worker of an Actix server has one more, so
-///   that its requests cross no thread.
+///   this process, and never more requests pass than without a lease.
+/// * Deadline: no call waits much longer than 100 ms, or the time that is set, whether for a slow server, a
+///   lost connection or several nodes of a cluster, and even if its runtime ends. After repeated failures a
+///   circuit breaker opens, and calls fail at once.
+/// * The store has a thread of its own with a connection, which it makes again whenever it is lost. So the
+///   store works from any runtime, executor or thread, and outlives each. Each worker of an Actix server has
+///   a further connection, so that its requests cross no thread.
 /// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3
 ///   digest. A key and its state take about 128 bytes of the server's memory; a log takes 6 to 9 bytes more
 ///   for each entry of one unit.
@@ -90,9 +90,9 @@ impl RedisStore {
         Ok(Self { groups, connect: Box::new(connect), deadline, instances: AtomicU32::new(1) })
     }
 
-    /// What this process asks the server with. A child of the one that made the store starts it anew: the
-    /// threads that read replies and keep deadlines are its parent's, and so are connection, held units and
-    /// slots.
+    /// The part of the store that belongs to this process. In a child of the process that made the store it
+    /// is started anew: the threads that read replies and keep deadlines belong to the parent, and so do the
+    /// connection, leases and slots.
     fn groups(&self) -> Result<&Groups, StoreError> {
         let groups = self.groups.get_or_make(|| {
             let groups = (self.connect)()?;
@@ -140,14 +140,15 @@ impl Store for RedisStore {
         groups.refund_each_caller(reservation, deadline).await
     }
 
-    /// On the thread of the store, which ends after the task: the task keeps the limiter, and so the store.
+    /// Spawns on the thread of the store, which ends after the task: the task keeps the limiter, and so the
+    /// store.
     fn spawn(&self, task: Task) -> Result<(), Task> {
         let Ok(groups) = self.groups() else { return Err(task) };
         groups.client.runtime.spawn(task);
         Ok(())
     }
 
-    /// Admits a request by held units of a lease, or repeats a denial from the denial cache.
+    /// Admits a request by unused units of a lease, or repeats a denial from the denial cache.
     fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
         if operation != Operation::Check {
             return None;

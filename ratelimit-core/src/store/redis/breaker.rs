@@ -17,11 +17,11 @@ use super::error::RedisConfigError;
 ///
 /// let store = RedisStore::builder("redis://127.0.0.1/").breaker(Breaker::new().timeouts(5).errors(20));
 /// ```
-// A timeout weighs as much as there may be errors, and an error as much as there may be timeouts, so that
-// both thresholds are exact and failures of both kinds add up. A reply takes back a little less than the
-// weight of a timeout. So the breaker also opens when half of the calls time out, though never enough of them
-// in a row: each timeout keeps a request waiting. Each slot range has a weight of its own, which the methods
-// take.
+// The weight of a timeout is the threshold of errors, and the weight of an error is the threshold of
+// timeouts: so both thresholds are exact, and failures of both kinds add up. A reply subtracts a little less
+// than the weight of a timeout. So the breaker also opens when half of the calls time out without reaching
+// the threshold in a row, because each timeout makes a request wait. Each slot range has a weight, which the
+// methods take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "thresholds have no effect until they are passed to a builder"]
 pub struct Breaker {
@@ -95,17 +95,17 @@ impl Breaker {
         self.is_open(weight)
     }
 
-    /// Takes back the weight of a reply.
+    /// Subtracts the weight of a reply.
     pub(super) fn record_reply(self, weight: &AtomicU32) {
-        // Read first: this runs for every request.
+        // A load first, because this runs for every request.
         if weight.load(Ordering::Relaxed) > 0 {
             let less = |weight: u32| Some(weight.saturating_sub((self.timeout_weight() - 1).max(1)));
             let _ = weight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
     }
 
-    /// Closes the breaker for a new connection; an open one stays open unless the connection was verified
-    /// there.
+    /// Resets the weight for a new connection. An open breaker stays open unless the connection was verified
+    /// in its slot range.
     pub(super) fn reset(self, weight: &AtomicU32, is_verified: bool) {
         if is_verified || !self.is_open(weight) {
             weight.store(0, Ordering::Relaxed);

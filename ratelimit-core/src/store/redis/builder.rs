@@ -30,7 +30,7 @@ use crate::policy::lease_micros;
 /// Default of [`RedisStoreBuilder::deadline`]: 100 ms.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
 
-/// Default of [`RedisStoreBuilder::connect_timeout`]: 500 ms; over TLS twice as long.
+/// Default of [`RedisStoreBuilder::connect_timeout`]: 500 ms; over TLS 1 s.
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Default of [`RedisStoreBuilder::denial_cache_ttl`]: 1 s.
@@ -50,7 +50,7 @@ impl RedisStore {
     ///
     /// * `redis://[user:password@]host[:port][/db]`, or `unix:///path`: a single server;
     /// * `redis-sentinel://[user:password@]host:port,host:port/service[/db]`: the present master of a service
-    ///   that these sentinels watch; the credentials are those of the servers;
+    ///   that these sentinels watch; the credentials are for the servers;
     /// * `redis-cluster://[user:password@]host:port,host:port`: a cluster, of which these nodes are known;
     /// * with the feature `redis-tls`, the same over TLS: `rediss://`, `rediss-sentinel://`,
     ///   `rediss-cluster://`.
@@ -119,8 +119,9 @@ pub struct RedisStoreBuilder {
 
 impl RedisStoreBuilder {
     /// Longest time for a decision before it is an error, from 1 ms to 1 h; by default 100 ms. It covers
-    /// waiting for a connection, the round trip, and sending again where that is safe. When it has passed,
-    /// replies have a grace of 5 ms, or as long as the process stood still, at most 250 ms.
+    /// waiting for a connection, the round trip, and sending again if that is safe. When it has passed,
+    /// replies have a grace of 5 ms. If the process stood still, the grace is as long as it did, at most
+    /// 250 ms.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.timeouts.deadline = deadline;
         self
@@ -129,9 +130,9 @@ impl RedisStoreBuilder {
     /// Longest time for one attempt to connect, from 1 ms to 1 h; by default 500 ms, over TLS 1 s. Attempts
     /// are made in the background; requests wait for the [deadline](Self::deadline) at most.
     ///
-    /// The look-up of the host, the function for credentials and files of certificates are waited for first,
-    /// each as long. One that takes longer goes on, and the next attempt takes its result, unless that is
-    /// older than 30 s.
+    /// An attempt first waits for the look-up of the host, the function for credentials and files of
+    /// certificates, each for this time. If one takes longer, it goes on, and the next attempt takes its
+    /// result, unless that is older than 30 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.connect = timeout;
         self
@@ -151,8 +152,8 @@ impl RedisStoreBuilder {
     /// Thresholds of the circuit breaker; by default 3 timeouts in a row, or 5 error replies in a row.
     ///
     /// While the breaker is open, requests fail at once, and each limit follows its
-    /// [`OnError`](crate::OnError). It closes when a new connection has been made and verified. About as many
-    /// failures also open it when they are half of the replies.
+    /// [`OnError`](crate::OnError). It closes when a new connection has been made and verified. It also opens
+    /// when half of the calls time out, after some tens of calls.
     pub fn breaker(mut self, breaker: Breaker) -> Self {
         self.breaker = breaker;
         self
@@ -197,13 +198,13 @@ impl RedisStoreBuilder {
     }
 
     /// [Lease](crate::PolicyBuilder::lease) of fixed windows and sliding window counters whose policies set
-    /// none; by default none, at most [`MAX_LEASE`](crate::policy::MAX_LEASE).
+    /// no lease; by default none, at most [`MAX_LEASE`](crate::policy::MAX_LEASE).
     pub fn default_lease(mut self, lease: Duration) -> Self {
         self.default_lease = Some(lease);
         self
     }
 
-    /// Function that gives user and password of each connection, instead of the URL: for passwords that
+    /// Function that returns user and password of each connection, instead of the URL: for passwords that
     /// change, and tokens that expire.
     ///
     /// It is called for each attempt to connect to a server, not to a sentinel; in a cluster for each node. A
@@ -241,9 +242,10 @@ impl RedisStoreBuilder {
     /// Most connections to the server, or to each master of a cluster; by default one for each processor, and
     /// one more. At least 1.
     ///
-    /// Each worker of an Actix server has one of its own, so that a request crosses no thread. One more is
-    /// that of the store's own thread. It serves all other callers, such as [`check`] in a job, workers
-    /// beyond this number, leases and concurrency limits, and everything while a worker's is being made.
+    /// Each worker of an Actix server has a connection of its own, so that a request crosses no thread. One
+    /// more belongs to the store's own thread. It serves all other callers, such as [`check`] in a job,
+    /// workers beyond this number, leases and concurrency limits, and all requests of a worker while its
+    /// connection is being made.
     ///
     /// [`check`]: crate::RateLimiter::check
     pub fn connections(mut self, most: usize) -> Self {
@@ -251,8 +253,8 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Root certificates, in PEM, to trust for `rediss` URLs instead of those that the system trusts: for an
-    /// authority of your own.
+    /// Root certificates, in PEM, that `rediss` URLs trust instead of the system's: for an authority of your
+    /// own.
     #[cfg(feature = "redis-tls-no-provider")]
     pub fn root_certificate_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.tls.root = Some(Arc::new(Pem::Text(pem.into())));
@@ -260,16 +262,16 @@ impl RedisStoreBuilder {
     }
 
     /// The same as a file, which each attempt to connect reads, so that another authority needs no restart.
-    /// If a new file has a mistake, the last good one holds, and a warning is logged.
+    /// If a new file has a mistake, the last good one stays in use, and a warning is logged.
     #[cfg(feature = "redis-tls-no-provider")]
     pub fn root_certificate_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls.root = Some(Arc::new(Pem::File(path.into())));
         self
     }
 
-    /// Certificate that a server may ask for (`tls-auth-clients`, on by default), for `rediss` URLs: the
-    /// chain in PEM, that of the client first, and the private key of that one in PEM, without a passphrase.
-    /// Both may be in one text. Sentinels and the nodes of a cluster are shown the same.
+    /// Certificate that a server may require (`tls-auth-clients`, on by default), for `rediss` URLs: the
+    /// chain in PEM, with the client's certificate first, and the private key of that certificate in PEM,
+    /// without a passphrase. Both may be in one text. Sentinels and the nodes of a cluster get the same.
     #[cfg(feature = "redis-tls-no-provider")]
     pub fn client_certificate_pem(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.tls.client = Some(Arc::new((Pem::Text(chain.into()), Pem::Text(key.into()))));
@@ -277,8 +279,8 @@ impl RedisStoreBuilder {
     }
 
     /// The same as files, which each attempt to connect reads, so that a certificate that is renewed needs no
-    /// restart. If a new file has a mistake, or the key is not that of the certificate, the last good pair
-    /// holds, and a warning is logged. Both may be one file.
+    /// restart. If a new file has a mistake, or the key does not belong to the certificate, the last good
+    /// pair stays in use, and a warning is logged. Both may be one file.
     #[cfg(feature = "redis-tls-no-provider")]
     pub fn client_certificate_files(mut self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.tls.client = Some(Arc::new((Pem::File(chain.into()), Pem::File(key.into()))));
@@ -292,21 +294,20 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Builds the store, and starts the thread that connects in the background. Returns at once; it reads
-    /// files of certificates before.
+    /// Builds the store, and starts the thread that connects in the background. Reads files of certificates,
+    /// and then returns without waiting for a connection.
     ///
-    /// A host without an address is no error here: it may get one. Each attempt that fails is logged, the
-    /// first as an error that names the host, and decisions follow their [`OnError`](crate::OnError)
-    /// meanwhile.
+    /// A host without an address is no error here: it may get an address later. Each attempt that fails is
+    /// logged, the first as an error that names the host, and decisions follow their
+    /// [`OnError`](crate::OnError) meanwhile.
     ///
     /// # Errors
     ///
     /// [`RedisConfigError::Url`] if the URL is invalid, [`RedisConfigError::Prefix`] or
     /// [`RedisConfigError::Setting`] if a setting is out of bounds or no certificate or key in PEM,
-    /// `RedisConfigError::File` if a file of one cannot be read, and [`RedisConfigError::Thread`] if the
-    /// thread does not start. With `redis-tls-no-provider` and without
-    /// `redis-tls`, `RedisConfigError::NoCryptoProvider` if a URL with TLS finds no provider that the process
-    /// has installed.
+    /// `RedisConfigError::File` if their file cannot be read, and [`RedisConfigError::Thread`] if the thread
+    /// does not start. With `redis-tls-no-provider` and without `redis-tls`,
+    /// `RedisConfigError::NoCryptoProvider` if a URL has TLS and the process has installed no provider.
     pub fn build(self) -> Result<RedisStore, RedisConfigError> {
         RedisStore::start(self.timeouts.deadline, move || self.connect())
     }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::script::Script;
 
-/// Keys of one command, as they are sent: one behind the other.
+/// Keys of one command, as they are sent, one after the other.
 #[derive(Default)]
 pub(super) struct Keys {
     bytes: Vec<u8>,
@@ -45,7 +45,7 @@ pub(super) struct ScriptCall {
     pub(super) script: &'static Script,
     pub(super) keys: Keys,
     pub(super) arguments: SmallVec<[Vec<u8>; 2]>,
-    /// Whether the server does not know the script.
+    /// Whether the text of the script is sent, because the server does not know it.
     sends_text: bool,
 }
 
@@ -54,8 +54,7 @@ impl ScriptCall {
         Self { script, keys, arguments, sends_text: false }
     }
 
-    /// `EVALSHA` or `EVAL`, with the script's digest or its text, which the node that has the keys then
-    /// knows.
+    /// `EVALSHA` with the script's digest, or `EVAL` with its text, after which the node knows the script.
     fn to_cmd(&self) -> Cmd {
         let Script { text, sha } = self.script;
         let (name, script) = if self.sends_text { ("EVAL", text) } else { ("EVALSHA", sha) };
@@ -69,7 +68,7 @@ impl ScriptCall {
     }
 }
 
-/// A command, and what is dropped when it has ended, whether it ran or not.
+/// A command, with a guard that is dropped when it has ended, whether it ran or not.
 pub(super) struct GuardedCommand {
     pub(super) command: Command,
     pub(super) guard: Box<dyn Send>,
@@ -89,7 +88,8 @@ impl Command {
         }
     }
 
-    /// The server does not know the script: sends its text from now on. Returns whether that is news.
+    /// Sends the text of the script from now on, because the server does not know it. Returns false if it was
+    /// sent already.
     pub(super) const fn send_text(&mut self) -> bool {
         match self {
             Self::Run(call) if !call.sends_text => {

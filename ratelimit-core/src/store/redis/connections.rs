@@ -22,26 +22,26 @@ use crate::observe::log::help;
 use crate::store::Deadline;
 use crate::store::deadline::now;
 
-/// A connection that lived for longer was a good one, and another is made at once.
+/// Age from which a lost connection counts as stable, so that another is made at once.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 /// Minimum time between two attempts to connect to one server, or to read the owners of the hash slots.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// After each failed attempt of a worker the pause is twice as long, so often at most.
+/// Number of times that the pause of a worker doubles at most, once after each failed attempt.
 const MOST_DOUBLINGS: u32 = 6;
 
 /// The connections of one lane.
 pub(super) struct Connections {
     shared: Arc<Shared>,
     runtime: Handle,
-    /// Those of the store's lane, for the lane of a worker.
+    /// Connections of the store's lane, for the lane of a worker.
     of_store: Option<Arc<Self>>,
     places: Mutex<Vec<Place>>,
-    /// Tells that an attempt to connect has ended.
+    /// Notified when an attempt to connect has ended.
     tried: Notify,
     is_learning: AtomicBool,
-    /// Which master is asked next for the owners of hash slots.
+    /// Which master is queried next for the owners of hash slots.
     next: AtomicUsize,
 }
 
@@ -70,13 +70,13 @@ impl Place {
 }
 
 impl Connections {
-    /// Those of the store's lane. To a single server its supervisor connects.
+    /// Connections of the store's lane. The supervisor connects to a single server.
     pub(super) fn of_store(shared: Arc<Shared>) -> Arc<Self> {
         let runtime = shared.runtime.clone();
         Self::new(shared, runtime, None)
     }
 
-    /// Those of a worker's lane, on its runtime.
+    /// Connections of a worker's lane, on its runtime.
     pub(super) fn of_worker(of_store: &Arc<Self>, runtime: Handle) -> Arc<Self> {
         Self::new(Arc::clone(&of_store.shared), runtime, Some(Arc::clone(of_store)))
     }
@@ -98,12 +98,12 @@ impl Connections {
         &self.runtime
     }
 
-    /// Whether they are those of the store's lane.
+    /// Whether they belong to the store's lane.
     pub(super) const fn is_of_store(&self) -> bool {
         self.of_store.is_none()
     }
 
-    /// How many connections there are.
+    /// Number of open connections.
     pub(super) fn open(&self) -> usize {
         self.places.lock().iter().filter(|place| place.open().is_some()).count()
     }
@@ -112,11 +112,12 @@ impl Connections {
     pub(super) fn to(self: &Arc<Self>, node: NodeId) -> Option<Connection> {
         let link = &self.shared.link;
         let mut places = self.places.lock();
-        // Under the lock, so that it is never that from before `install`.
+        // Loaded under the lock, so that it is never older than the last `install`.
         let generation = link.present_generation();
         let place = place_of(&mut places, node);
         if place.generation < generation {
-            // The store has other connections: this one may lead to a server that is no longer the right one.
+            // The store has made other connections: this one may lead to a server that is no longer the
+            // master.
             *place = Place { generation, number: place.number, ..Place::default() };
         }
         let id = ConnectionId { node, number: place.number, generation };
@@ -151,7 +152,7 @@ impl Connections {
     /// The connection to a master of a cluster. Without one it waits for an attempt to connect.
     pub(super) async fn reach(self: &Arc<Self>, node: NodeId) -> RedisResult<Connection> {
         loop {
-            // Before the look, so that it notices an attempt that ends right behind it.
+            // Before `to`, so that an attempt that ends in between is noticed.
             let tried = self.tried.notified();
             if let Some(connection) = self.to(node) {
                 return Ok(connection);
@@ -164,7 +165,7 @@ impl Connections {
         }
     }
 
-    /// How to make a connection to a server; `None` to the single one while the store has none.
+    /// How to make a connection to a server. `None` for the single server while the store has no connection.
     fn server(&self, node: NodeId) -> Option<Server> {
         match &self.shared.link.nodes {
             Some(nodes) => nodes.server(node),
@@ -192,17 +193,17 @@ impl Connections {
                 let is_second = place.failed == 2;
                 drop(places);
                 self.tried.notify_waiters();
-                // Another may have become the master.
+                // Another node may have become the master.
                 self.learn_owners();
                 if is_second && !self.is_of_store() {
-                    self.tell(error);
+                    self.warn(error);
                 }
             }
         }
     }
 
-    /// Logs that a worker has no connection while the store has one: once for a store.
-    fn tell(&self, error: RedisError) {
+    /// Logs that a worker has no connection while the store has one. Does so once for a store.
+    fn warn(&self, error: RedisError) {
         let link = &self.shared.link;
         if link.is_up() && !self.shared.was_refused.swap(true, Ordering::Relaxed) {
             let cause = StoreError::from(link.call_error(error));
@@ -214,7 +215,7 @@ impl Connections {
         }
     }
 
-    /// Takes the verified connections of a new generation in place of all others.
+    /// Replaces all connections by the verified connections of a new generation.
     pub(super) fn install(&self, generation: u64, servers: Vec<(NodeId, ServerConnection)>) {
         let mut places = self.places.lock();
         let mut gone = mem::take(&mut *places);
@@ -228,7 +229,7 @@ impl Connections {
         self.tried.notify_waiters();
     }
 
-    /// Gives up a lost connection, unless another has taken its place. Leases that came over it are void.
+    /// Gives up a lost connection, unless another has replaced it. Leases that came over it are void.
     pub(super) fn lose(self: &Arc<Self>, lost: ConnectionId) {
         let Shared { link, attachments, .. } = &*self.shared;
         let mut places = self.places.lock();
@@ -236,7 +237,7 @@ impl Connections {
             return;
         };
         let gone = place.connection.take();
-        // One that is lost soon again is not made without a pause.
+        // A connection that is lost soon after it was made is made again only after a pause.
         if place.tried.is_some_and(|tried| now().saturating_duration_since(tried) > STABLE_AFTER) {
             place.tried = None;
         }
@@ -253,8 +254,8 @@ impl Connections {
         self.learn_owners();
     }
 
-    /// Reads the owners of all hash slots of a cluster in the background, unless that is being done: from one
-    /// of the masters to which the store is connected.
+    /// Reads the owners of all hash slots in the background, from one of the masters to which the store is
+    /// connected. Does nothing without a cluster, and while it is being done.
     pub(super) fn learn_owners(self: &Arc<Self>) {
         let of_store = self.of_store.as_ref().unwrap_or(self);
         let Some(nodes) = self.shared.link.nodes.clone() else { return };
@@ -265,16 +266,16 @@ impl Connections {
         self.shared.runtime.spawn(async move {
             let mut servers = connections.servers();
             let count = servers.len().max(1);
-            // One that has left the cluster may go on answering from what it knew.
+            // A master that has left the cluster may answer with owners that are out of date.
             servers.rotate_left(connections.next.fetch_add(1, Ordering::Relaxed) % count);
             for (node, server) in servers {
-                // A master that hangs is noticed by the requests that wait for it.
+                // If the master hangs, the requests that wait for it notice.
                 let learned = timeout(connections.shared.link.deadline(), nodes.learn_from(node, &server));
                 if matches!(learned.await, Ok(Ok(()))) {
                     break;
                 }
             }
-            // Without owners each batch asks for another attempt.
+            // Without owners each flush would begin another attempt.
             sleep(RETRY_INTERVAL).await;
             connections.is_learning.store(false, Ordering::Relaxed);
         });
@@ -287,13 +288,13 @@ impl Connections {
         (0..).map(NodeId::of).zip(connections).filter_map(|(node, server)| Some((node, server?))).collect()
     }
 
-    /// Pings all connections, so that a loss is noticed without requests. A hang is noticed by the store's
-    /// own connection, and by the requests that wait: a thread that computes does not reply either. Closes
-    /// those to masters without hash slots.
+    /// Pings all connections, so that a loss is noticed without requests. A ping without a reply shows no
+    /// hang of the server, since the lane's thread may be computing: the supervisor and the requests that
+    /// wait notice a hang. Closes connections to masters without hash slots.
     pub(super) fn ping(self: &Arc<Self>) {
         let link = &self.shared.link;
         if self.is_of_store() && !link.is_cluster() {
-            // The supervisor does.
+            // The supervisor pings.
             return;
         }
         for (node, _) in self.servers() {
@@ -303,9 +304,9 @@ impl Connections {
                 continue;
             }
             let Some(Connection { id, server }) = self.to(node) else { continue };
-            let (connections, limit) = (Arc::clone(self), link.timeouts.ping_interval);
+            let (connections, interval) = (Arc::clone(self), link.timeouts.ping_interval);
             self.shared.runtime.spawn(async move {
-                if timeout(limit, server.ping())
+                if timeout(interval, server.ping())
                     .await
                     .is_ok_and(|reply| reply.is_err_and(|error| is_lost(&error)))
                 {
@@ -316,12 +317,12 @@ impl Connections {
     }
 }
 
-/// A connection whose server has replied, if only that its user may not PING. Without a password nothing is
-/// said while connecting, so a refusal would be noticed by the first request.
-async fn connect_and_ping(server: Server, limit: Duration) -> RedisResult<ServerConnection> {
+/// A connection whose server has replied to a ping, if only that its user may not PING. Without a password
+/// the server sends nothing while connecting, so otherwise the first request would notice a refusal.
+async fn connect_and_ping(server: Server, timeout: Duration) -> RedisResult<ServerConnection> {
     let connection = server.connect().await?;
     let late = || RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
-    match reply_by(&mut Deadline::after(limit), connection.ping()).await.ok_or_else(late).flatten() {
+    match reply_by(&mut Deadline::after(timeout), connection.ping()).await.ok_or_else(late).flatten() {
         Err(error) if !lacks_command(&error) => Err(error),
         _ => Ok(connection),
     }
@@ -334,7 +335,7 @@ fn place_of(places: &mut Vec<Place>, node: NodeId) -> &mut Place {
     &mut places[node.index()]
 }
 
-/// Whether a place still has the connection of this attempt.
+/// Whether a place still has the connection that this attempt made.
 fn is_of(place: &Place, id: ConnectionId) -> bool {
     (place.generation, place.number) == (id.generation, id.number)
 }

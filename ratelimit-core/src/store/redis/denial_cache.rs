@@ -1,27 +1,28 @@
 //! Denial cache: repeats the server's last denial of a caller until its `retry_after`, without a round trip.
 //!
 //! Only a [`refund`](crate::RateLimiter::refund) or a [`reset`](crate::RateLimiter::reset) can shorten a
-//! wait. Those by this process take effect at once. Those by other processes, and lost data on the server,
-//! are seen at most the cache's TTL later. The cache never admits a request.
+//! wait. If this process makes it, it takes effect at once. If another process makes it, or the server loses
+//! data, this process sees it at most the cache's TTL later. The cache never admits a request.
 //!
 //! An entry applies only to the same group (states, limits and costs), with the elapsed time taken off. The
-//! denial is exact: the first of its waits is not over. What it reports is exact as well, with these
-//! exceptions:
+//! denial is exact: the first of its waits is not over. Its numbers are exact as well, with these exceptions:
 //!
 //! * `remaining` is as old as the denial for limits that are not violated, and for limits with a cost above 1
-//!   of which something remains. Where nothing remains, an entry ends when one more unit would pass.
+//!   of which something remains. If nothing remains, an entry ends when one more unit would pass.
 //! * The wait is longer than reported if a request under a higher `max` of the same state passes meanwhile,
-//!   or, for a cost above 1, a request of another process. A request of this process ends such an entry.
-//! * A denial for which a slot is missing is not cached: any request may free one.
-//! * A limit that was not violated may be by now. A block that another process began is seen when the entry
-//!   ends; one that this process began ends the entries of its caller.
-//! * The server does not note expiries while no request comes. If its clock then goes back, expired units
+//!   or, for a cost above 1, if a request of another process does. A request of this process ends such an
+//!   entry.
+//! * A denial because a slot is missing is not cached: any request may free a slot.
+//! * A limit that was not violated may be violated by now. A block that another process began is seen when
+//!   the entry ends. A block that this process began ends the entries of its caller.
+//! * The server does not store expiries while no request comes. If its clock then goes back, expired units
 //!   count again until their window is over. Only denials with a cost above 1 outlive an expiry.
-//! * Waits are counted from the arrival of the reply, so they are longer by its way back, and never shorter.
+//! * Reported waits count from the arrival of the reply, so they are longer by the time of its way back, and
+//!   never shorter.
 //!
-//! Times are differences between readings of one monotonic clock of this process. A wait began when the
-//! server decided, after the request was sent and before the reply arrived, so it is over here no later than
-//! there.
+//! Times are differences between instants of one monotonic clock of this process. An entry counts the wait
+//! from before the request was sent, and so from before the server decided: it ends no later than the wait
+//! does at the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -55,7 +56,7 @@ pub(super) struct DenialCache {
     shards: Box<[Mutex<DenialShard>]>,
     /// Whether there ever was an entry; until then lookups end at once.
     any: AtomicBool,
-    /// For each bucket of callers; finding a bucket takes no digest.
+    /// Change counters of each bucket of callers. To find a bucket takes no digest.
     changes: Box<[ChangeCounters]>,
 }
 
@@ -64,6 +65,7 @@ pub(super) struct DenialCache {
 struct ChangeCounters {
     /// Resets, refunds and blocks.
     freed: AtomicU64,
+    /// Charges.
     charged: AtomicU64,
 }
 
@@ -123,7 +125,7 @@ impl DenialCache {
         Self { clock, ttl, key: random_key(), shards, any: AtomicBool::new(false), changes }
     }
 
-    /// Number of entries, also of those that have expired since.
+    /// Number of entries, with those that have expired.
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().table.len()).sum()
     }
@@ -152,8 +154,7 @@ impl DenialCache {
     }
 
     /// Records what a decision of this process changed: a charge ends denials of larger costs, and a block
-    /// ends all denials of its caller. With a lookup, caches a denial that begins no block, as far as the
-    /// waits tell.
+    /// ends all denials of its caller. With a lookup, caches a denial whose waits show no new block.
     pub(super) fn record(&self, group: &[Check<'_>], outcome: &GroupOutcome, lookup: Option<Lookup>) {
         if outcome.is_allowed() {
             for check in group.iter().filter(|check| check.cost() > 0) {
@@ -200,8 +201,8 @@ impl DenialCache {
         })
     }
 
-    /// Notes the instant and the changes before a check is sent whose denial may be cached. `None` if the
-    /// cache is disabled.
+    /// Notes the instant and the changes before a check is sent, so that its denial can be cached. `None` if
+    /// the cache is disabled.
     pub(super) fn begin_lookup(&self, group: &[Check<'_>]) -> Option<Lookup> {
         if self.ttl.is_zero() {
             return None;
@@ -266,7 +267,7 @@ impl DenialCache {
     }
 }
 
-/// Whether the denial is one that begins a block, as far as its waits tell.
+/// Whether the waits of an outcome show that it began a block.
 fn begins_block(group: &[Check<'_>], outcome: &GroupOutcome) -> bool {
     let mut limits = group.iter().zip(outcome.outcomes());
     limits.any(|(check, outcome)| {
@@ -299,7 +300,7 @@ impl DenialShard {
 /// and is dropped at its end.
 pub(super) struct InvalidateOnDrop {
     denials: Arc<DenialCache>,
-    /// Digest and bucket of each.
+    /// Digest and bucket of each state.
     states: SmallVec<[(u128, usize); 2]>,
 }
 

@@ -1,5 +1,4 @@
-//! Asks the server about the groups that this process does not decide by itself, and sends refunds and
-//! resets.
+//! Decisions about groups, by this process if it can and otherwise by the server; refunds and resets.
 
 mod refund;
 mod requests;
@@ -25,13 +24,13 @@ use crate::reservation::{Charge, Reservation};
 use crate::store::Deadline;
 
 impl Groups {
-    /// The policies of a group in the windows that the server's clock shows by now. What is known and sent of
-    /// a group is of these: below, each window is a limit of its own.
+    /// The policies of a group, each in the window that contains the server's time. From here on each window
+    /// is a limit of its own.
     pub(super) fn policies_now(&self, group: &[Check<'_>]) -> Vec<Policy> {
         policies_in_windows(group, || self.encoder.server_time())
     }
 
-    /// The same, when a first connection has told the time, or cannot be made.
+    /// The same, but waits until a first connection has shown the server's time, or cannot be made.
     pub(super) async fn policies(&self, group: &[Check<'_>], deadline: &mut Deadline) -> Vec<Policy> {
         if !self.encoder.knows_server_time() && group.iter().any(|check| check.policy().calendar().is_some())
         {
@@ -40,9 +39,10 @@ impl Groups {
         self.policies_now(group)
     }
 
-    /// Decides without the server: by held units, if there are enough for all limits, or by a cached denial.
+    /// Decides without the server: by unused units of leases, if there are enough for all limits, or by a
+    /// cached denial.
     pub(super) fn try_decide(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        if let Some(outcome) = self.take_held(group) {
+        if let Some(outcome) = self.take_unused(group) {
             return Some(outcome);
         }
         let denial = self.denials.get(group)?;
@@ -50,7 +50,7 @@ impl Groups {
         Some(denial)
     }
 
-    fn take_held(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
+    fn take_unused(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
         let (outcome, wanted) = self.attachments.leases.take(group, Operation::Check)?;
         for index in wanted {
             self.prefetch(&group[index]);
@@ -66,8 +66,8 @@ impl Groups {
         self.client.lanes.submit_unawaited(self.request(group, Operation::Check), attachment);
     }
 
-    /// Has the server decide about a group as a whole. Held units that are in the way of a charge go back
-    /// before, and what is held counts as remaining. Caches a denial.
+    /// Decides about a group as a whole by the server. Before a charge, unused units of leases that it may
+    /// need are given back. Other unused units count as remaining. Caches a denial.
     pub(super) async fn decide(
         &self,
         group: &[Check<'_>],
@@ -88,7 +88,7 @@ impl Groups {
             _ => None,
         };
         let is_turn = matches!(operation, Operation::Wait { .. });
-        // Behind a turn, checks wait for longer than those that were denied so far.
+        // After a turn, checks wait for longer than the cached denials say.
         let _guard = is_turn.then(|| self.denials.invalidate_on_drop(group));
         let is_charge = operation.charges() && !is_turn;
         if is_charge {
@@ -111,25 +111,25 @@ impl Groups {
         Ok(outcome)
     }
 
-    /// Sends what is held of the limits back, as far as it is in the way, before the request that follows.
+    /// Gives back unused units of the limits, as far as the next request may need them, before that request.
     fn make_way(&self, group: &[Check<'_>], operation: Operation) {
         for command in self.attachments.leases.make_way(group, operation, &self.encoder) {
             drop(self.client.lanes.send(command));
         }
     }
 
-    /// Charges each limit although it may not fit, and ends the caller's denials. Held units pay, if there
-    /// are enough. What is left then is not asked for.
+    /// Charges each limit although it may not fit, and ends the caller's denials. Unused units of a lease pay
+    /// if there are enough. The outcome says nothing about what remains.
     pub(super) async fn overdraw(
         &self,
         group: &[Check<'_>],
         mut deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
         for check in group.chunks(1) {
-            if self.take_held(check).is_some() {
+            if self.take_unused(check).is_some() {
                 continue;
             }
-            // The answer ends the units that were on their way, which would be used beside the debt.
+            // The reply ends leases that are in flight, whose units could be used beside the debt.
             self.make_way(check, Operation::Overdraw);
             let guard = self.denials.invalidate_on_drop(check);
             let pending = self.submit(check, Operation::Overdraw, &mut deadline);
@@ -154,7 +154,7 @@ impl Groups {
             Some(policy) => charge.with_check(charge.check().with_policy(policy)),
             None => charge.clone(),
         });
-        // Units that were held may be held again.
+        // Units that came from a lease may go back to it.
         let left = charges.filter(|charge| !self.attachments.leases.put_back(charge));
         wait_for_all(self.send_refunds(left), &mut deadline).await
     }

@@ -39,7 +39,7 @@ impl KeyFormat {
         })
     }
 
-    /// Key of a probe, which checks that a server can be written to; no count is kept there.
+    /// Key of a probe, which verifies that a server can be written to. It has no count.
     pub(super) fn probe_key(&self, number: u32) -> String {
         format!("{}probe:{number}", self.prefix)
     }
@@ -109,7 +109,7 @@ fn push_kind(kind: StateKind, label: Option<u64>, name: &mut Vec<u8>) {
         (1000, "ms"),
         (1, "us"),
     ];
-    // Slots have none.
+    // Slots have no window.
     let window = if kind.algorithm.holds_slots() { 0 } else { kind.window_us };
     if let Some(letter) = kind.calendar {
         name.push(letter);
@@ -132,7 +132,7 @@ fn push_kind(kind: StateKind, label: Option<u64>, name: &mut Vec<u8>) {
 fn base64(bytes: &[u8; 16]) -> [u8; 22] {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let bits = u128::from_be_bytes(*bytes);
-    // 6 bits a letter, from the first; behind the last two are 4 zeros.
+    // 6 bits for each letter. The last letter has 2 bits, and 4 zeros after them.
     array::from_fn(|i| {
         let rest = if i < 21 { bits >> (122 - 6 * i) } else { bits << 4 };
         ALPHABET[(rest & 63) as usize]

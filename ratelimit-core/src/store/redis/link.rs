@@ -1,4 +1,4 @@
-//! The connection's state, which requests and the supervisor share, and what calls report about it.
+//! The connection's state, which requests and the supervisor share, and the failures that calls record.
 //!
 //! A command is sent again only if its reply says that nothing ran: `NOSCRIPT`, and in a cluster `MOVED`,
 //! `ASK`, `TRYAGAIN`, `CLUSTERDOWN` and `READONLY`. After a timeout, or if the connection is lost before the
@@ -29,14 +29,14 @@ pub(super) struct Link {
     pub(super) is_down: AtomicBool,
     pub(super) timeouts: Timeouts,
     pub(super) breaker: Breaker,
-    /// Weight of the failures, less that of the replies between them, for each slot range.
+    /// Weight of the failures less the weight of the replies, for each slot range.
     pub(super) failures: [AtomicU32; SLOT_RANGES],
-    /// The failure that was counted last in each slot range.
+    /// The last failure that was counted in each slot range.
     causes: [Mutex<Option<Arc<RedisError>>>; SLOT_RANGES],
     /// Generation of the present connection: number of connections made so far.
     pub(super) generation: AtomicU64,
-    /// What the probe of a new connection writes: a key in each slot range of a cluster, or keys that a
-    /// single server must have together.
+    /// Keys that the probe of a new connection writes: a key in each slot range of a cluster, or several keys
+    /// that a single server must have together.
     pub(super) probe_keys: Vec<String>,
     /// The masters of a cluster.
     pub(super) nodes: Option<Arc<Nodes>>,
@@ -47,14 +47,14 @@ pub(super) struct Link {
 /// State of the connection.
 #[derive(Clone)]
 pub(super) enum ConnectionState {
-    /// An attempt is being made, and the one before did not fail: worth waiting for.
+    /// An attempt is being made, and the attempt before it did not fail: requests wait for it.
     Connecting,
     Up {
         generation: u64,
-        /// Replies, but fails too often: to be replaced.
+        /// Whether it fails too often, so that another connection is being made.
         suspect: bool,
     },
-    /// The last attempt failed: not worth waiting for.
+    /// The last attempt failed: requests do not wait for the next.
     Down(Arc<RedisError>),
 }
 
@@ -102,7 +102,7 @@ impl Link {
         self.timeouts.deadline
     }
 
-    /// The hash slot of a command's first key; without a cluster all keys count as in one.
+    /// The hash slot of a command's first key. Without a cluster all keys count as in hash slot 0.
     pub(super) fn hash_slot(&self, key: Option<&[u8]>) -> u16 {
         match key {
             Some(key) if self.is_cluster() => hash_slot_of_key(key),
@@ -121,7 +121,7 @@ impl Link {
             let cause = self.causes[range].lock().clone();
             return Some(cause.map_or(CallError::Unavailable, |cause| self.connection_error(cause)));
         }
-        // Read first: this runs for every request, and the state has a lock.
+        // A load first, because this runs for every request, and the state has a lock.
         if !self.is_down.load(Ordering::Relaxed) {
             return None;
         }
@@ -161,12 +161,12 @@ impl Link {
         }
     }
 
-    /// The error of a call whose connection or server cannot serve.
+    /// The error of a call if its connection or server cannot serve.
     pub(super) const fn connection_error(&self, error: Arc<RedisError>) -> CallError {
         CallError::Connection { error, is_cluster: self.is_cluster() }
     }
 
-    /// The error of a call, without recording what it means for the connection.
+    /// The error of a call, without recording its effect on the connection.
     pub(super) fn call_error(&self, error: impl Into<Arc<RedisError>>) -> CallError {
         let error = error.into();
         match ConnectionImpact::from_error(&error) {
@@ -175,10 +175,10 @@ impl Link {
         }
     }
 
-    /// Records what an error means for the connection. Returns the error of the call.
+    /// Records the effect of an error on the connection. Returns the error of the call.
     pub(super) fn record_error(&self, error: RedisError, generation: u64, range: usize) -> CallError {
         let weight = match ConnectionImpact::from_error(&error) {
-            // The other masters of a cluster serve on.
+            // The other masters of a cluster still serve.
             ConnectionImpact::Lost if self.is_cluster() => self.breaker.error_weight(),
             ConnectionImpact::Lost => {
                 self.mark_lost(generation);
@@ -205,7 +205,7 @@ impl Link {
         if self.generation.load(Ordering::Relaxed) != generation {
             return;
         }
-        // Before the breaker may open: the request that finds it open may be the one that is logged.
+        // Before the breaker may open: the request that finds it open may log the cause.
         *self.causes[range].lock() = Some(cause);
         if !self.breaker.record_failure(&self.failures[range], weight) {
             return;
@@ -246,7 +246,7 @@ impl Link {
         self.is_down.store(matches!(*self.state.borrow(), ConnectionState::Down(_)), Ordering::Relaxed);
     }
 
-    /// Takes the connection as down.
+    /// Marks the connection as down, because an attempt failed.
     pub(super) fn mark_down(&self, error: Arc<RedisError>) {
         self.state.send_replace(ConnectionState::Down(error));
         self.is_down.store(true, Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! Scripts, put together from the files in `lua/` with only the algorithms that a group needs.
+//! Scripts, assembled from the files in `lua/` with only the algorithms that a call needs.
 //!
-//! Redis executes every definition at each call until the script returns. So a script holds only what it
-//! needs, and a script for one algorithm, which nearly every call uses, holds that algorithm's step in place
-//! of a call to it.
+//! Redis executes every definition at each call until the script returns. So a script contains only what it
+//! needs. A script for one algorithm, which nearly every call uses, contains the algorithm's step in place of
+//! a call of a function.
 
 use std::sync::OnceLock;
 
@@ -33,7 +33,7 @@ const MILLIS: &str = include_str!("../../../lua/millis.lua");
 const CHECK: &str = include_str!("../../../lua/check.lua");
 /// The step of a log, in front of [its functions](LuaSource::Log).
 const LOG_STEP: &str = include_str!("../../../lua/log_step.lua");
-/// Behind the early return of `check.lua`: judges the requests that are left one by one.
+/// The part after the early return of `check.lua`: judges the requests that are left one by one.
 const REQUESTS: &str = concat!(
     include_str!("../../../lua/open.lua"),
     include_str!("../../../lua/judge.lua"),
@@ -43,11 +43,11 @@ const REQUESTS: &str = concat!(
 const REFUND: &str = include_str!("../../../lua/refund.lua");
 const PROBE: &str = include_str!("../../../lua/probe.lua");
 
-/// The line of `check.lua` in whose place the step is.
+/// The line of `check.lua` that the step replaces.
 const STEP: &str = "--STEP\n";
 /// The line of an algorithm's file after which only refunds need the text.
 const REFUND_PART: &str = "-- refund:\n";
-/// In a script for several algorithms: calls the step that the call names. There is none for a log.
+/// The step in a script for several algorithms: calls the function of the algorithm. There is none for a log.
 const CALL_STEP: &str = "local step = steps[algorithm]
 if step then
 fits, bytes, ttl = step(value, cost, max, window, shape)
@@ -121,8 +121,8 @@ fn mul_div(set: usize) -> &'static str {
     if steps_of(set).any(|(_, text)| text.contains("mul_div(")) { MUL_DIV } else { "" }
 }
 
-/// The text for a set: `check.lua` with the steps, and behind its early return what only the requests that
-/// are left need.
+/// The text for a set: `check.lua` with the steps, and after its early return what only the requests that are
+/// left need.
 fn check_text(set: usize) -> String {
     let functions = define_steps(set);
     let log = log_of(set).map_or("local log\n", |text| split_refund(text).0);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_holds_the_steps_of_its_set_once_and_no_others() {
+    fn a_text_has_the_steps_of_its_set_once_and_no_others() {
         for set in 1..SETS {
             let (check, refund) = (check_text(set), refund_text(set));
             assert!(!check.contains(STEP) && !check.contains(REFUND_PART), "{set}");

@@ -1,5 +1,5 @@
-//! Warnings about a server, at the first connection: version, eviction of keys, clock; and whether
-//! it keeps its data.
+//! Warnings about a server at the first connection: version, eviction of keys, and clock; and whether it
+//! keeps its data.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,8 +18,8 @@ const MIN_VERSION: (u32, u32) = (6, 2);
 /// reset times if the application's clock differs.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
-/// Warns of a server that is too old, that may drop counts, or whose clock is off. A user may lack the
-/// permission to look, which decisions do not need, so errors are ignored.
+/// Warns of a server that is too old, that may drop counts, or whose clock is off. Errors are ignored: a user
+/// may lack the permission to look, which decisions do not need.
 pub(super) async fn warn_about_server(servers: &[(NodeId, ServerConnection)], durability: &Durability) {
     // Names no section, since old servers know few of them.
     let infos: Vec<String> = query_nodes(servers, &redis::cmd("INFO")).await;
@@ -39,11 +39,11 @@ pub(super) async fn warn_about_server(servers: &[(NodeId, ServerConnection)], du
         );
     }
     if infos.iter().any(|info| has_no_copy(info)) {
-        // Of a server that does not permit to look it is not known.
+        // A server that does not permit `CONFIG` counts as one that saves.
         let saves: Vec<Vec<String>> = query_nodes(servers, redis::cmd("CONFIG").arg("GET").arg("save")).await;
         durability.set_volatile(saves.iter().any(|save| save.get(1).is_some_and(String::is_empty)));
     }
-    // Asks for both, since INFO may not be permitted, or not have the time.
+    // Queries TIME as well, since INFO may not be permitted, or not have the time.
     let here = now();
     let times: Vec<(u64, u64)> = query_nodes(servers, &redis::cmd("TIME")).await;
     let times =

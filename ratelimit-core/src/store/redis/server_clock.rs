@@ -1,18 +1,18 @@
-//! The server's clock, as far as its last answer tells.
+//! The server's clock, estimated from its last reply.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::clock::{Clock, SystemClock, wall_clock};
 
-/// What the server's clock shows by now, if neither clock was set since the last answer: late by the way back
-/// of that answer. The windows of a call are chosen by it.
+/// The server's clock, for choosing the windows of a call. It is late by the time of the way back of the last
+/// reply, and wrong if one of the clocks was set since then.
 ///
-/// In a cluster the last node that answered stands for all. Before the first answer it is the wall clock of
+/// In a cluster the node that replied last stands for all. Before the first reply it is the wall clock of
 /// this machine.
 #[derive(Debug)]
 pub(super) struct ServerClock {
     local: SystemClock,
-    /// The server's instant less the local one; they wrap around.
+    /// The server's instant less the local instant, with wrap-around.
     ahead: AtomicU64,
     is_known: AtomicBool,
 }
@@ -30,7 +30,7 @@ impl ServerClock {
         self.is_known.store(true, Ordering::Release);
     }
 
-    /// Whether a server has answered.
+    /// Whether a server has replied.
     pub(super) fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Acquire)
     }

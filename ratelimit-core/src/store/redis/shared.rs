@@ -13,13 +13,13 @@ use crate::process::Process;
 /// What the lanes of a store and its supervisor share.
 pub(super) struct Shared {
     pub(super) link: Arc<Link>,
-    /// That of the store's own thread.
+    /// Runtime of the store's own thread.
     pub(super) runtime: Handle,
     pub(super) encoder: Arc<Encoder>,
     pub(super) attachments: Attachments,
-    /// Whose threads and connections they are.
+    /// Process that has the threads and connections.
     pub(super) process: Process,
-    /// Whether a server that refuses a worker its connection was logged.
+    /// Whether it was logged that a server refuses a worker its connection.
     pub(super) was_refused: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ pub(super) mod tests {
     use super::*;
     use crate::clock::{Clock, FakeClock};
 
-    /// That of a store that is making its first connection, and whose own runtime is this one.
+    /// The shared part of a store that is making its first connection, with `runtime` as its own.
     pub(in crate::store::redis) fn shared(runtime: &Handle) -> Arc<Shared> {
         let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
         let denials = Arc::new(DenialCache::new(Arc::clone(&clock), Duration::ZERO));

@@ -1,15 +1,14 @@
 //! The supervisor: makes the connection in the background, watches it, and replaces it when it no longer
 //! serves.
 //!
-//! The client crate's own managers let a request wait while they reconnect, keep a connection that no longer
-//! replies or that was demoted, and never recover from a rejected password. Here one thread owns the store's
-//! connection, and says for all lanes how the server is:
+//! The client crate's own managers let a request wait while they reconnect, keep a connection whose server no
+//! longer replies or was demoted, and never recover from a rejected password. Here one thread owns the
+//! store's connection, and decides for all lanes whether the server can be used:
 //!
-//! * A request waits until its deadline at most, and never for a connection attempt that follows a failed
-//!   one.
-//! * Failures are counted for each slot range of a cluster; a single server has one. Where the circuit
-//!   breaker opens, requests fail at once until a new connection has been made and verified by a script that
-//!   writes.
+//! * A request waits until its deadline at most. It waits for no attempt to connect if the last one failed.
+//! * Failures are counted for each slot range of a cluster; a single server is one range. If the circuit
+//!   breaker of a range opens, its requests fail at once until a new connection has been made and verified by
+//!   a script that writes.
 
 #[cfg(test)]
 mod tests;
@@ -40,10 +39,10 @@ use crate::error::{ErrorChain, StoreError};
 use crate::observe::log::help;
 use crate::store::Deadline;
 
-/// A connection that served for longer was a good one; the pauses before the next attempts start anew.
+/// Age from which a lost connection counts as stable, so that the pauses before attempts start anew.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
-/// The attempt in a row, after the loss of a connection, whose failure is a warning.
+/// Number of the attempt after the loss of a connection whose failure is logged as a warning.
 const WARN_AT: u64 = 3;
 
 /// Connections, and the slot ranges in which their probe ran.
@@ -79,7 +78,7 @@ impl Shared {
                 self.connect(topology, &mut pauses).await;
             let connected = |(node, server): (_, RedisResult<_>)| Some((node, server.ok()?));
             let servers: Vec<_> = servers.into_iter().filter_map(connected).collect();
-            // Before lanes see the generation, and connect to the masters anew.
+            // Before lanes see the new generation, by which they connect to the masters anew.
             if let Some(nodes) = &self.link.nodes {
                 nodes.note_owners(&slots);
             }
@@ -91,7 +90,7 @@ impl Shared {
                 let look = server_check::warn_about_server(&servers, &self.link.durability);
                 let _ = timeout(self.link.timeouts.connect, look).await;
             }
-            // A part of a cluster that is still out stays so, and the next connection is made for its sake.
+            // If a part of a cluster is still out, another connection is made to reach it.
             let suspect = self.link.open_ranges().any(|range| !ranges.contains(&range));
             self.link.state.send_replace(ConnectionState::Up { generation, suspect });
             for (range, failures) in self.link.failures.iter().enumerate() {
@@ -153,7 +152,7 @@ impl Shared {
         }
     }
 
-    /// Tries until a connection serves. Each process makes one attempt at a time.
+    /// Connects, and tries again until a connection serves. Each process makes one attempt at a time.
     async fn connect(
         &self,
         topology: &mut Topology,
@@ -163,10 +162,10 @@ impl Shared {
         let is_first = self.link.generation.load(Ordering::Relaxed) == 0;
         loop {
             attempt += 1;
-            // Of Sentinel and of a cluster, two attempts: to find the masters, and to connect to them. What
-            // each waits for before has as long again.
-            let limit = self.link.timeouts.connect.saturating_mul(4);
-            let mut connecting = pin!(timeout(limit, self.connect_and_verify(topology)));
+            // With Sentinel and in a cluster there are two attempts, to find the masters and to connect to
+            // them. Each may first wait as long for a look-up, for credentials and for certificates.
+            let most = self.link.timeouts.connect.saturating_mul(4);
+            let mut connecting = pin!(timeout(most, self.connect_and_verify(topology)));
             let in_time = timeout(self.link.timeouts.deadline, connecting.as_mut()).await;
             let result = if let Ok(result) = in_time {
                 result
@@ -195,7 +194,7 @@ impl Shared {
                     "cannot connect to Redis; trying again until it serves"
                 );
             } else if !is_first && attempt == WARN_AT {
-                // What happens to requests tells the loss; this, why it lasts.
+                // The errors of requests show the loss. This line says why it lasts.
                 tracing::warn!(
                     attempt,
                     error = %ErrorChain(&cause),
@@ -210,7 +209,7 @@ impl Shared {
                     "cannot connect to Redis; trying again"
                 );
             }
-            // The remaining parts of a cluster go on serving meanwhile.
+            // The other parts of a cluster still serve.
             if !(self.link.is_cluster() && matches!(*self.link.state.borrow(), ConnectionState::Up { .. })) {
                 self.link.mark_down(error);
             }
@@ -221,8 +220,8 @@ impl Shared {
     /// Connects, and runs a script that writes: a server that is loading, demoted, out of memory or hung
     /// accepts connections as well, and its user may lack permissions.
     ///
-    /// In a cluster of which parts are out, at least one of them must work: otherwise the new connection is
-    /// no better, and asking a hanging node for its hash slots would delay calls to the others.
+    /// If parts of a cluster are out, the script must run in at least one of them: otherwise the new
+    /// connection is no better than the old one.
     async fn connect_and_verify(&self, topology: &mut Topology) -> RedisResult<Verified> {
         let found = topology.connect().await?;
         let mut ranges: Vec<usize> = self.link.open_ranges().take(self.link.probe_keys.len()).collect();
@@ -263,49 +262,53 @@ impl Shared {
     }
 }
 
-/// Runs the script that verifies a connection, and gives its reply.
+/// Runs the script that verifies a connection, and returns its reply.
 ///
 /// A call decides for callers whose keys may be in any hash slots. So a node of a cluster is no single
-/// server, also if it has all hash slots, nor is a proxy that sends a script to the server of its first key.
-async fn probe(server: &ServerConnection, keys: &[String], limit: Duration) -> RedisResult<Value> {
+/// server, even if it has all hash slots; nor is a proxy that sends a script to the server of its first key.
+async fn probe(server: &ServerConnection, keys: &[String], timeout: Duration) -> RedisResult<Value> {
     let run = |keys: &[String]| {
         let (script, keys) = (script::probe(), keys.iter().collect());
         Command::Run(ScriptCall::new(script, keys, SmallVec::new()))
     };
-    // With one key at first: a server that asks for a password tells it to short commands only.
-    let time = send_within(limit, server, run(&keys[..1])).await?;
+    // First with one key: a server that requires a password says so only to short commands.
+    let time = send_within(timeout, server, run(&keys[..1])).await?;
     let others = &keys[1..];
     if others.is_empty() {
         return Ok(time);
     }
     let count = async |command| -> RedisResult<usize> {
-        Ok(usize::from_redis_value(send_within(limit, server, command).await?)?)
+        Ok(usize::from_redis_value(send_within(timeout, server, command).await?)?)
     };
     let delete = || Command::Delete(others.iter().collect());
     count(run(keys)).await?;
     if count(delete()).await? == others.len() {
         return Ok(time);
     }
-    // They are elsewhere, or have vanished: the server evicts keys, or was emptied. In the first case
-    // the server of the script still has those that were not removed.
+    // Some keys were not removed: they are on another server, or have vanished because the server evicts keys
+    // or was emptied. If they are on another server, the server of the script finds them again.
     let kept = count(run(keys)).await?;
     count(delete()).await?;
     if kept == 0 { Ok(time) } else { Err(RedisError::from((ErrorKind::Client, SEVERAL_SERVERS))) }
 }
 
-/// Sends a command of a probe, and a script that the server does not know a second time, as text. A server
-/// that takes longer than a decision may is of no use.
-async fn send_within(limit: Duration, server: &ServerConnection, mut command: Command) -> RedisResult<Value> {
+/// Sends a command of a probe, and sends a script again as text if the server does not know it. The reply
+/// must come within `timeout`.
+async fn send_within(
+    timeout: Duration,
+    server: &ServerConnection,
+    mut command: Command,
+) -> RedisResult<Value> {
     let sent = async {
         match server.send(&command.to_cmd()).await {
             Err(error) if error.code() == Some("NOSCRIPT") && command.send_text() => {
                 server.send(&command.to_cmd()).await
             }
-            // The server ran, and has no hash slot any more.
+            // The server replied, but is giving the hash slot to another node.
             Err(error) if error.code() == Some("ASK") => Ok(Value::Nil),
             reply => reply,
         }
     };
     let late = || RedisError::from((ErrorKind::Io, "the server answers too late"));
-    reply_by(&mut Deadline::after(limit), sent).await.ok_or_else(late).flatten()
+    reply_by(&mut Deadline::after(timeout), sent).await.ok_or_else(late).flatten()
 }

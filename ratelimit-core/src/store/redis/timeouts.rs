@@ -25,14 +25,14 @@ pub(super) struct Timeouts {
     pub(super) ping_interval: Duration,
 }
 
-/// Shortest and longest timeout. A later instant cannot be represented on every system.
+/// Shortest and longest timeout. Not every system can represent later instants.
 const BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(3600));
 
-/// Awaits a reply until the deadline, or the end of its grace, on whatever executor. A reply that is there
+/// Awaits a reply until the deadline, or the end of its grace, on any executor. A reply that has arrived
 /// counts, however late it is noticed.
 pub(super) async fn reply_by<F: Future>(deadline: &mut Deadline, reply: F) -> Option<F::Output> {
-    // Tokio stops the waits of a task that has used up its budget until the task yields. A task that blocks
-    // its thread never yields.
+    // Unconstrained: a task that has used up its budget of tokio sees no reply until it yields, and a task
+    // that blocks its thread never yields.
     let mut reply = pin!(unconstrained(reply));
     loop {
         let timer = pin!(sleep_until(deadline.instant()));
@@ -66,7 +66,7 @@ impl Timeouts {
         Ok(())
     }
 
-    /// Pauses between attempts: without end, doubling to the longest, with jitter.
+    /// Endless pauses between attempts, which double up to the longest and have jitter.
     pub(super) fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
         ExponentialBuilder::default()
             .with_min_delay(self.shortest_pause)
@@ -100,7 +100,7 @@ pub(super) mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reply_counts_before_a_deadline_that_was_missed() {
-        // Milliseconds for which the process stands still, and after which the reply comes then.
+        // Milliseconds for which the process stands still, and from then until the reply.
         for (stall, reply, is_in_time) in
             [(0, 104, true), (0, 106, false), (500, 0, true), (500, 249, true), (500, 251, false)]
         {

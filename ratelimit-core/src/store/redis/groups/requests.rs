@@ -1,4 +1,4 @@
-//! What is sent about groups: requests, each for keys on one node, and refunds.
+//! Requests about groups, each for keys on one node, and refunds.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::lanes::PendingReply;
 use crate::store::redis::protocol::{Encoder, LimitArg, Request};
 
-/// Reports limits about which the server gave no answer: not violated, and nothing known to remain.
+/// The outcome of limits that the server did not answer about: not violated, and nothing remains.
 pub(super) fn unknown_outcome(checks: &[Check<'_>], at: Timestamp) -> GroupOutcome {
     GroupOutcome::new(at, checks.iter().map(Outcome::unknown))
 }
@@ -45,7 +45,7 @@ pub(super) fn split_by_caller<'a>(group: &[Check<'a>]) -> SmallVec<[CallerChecks
     callers
 }
 
-/// What a store asks its server, and what it knows without.
+/// Everything by which a store decides: its client, and the denials and leases of this process.
 pub(in crate::store::redis) struct Groups {
     pub(in crate::store::redis) client: Client,
     pub(super) encoder: Arc<Encoder>,
@@ -65,7 +65,7 @@ impl Groups {
         Self { client, encoder, denials, attachments, refund_log: LogLimit::default() }
     }
 
-    /// Whether the group takes several calls: in a cluster, if it has several callers.
+    /// Whether the group needs several calls: in a cluster, if it has several callers.
     pub(in crate::store::redis) fn is_split(&self, group: &[Check<'_>]) -> bool {
         self.client.link.is_cluster()
             && group.windows(2).any(|pair| pair[0].partition() != pair[1].partition())
@@ -97,8 +97,8 @@ impl Groups {
         Request { operation, limits: group.iter().map(limit).collect() }
     }
 
-    /// Sends one refund per caller of the charges under rates. What is held is not refunded: it is freed when
-    /// its outcome is dropped.
+    /// Sends one refund per caller of the charges under rates. Slots are not refunded: they are freed when
+    /// their outcome is dropped.
     pub(super) fn send_refunds<'a>(
         &self,
         charges: impl Iterator<Item = Charge<'a>>,

@@ -1,7 +1,7 @@
 //! A group of several callers in a cluster, whose states may be on different nodes: one call per caller.
 //!
-//! The callers are charged in their order. If one is denied, the charges of those before it are refunded, and
-//! all others are peeked at once, so that the outcome reports every limit.
+//! The callers are charged in their order. If a caller is denied, the charges of the callers before it are
+//! refunded, and all others are peeked at once, so that the outcome reports every limit.
 
 use smallvec::SmallVec;
 
@@ -23,7 +23,7 @@ struct Denied {
 }
 
 impl Groups {
-    /// Decides about each caller. All of that has one deadline.
+    /// Decides about each caller. All calls share one deadline.
     pub(super) async fn decide_each_caller(
         &self,
         group: &[Check<'_>],
@@ -44,8 +44,8 @@ impl Groups {
         Ok(GroupOutcome::join(group.len(), allowed, indices.zip(&outcomes)))
     }
 
-    /// Charges the callers in their order. At the first denial, or error, refunds the charges of those
-    /// before.
+    /// Charges the callers in their order. At the first denial or error, refunds the charges of the callers
+    /// before it.
     async fn charge_in_order(
         &self,
         callers: &[CallerChecks<'_>],
@@ -67,8 +67,8 @@ impl Groups {
         Ok(Ok(outcomes))
     }
 
-    /// Peeks all callers at once but the one that is denied. Those behind it were not judged so far: one of
-    /// them may exceed a limit as well, which begins its block.
+    /// Peeks all callers at once, except the caller that is denied. The callers after it were not judged so
+    /// far: they may exceed a limit as well, which begins its block.
     async fn peek_others(
         &self,
         callers: &[CallerChecks<'_>],
@@ -99,8 +99,8 @@ impl Groups {
         Ok(outcomes)
     }
 
-    /// Refunds the charges of the first callers of a denied group, one outcome for each. A charge behind
-    /// which turns are not due stays.
+    /// Refunds the charges of the first callers of a denied group, one outcome for each. A charge stays if
+    /// later turns are not due.
     async fn refund_charged(
         &self,
         callers: &[CallerChecks<'_>],
@@ -116,7 +116,7 @@ impl Groups {
             && !matches!(error, StoreError::TurnsNotDue)
             && self.refund_log.may_log()
         {
-            // The units then count until their window is over: fewer requests pass than may, never more.
+            // The units then count until their window is over: too few requests pass, never too many.
             tracing::warn!(
                 error = %error,
                 help = help("failed-refund"),

@@ -1,4 +1,4 @@
-//! A turn whose reply nothing waits for: it is refunded.
+//! A turn that is refunded, because no future waits for its reply.
 
 use std::slice;
 use std::sync::{Arc, Weak};
@@ -11,8 +11,8 @@ use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::lanes::Lanes;
 use crate::store::redis::protocol::{Encoder, Reply, Unclaimed};
 
-/// A turn that goes back if nothing waits for its reply: the future was dropped while the call was in flight,
-/// or its deadline has passed.
+/// A turn that is given back if its reply is dropped: the future was dropped while the call was in flight, or
+/// its deadline has passed.
 pub(super) struct UnclaimedTurn {
     check: OwnedCheck,
     encoder: Arc<Encoder>,
@@ -39,7 +39,7 @@ impl Unclaimed for UnclaimedTurn {
         if let (Some(outcome), Some(lanes)) = (outcome.filter(Outcome::is_allowed), self.lanes.upgrade()) {
             let charge = Charge::turn(check, &outcome);
             let command = refund_command(&[charge], &self.encoder, &self.denials);
-            // It goes on by itself.
+            // The command goes on without a wait for its end.
             drop(lanes.send(command));
         }
     }

@@ -1,4 +1,4 @@
-//! Formats of keys.
+//! Tests of the format of keys.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn a_key_names_the_policy_and_hides_the_caller() {
 }
 
 #[test]
-fn kinds_tell_states_apart() {
+fn kinds_distinguish_states() {
     let policy = |algorithm, window| {
         Policy::builder("k").max(10).algorithm(algorithm).window(Duration::from_micros(window)).build()
     };

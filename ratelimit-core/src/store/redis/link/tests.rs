@@ -1,4 +1,4 @@
-//! Tests of the state of the connection, and a server for those of queues.
+//! Tests of the state of the connection, and a server for tests of queues.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -61,7 +61,7 @@ pub(in crate::store::redis) async fn connection_to(url: &str) -> ServerConnectio
     topology.connect().await.unwrap().server_of(0, None).unwrap().clone().unwrap()
 }
 
-/// A connection of this generation serves.
+/// Marks a connection of this generation as serving.
 pub(in crate::store::redis) fn mark_up(link: &Link, generation: u64) {
     link.generation.store(generation, Ordering::Relaxed);
     link.state.send_replace(ConnectionState::Up { generation, suspect: false });
@@ -120,7 +120,7 @@ fn a_late_loss_of_an_earlier_connection_keeps_the_present_one() {
 
 #[tokio::test]
 async fn a_ping_whose_reply_is_another_gives_the_connection_up() {
-    // The server replies `OK` to it.
+    // The server replies `OK` to a ping.
     let server = connection("", channel().0).await;
     let error = server.ping().await.unwrap_err();
     assert!(is_lost(&error) && error.kind() == ErrorKind::Parse, "{error:?}");

@@ -14,8 +14,8 @@ use super::*;
 use crate::store::redis::link::tests::{connection_to, mark_up};
 use crate::store::redis::shared::tests::shared;
 
-/// A store whose connection has generation 1, and that connection. Its server replies to as many pings as it
-/// is allowed to.
+/// A store whose connection has generation 1, and that connection. Its server replies to one ping for each
+/// message on the channel.
 async fn connected() -> (Arc<Shared>, ServerConnection, Sender<()>) {
     let shared = shared(&Handle::current());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -31,7 +31,7 @@ async fn connected() -> (Arc<Shared>, ServerConnection, Sender<()>) {
     (shared, connection_to(&url).await, allow)
 }
 
-/// Between the pings, calls over other connections get their replies.
+/// Between the pings, calls over other connections get replies.
 #[tokio::test]
 async fn three_late_pings_in_a_row_give_a_connection_up_whatever_other_connections_do() {
     for (story, is_kept) in
@@ -45,7 +45,7 @@ async fn three_late_pings_in_a_row_give_a_connection_up_whatever_other_connectio
             let pinged = shared.ping(&server, 1);
             missing += 1;
             if ping == "late" {
-                // While nothing runs, the paused clock goes on to the deadline.
+                // While all tasks wait, the paused clock goes on to the deadline.
                 pinged.await;
                 assert!(link.failures[0].load(Ordering::Relaxed) > 0, "{story}");
             } else {
@@ -58,7 +58,7 @@ async fn three_late_pings_in_a_row_give_a_connection_up_whatever_other_connectio
             (0..2).for_each(|_| link.record_reply(0));
         }
         assert_eq!(link.is_up(), is_kept, "{story}");
-        // Lost, and not suspect: a suspect connection serves until another has been made.
+        // The connection is lost and not only suspect: a suspect one serves until another has been made.
         assert_eq!(matches!(*link.state.borrow(), ConnectionState::Connecting), !is_kept, "{story}");
         resume();
     }
