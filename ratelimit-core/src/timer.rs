@@ -1,10 +1,10 @@
-//! The clock that goes on while the machine is suspended and follows no setting, and sleeps by it that need
-//! no runtime: the sleepers of a process stand in one map, and a thread wakes each when its time has come.
+//! A clock that runs while the machine is suspended and cannot be set, and sleeps by this clock. A sleep
+//! needs no runtime: all sleeps of a process are in one map, and a thread wakes their tasks.
 //!
-//! Most sleeps are dropped long before their end. They cost an entry of the map: the thread is told only of a
-//! sleep that ends before the thread looks by itself.
+//! Most sleeps are dropped long before their end. Such a sleep costs an entry of the map: the thread is
+//! unparked only for a sleep that ends before the thread looks by itself.
 //!
-//! Crates for this keep their thread in a static. In a child of a fork, which has no such thread, a sleep
+//! Crates for timers keep their thread in a static. In a child of a fork, which has no such thread, a sleep
 //! would never end.
 
 use std::collections::BTreeMap;
@@ -21,8 +21,8 @@ use parking_lot::Mutex;
 
 use crate::process::PerProcess;
 
-/// Microseconds since some instant before the process began, also while the machine is suspended. The
-/// standard library's clock stands still meanwhile on Linux and macOS.
+/// Microseconds since an instant before the process began, with the time for which the machine was suspended.
+/// The standard library's clock leaves that time out on Linux and macOS.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 #[inline]
 pub(crate) fn since_boot_us() -> u64 {
@@ -44,42 +44,44 @@ pub(crate) fn since_boot_us() -> u64 {
     u64::try_from(STARTED.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// When a sleep ends, in microseconds since boot, and its number.
+/// The end of a sleep, in microseconds since boot, and its number.
 type Key = (u64, u64);
 
-/// How often the thread looks at the clock at least, if there are sleepers: its waits stand still while the
-/// machine is suspended, and the clock goes on.
+/// Longest time between two looks of the thread at the clock, if there are sleeps. While the machine is
+/// suspended, the waits of the thread stand still, and the clock runs.
 const LOOK_US: u64 = 1_000_000;
 
-/// Those who sleep, and the thread that wakes them. Wakers are code of the application, so they are called
-/// and dropped outside of the lock.
+/// All sleeps, and the thread that ends them. Wakers are code of the application, so they are called and
+/// dropped outside of the lock.
 #[derive(Default)]
 struct Sleepers {
     wakers: BTreeMap<Key, Waker>,
-    /// Number of the last sleep. In the lock, which is taken anyway.
+    /// Number of the last sleep.
     number: u64,
-    /// Starts with the first sleep.
+    /// The thread, which starts with the first sleep.
     thread: Option<Thread>,
-    /// When the thread looks by itself: not after the first end. `u64::MAX` if it waits until it is told.
+    /// When the thread looks by itself, at the latest at the first end. `u64::MAX` if it waits until it is
+    /// unparked.
     until: u64,
 }
 
 type Timer = Mutex<Sleepers>;
 
-/// The timer of this process. A child of a fork has its own: there the lock of this one may be held for ever.
+/// The timer of this process. A child of a fork has its own, since the parent's may stay locked there for
+/// ever.
 fn timer() -> &'static Timer {
     static TIMER: LazyLock<PerProcess<Timer>> = LazyLock::new(PerProcess::default);
     let Ok(timer) = TIMER.get_or_make(|| Ok::<_, Infallible>(Timer::default()));
     timer
 }
 
-/// Lets the thread wake this task at the end. Returns `None` if no thread can be started.
+/// Adds a sleep. Returns its key, or `None` if no thread can be started.
 fn insert(timer: &'static Timer, end: u64, waker: Waker, now: u64) -> Option<Key> {
     let mut sleepers = timer.lock();
     match &sleepers.thread {
-        // If its time to look is over, it is about to, or its wait stood still.
+        // If the thread should have looked before `now`, its wait may have stood still.
         Some(thread) if end < sleepers.until || sleepers.until < now => {
-            // It parks: condition variables of parking_lot wait in a table that a fork may leave locked.
+            // Parking, because condition variables of parking_lot use a table that a fork may leave locked.
             thread.unpark();
             sleepers.until = sleepers.until.min(end);
         }
@@ -96,7 +98,7 @@ fn insert(timer: &'static Timer, end: u64, waker: Waker, now: u64) -> Option<Key
     Some(key)
 }
 
-/// Wakes those who sleep, by a clock in microseconds.
+/// Ends sleeps, by a clock in microseconds.
 fn wake_sleepers(timer: &Timer, now: impl Fn() -> u64) {
     loop {
         let mut sleepers = timer.lock();
@@ -109,7 +111,8 @@ fn wake_sleepers(timer: &Timer, now: impl Fn() -> u64) {
                 continue;
             }
             Some(first) => Some(first.key().0),
-            // The sleep of which it was told is dropped. Until its end, the next ones need not tell.
+            // The sleep for which the thread was unparked is dropped. The thread still looks at its end, so
+            // later sleeps need not unpark it.
             None => Some(sleepers.until).filter(|until| *until > now),
         };
         sleepers.until = end.map_or(u64::MAX, |end| end.min(now + LOOK_US));
@@ -119,22 +122,22 @@ fn wake_sleepers(timer: &Timer, now: impl Fn() -> u64) {
     }
 }
 
-/// Runs what calls or drops a waker, which is code of the application and may panic.
+/// Runs a closure that calls or drops a waker, which is code of the application and may panic.
 fn guarded(run: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(run));
 }
 
-/// Ends at an instant of the clock since boot; up to a [look](LOOK_US) later if the machine was suspended
-/// meanwhile.
+/// A sleep until an instant of the clock since boot. It ends up to a [look](LOOK_US) later if the machine was
+/// suspended meanwhile.
 pub(crate) struct Delay {
     end: u64,
-    /// When it was made, up to its first poll, which reads no clock.
+    /// When it was made, until its first poll, which needs no look at the clock.
     made: Option<u64>,
-    /// The timer that has the sleep, its key there, and what it wakes.
-    told: Option<(&'static Timer, Key, WakerId)>,
+    /// The timer that has the sleep, its key there, and the id of its waker.
+    registered: Option<(&'static Timer, Key, WakerId)>,
 }
 
-/// What a waker wakes, without a share in it.
+/// The identity of a waker, without a clone of it.
 type WakerId = (usize, usize);
 
 fn id_of(waker: &Waker) -> WakerId {
@@ -146,12 +149,12 @@ impl Delay {
         let wait_us = u64::try_from(wait.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX);
         let made = since_boot_us();
         // A microsecond more, since the present one has begun.
-        Self { end: made.saturating_add(1).saturating_add(wait_us), made: Some(made), told: None }
+        Self { end: made.saturating_add(1).saturating_add(wait_us), made: Some(made), registered: None }
     }
 
-    /// Takes the sleep from the timer, unless a fork left that behind.
+    /// Removes the sleep from the timer, unless that is the timer of the parent of a fork.
     fn forget(&mut self) {
-        if let Some((of, key, _)) = self.told.take()
+        if let Some((of, key, _)) = self.registered.take()
             && ptr::eq(of, timer())
         {
             let waker = of.lock().wakers.remove(&key);
@@ -169,12 +172,13 @@ impl Future for Delay {
             return Poll::Ready(());
         }
         let (timer, waker) = (timer(), context.waker());
-        let is_told = |(of, _, told): &(&Timer, Key, WakerId)| ptr::eq(*of, timer) && *told == id_of(waker);
-        if !self.told.as_ref().is_some_and(is_told) {
+        let is_present = |(of, _, id): &(&Timer, Key, WakerId)| ptr::eq(*of, timer) && *id == id_of(waker);
+        if !self.registered.as_ref().is_some_and(is_present) {
             self.forget();
-            self.told = insert(timer, self.end, waker.clone(), now).map(|key| (timer, key, id_of(waker)));
-            if self.told.is_none() {
-                // No thread can be started: the task is polled again and again, until the time has come.
+            self.registered =
+                insert(timer, self.end, waker.clone(), now).map(|key| (timer, key, id_of(waker)));
+            if self.registered.is_none() {
+                // No thread can be started: the task is polled again and again until the end.
                 waker.wake_by_ref();
             }
         }
@@ -200,15 +204,16 @@ mod tests {
     const HOUR_US: u64 = 3_600 * LOOK_US;
     const LOOK: Duration = Duration::from_micros(LOOK_US);
 
-    struct Tell(Sender<()>);
+    /// A task that sends a message when it is woken.
+    struct Task(Sender<()>);
 
-    impl Wake for Tell {
+    impl Wake for Task {
         fn wake(self: Arc<Self>) {
             self.0.send(()).unwrap();
         }
     }
 
-    /// A timer with a thread that runs this, and looks by itself then.
+    /// A timer with a thread that runs `run`, and that looks by itself at `until`.
     fn timer_with(until: u64, run: impl FnOnce(&'static Timer) + Send + 'static) -> &'static Timer {
         let timer = &*Box::leak(Box::<Timer>::default());
         let mut sleepers = timer.lock();
@@ -223,20 +228,20 @@ mod tests {
         let clock = Arc::new(AtomicU64::new(0));
         let of_thread = Arc::clone(&clock);
         let timer = timer_with(0, move |timer| wake_sleepers(timer, || of_thread.load(Ordering::SeqCst)));
-        let (tell, woken) = mpsc::channel();
-        assert!(insert(timer, HOUR_US, Arc::new(Tell(tell)).into(), 0).is_some());
+        let (sender, woken) = mpsc::channel();
+        assert!(insert(timer, HOUR_US, Arc::new(Task(sender)).into(), 0).is_some());
         assert_eq!(woken.recv_timeout(LOOK / 20), Err(RecvTimeoutError::Timeout), "an hour is left");
         clock.store(HOUR_US, Ordering::SeqCst);
         woken.recv_timeout(30 * LOOK).unwrap();
     }
 
     #[test]
-    fn only_a_sleep_that_ends_before_the_thread_looks_tells_it() {
-        let (tell, told) = mpsc::channel();
+    fn only_a_sleep_that_ends_before_the_thread_looks_unparks_it() {
+        let (sender, unparked) = mpsc::channel();
         let timer = timer_with(10, move |_| {
             loop {
                 thread::park();
-                tell.send(()).unwrap();
+                sender.send(()).unwrap();
             }
         });
         let sleep_until = |end, now| {
@@ -244,19 +249,19 @@ mod tests {
             timer.lock().until
         };
         assert_eq!(sleep_until(11, 0), 10, "the thread finds it by itself");
-        assert_eq!(told.recv_timeout(LOOK / 20), Err(RecvTimeoutError::Timeout));
+        assert_eq!(unparked.recv_timeout(LOOK / 20), Err(RecvTimeoutError::Timeout));
         assert_eq!(sleep_until(9, 0), 9);
-        told.recv_timeout(30 * LOOK).unwrap();
+        unparked.recv_timeout(30 * LOOK).unwrap();
         assert_eq!(sleep_until(12, 10), 9, "the thread should have looked");
-        told.recv_timeout(30 * LOOK).unwrap();
+        unparked.recv_timeout(30 * LOOK).unwrap();
     }
 
     #[test]
-    fn a_thread_that_was_told_of_a_dropped_sleep_need_not_be_told_of_later_ones() {
-        let (tell, looked) = mpsc::channel();
+    fn a_thread_keeps_its_next_look_after_a_sleep_is_dropped() {
+        let (sender, looked) = mpsc::channel();
         let timer = timer_with(LOOK_US, move |timer| {
             wake_sleepers(timer, || {
-                let _ = tell.send(());
+                let _ = sender.send(());
                 0
             });
         });
@@ -264,13 +269,13 @@ mod tests {
         assert_eq!(timer.lock().until, LOOK_US);
     }
 
-    /// Polls a sleep for a task that says when it is woken.
-    fn poll(delay: &mut Delay) -> (Arc<Tell>, Receiver<()>) {
-        let (tell, woken) = mpsc::channel();
-        let tell = Arc::new(Tell(tell));
-        let waker = Waker::from(Arc::clone(&tell));
+    /// Polls a sleep for a new task. Returns the task, and the channel of its messages.
+    fn poll(delay: &mut Delay) -> (Arc<Task>, Receiver<()>) {
+        let (sender, woken) = mpsc::channel();
+        let task = Arc::new(Task(sender));
+        let waker = Waker::from(Arc::clone(&task));
         assert!(Pin::new(delay).poll(&mut Context::from_waker(&waker)).is_pending());
-        (tell, woken)
+        (task, woken)
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub(super) type U40 = Uint<5>;
 /// Microseconds since the Unix epoch, until the year 4253.
 pub(super) type U56 = Uint<7>;
 
-const _: () = assert!(MAX_UNITS <= U40::MAX, "five bytes hold every count");
+const _: () = assert!(MAX_UNITS <= U40::MAX, "every count fits into five bytes");
 
 impl<const N: usize> Uint<N> {
     pub(super) const MAX: u64 = (1 << (8 * N)) - 1;

@@ -24,7 +24,7 @@
 //! ```
 //!
 //! The estimate assumes that requests were spread evenly over the oldest sub-window. If they all came at its
-//! end, the window can hold up to `oldest * (1 - overlap / length)` more than `max`; more sub-windows make
+//! end, the window can have up to `oldest * (1 - overlap / length)` more than `max`; more sub-windows make
 //! that smaller. With `S = 1` this is the counter over two windows described by Cloudflare ("How we built
 //! rate limiting capable of scaling to millions of domains", 2017), where 0.003 % of 400 million requests
 //! were decided wrongly.

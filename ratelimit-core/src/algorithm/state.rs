@@ -223,7 +223,7 @@ impl State {
             }
             // A block that is over stays until something is charged: it counts again if the clock goes back.
             Packed::Blocked { until } => {
-                debug_assert!(u64::from(*until) <= now, "`block` decides while a block holds");
+                debug_assert!(u64::from(*until) <= now, "`block` decides while the state is blocked");
                 (Unpacked::new(policy, now), false)
             }
         }

@@ -178,7 +178,7 @@ impl RedisStoreBuilder {
     ///
     /// Without a secret, anyone can compute the digest of a caller. A reader of the server can then try
     /// addresses until one matches, and a client that can choose its caller, such as an IPv6 network or an
-    /// account name, can choose the cluster node that holds its counts and aim many callers at one node. Set
+    /// account name, can choose the cluster node that has its counts and aim many callers at one node. Set
     /// it for clusters and for personal data.
     ///
     /// All instances need the same secret; another secret starts new counts.

@@ -18,7 +18,8 @@ use crate::store::Deadline;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RedisConfigError {
-    /// The URL of the Redis server is invalid. The error does not repeat the URL, which may hold a password.
+    /// The URL of the Redis server is invalid. The error does not repeat the URL, which may contain a
+    /// password.
     #[error("invalid Redis URL: {problem}; expected redis://[user:password@]host[:port][/db]")]
     #[non_exhaustive]
     Url {
