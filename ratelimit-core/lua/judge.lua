@@ -80,12 +80,12 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
   end
 
   -- Runs the step of each limit. By number of the key:
-  local denies = {} -- whether a limit of the key does not fit
+  local denies = {} -- whether a limit of the key does not fit, or the state is corrupt
   local changes = {} -- policy, bytes and TTL of the step that may change the state
   local begun = {} -- length of the block that replaces the state
   for limit = first, last, 3 do
     local key, policy = requests[limit], 4 * math.abs(requests[limit + 1])
-    local value, change, decides, fits = values[key], changes[key], requests[limit + 1] > 0, false
+    local value, change, is_enforced, fits = values[key], changes[key], requests[limit + 1] > 0, false
     if type(value) == 'table' then
       changes[key] = { policy }
       fits = verdict == '-' or log.fits(value, sums[key], args[policy])
@@ -105,7 +105,7 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
       end
     end
     if fits == false then
-      if decides and verdict == '1' then
+      if is_enforced and verdict == '1' then
         verdict = '0'
       end
       denies[key] = true

@@ -139,7 +139,7 @@ impl RateLimiter {
         policy: &Policy,
         partition: impl AsRef<[u8]>,
     ) -> impl Future<Output = Result<Outcome, StoreError>> {
-        // Returned as is: wrapping it in another future would copy it once more.
+        // An `async` block around this future would copy it once more.
         self.check_n(policy, partition, 1)
     }
 

@@ -96,7 +96,7 @@ pub(super) fn decide_members(
 /// Denies a group with blocked limits. The limits that are not blocked are judged without them.
 #[cold]
 fn deny(members: &[Member<'_>], states: &mut [State], now: Timestamp, operation: Operation) -> GroupOutcome {
-    // Of as many units as fit none do: the outcome is the denial of one unit.
+    // If as many units as fit are requested, the outcome is the denial of one unit.
     let most = if operation == Operation::UpTo { 1 } else { u64::MAX };
     let operation = if operation.charges() { Operation::Judge } else { operation };
     let members: SmallVec<[Member<'_>; 2]> =

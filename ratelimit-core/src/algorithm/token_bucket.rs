@@ -14,9 +14,9 @@
 //! ```
 //!
 //! A refund moves `tat` back by the part of its charge that is not paid yet. Time pays the oldest charge of
-//! the bucket first, and so does a refund out of order: one of a charge that is not the last. Each charge has
-//! a *mark*: the instant at which it ends on an axis that no refund shortens. The state has `returned`, the
-//! time by which that axis is ahead of `tat`:
+//! the bucket first, and so does a refund out of order, of a charge that is not the last. Each charge has a
+//! *mark*: the instant at which it ends on an axis that refunds of other charges do not shorten. The state
+//! has `returned`, the time by which that axis is ahead of `tat`:
 //!
 //! ```text
 //! mark         tat + returned after the charge              rounded up
@@ -28,9 +28,9 @@
 //! while full   returned = returned - (now - tat)            down to 0: this time pays nothing else
 //! ```
 //!
-//! So the charges that are kept pass the plain bucket: `tat` is never earlier than without the charges that
-//! were refunded. If the clock goes back and moves `tat` back, `returned` grows by the same time, since the
-//! marks stay.
+//! So the charges that are kept pass the plain bucket: `tat` is never earlier than it would be without the
+//! refunded charges. If the clock goes back and moves `tat` back, `returned` grows by the same time, since
+//! the marks stay.
 //!
 //! `window / max` is rarely whole, so instants are rationals: whole microseconds and a numerator over `max`.
 //! Nothing is rounded before it is reported, so no token is lost or gained over any length of time.

@@ -10,7 +10,7 @@ use once_cell::sync::OnceCell;
 use super::backend::Backend;
 use super::{Inner, RateLimiter};
 
-// Of `once_cell`, because `try_insert` returns both the value that is installed and the one that was
+// From `once_cell`, because `try_insert` returns both the value that is installed and the one that was
 // rejected; the cell of the standard library has it only in nightly versions.
 static INSTALLED: OnceCell<RateLimiter> = OnceCell::new();
 

@@ -120,7 +120,7 @@ impl Store for RedisStore {
         let policies = groups.policies(group, &mut deadline).await;
         let group = &*in_windows(group, &policies);
         match operation {
-            // Boxed, because they are rare and their futures are large.
+            // In a box, because settlements are rare and their futures are large.
             Operation::Overdraw => Box::pin(groups.overdraw(group, deadline)).await,
             Operation::UpTo if groups.is_split(group) => Err(StoreError::SeveralCallers),
             operation => groups.decide(group, operation, deadline).await,

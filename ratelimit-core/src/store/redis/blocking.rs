@@ -200,7 +200,7 @@ mod tests {
         let error = calls.result(&1, "the function", || panic!("a faulty function")).await.unwrap_err();
         assert!(error.to_string().contains("panicked") && error.to_string().contains("the function"));
         assert_eq!(calls.result(&1, "the function", || Ok(2)).await.unwrap(), 2);
-        // Also if nothing has waited for it.
+        // The same if no attempt has waited for the call.
         assert!(calls.start(&1, || panic!("a faulty function")).await.is_err());
         assert_eq!(calls.result(&1, "the function", || Ok(2)).await.unwrap(), 2);
     }

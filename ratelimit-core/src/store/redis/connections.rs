@@ -38,7 +38,7 @@ pub(super) struct Connections {
     /// Connections of the store's lane, for the lane of a worker.
     of_store: Option<Arc<Self>>,
     places: Mutex<Vec<Place>>,
-    /// Notified when an attempt to connect has ended.
+    /// Wakes tasks when an attempt to connect has ended.
     tried: Notify,
     is_learning: AtomicBool,
     /// Which master is queried next for the owners of hash slots.
@@ -112,7 +112,7 @@ impl Connections {
     pub(super) fn to(self: &Arc<Self>, node: NodeId) -> Option<Connection> {
         let link = &self.shared.link;
         let mut places = self.places.lock();
-        // Loaded under the lock, so that it is never older than the last `install`.
+        // Under the lock, so that the generation is never older than the last `install`.
         let generation = link.present_generation();
         let place = place_of(&mut places, node);
         if place.generation < generation {

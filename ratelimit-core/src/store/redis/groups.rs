@@ -95,7 +95,7 @@ impl Groups {
             self.make_way(group, operation);
         }
         let outcome = if self.is_split(group) {
-            // Boxed, because it is rare and its future is large.
+            // In a box, because split groups are rare and their future is large.
             Box::pin(self.decide_each_caller(group, operation, deadline)).await?
         } else {
             let pending = self.submit(group, operation, &mut deadline);

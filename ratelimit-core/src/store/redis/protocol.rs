@@ -47,7 +47,7 @@ impl PolicyArg {
             (Parameter::SubWindows | Parameter::None, None) => policy.sub_windows(),
         };
         let (max, block_us) = (policy.max(), policy.block_us());
-        // Kept for longer than the window, because another process may have other zone data.
+        // The state is kept for longer than the window, because another process may have other zone data.
         let kept_us = policy.span().map_or(0, |span| policy.kept_us(span));
         let window_us = policy.window_us().max(kept_us);
         Self { algorithm, max, window_us, shape, block_us }
@@ -90,8 +90,8 @@ pub(super) struct LimitArg {
     shadow: bool,
     /// For an overdraft, or a wait, the policy of the largest limit.
     largest: Option<Box<PolicyArg>>,
-    /// What the process reports of its slots, for a state with an entry for each process. Set when the call
-    /// is encoded.
+    /// What the process reports of its slots, for a state with an entry for each process. It is set when
+    /// the call is encoded.
     pub(super) own: Option<Box<OwnEntry>>,
 }
 

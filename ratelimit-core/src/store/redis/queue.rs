@@ -94,7 +94,7 @@ impl Lane {
             (Some(only), true) => carry(self, only.connection, only.calls).await,
             (last, _) => {
                 let parts = parts.into_iter().chain(last);
-                // Boxed, because it is rare.
+                // In a box, because several parts are rare and their future is large.
                 Box::pin(join_all(parts.map(|part| carry(self, part.connection, part.calls)))).await;
             }
         }

@@ -31,8 +31,8 @@ const BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_s
 /// Awaits a reply until the deadline, or the end of its grace, on any executor. A reply that has arrived
 /// counts, however late it is noticed.
 pub(super) async fn reply_by<F: Future>(deadline: &mut Deadline, reply: F) -> Option<F::Output> {
-    // Unconstrained: a task that has used up its budget of tokio sees no reply until it yields, and a task
-    // that blocks its thread never yields.
+    // Without tokio's budget: a task that has used it up sees no reply until it yields, and a task that
+    // blocks its thread never yields.
     let mut reply = pin!(unconstrained(reply));
     loop {
         let timer = pin!(sleep_until(deadline.instant()));

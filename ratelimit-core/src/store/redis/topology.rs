@@ -97,7 +97,7 @@ impl Topology {
         // In a box, since it is large.
         let connecting = Box::pin(self.servers.connect(&self.connector));
         let (result, unresolved) = match select(unresolved, connecting).await {
-            // Returned at once: the timeout of the attempt would end it later with a less exact error.
+            // Without waiting for the attempt, whose timeout would end it later with a less exact error.
             Either::Left((Some(slow), _)) if slow.is_timeout() => return Err(slow),
             Either::Left((unresolved, connecting)) => (connecting.await, unresolved),
             Either::Right((Err(error), unresolved)) => (Err(error), unresolved.await),

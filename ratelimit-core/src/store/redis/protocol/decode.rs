@@ -132,7 +132,7 @@ impl Replies {
         Some(own.granted + self.effects.get(usize::from(key))?.charged()?)
     }
 
-    /// Sets what happens to the reply to a request if it is dropped.
+    /// Sets what happens to the reply to a request if it is dropped unclaimed.
     pub(in crate::store::redis) fn if_unclaimed(&mut self, request: usize, unclaimed: Box<dyn Unclaimed>) {
         if let Some(reply) = self.replies.get_mut(request) {
             reply.unclaimed = Some(unclaimed);
@@ -249,7 +249,7 @@ pub(in crate::store::redis) struct Reply {
     unclaimed: Option<Box<dyn Unclaimed>>,
 }
 
-/// What happens to a reply that is dropped before its outcome is derived.
+/// What happens to a reply that is dropped unclaimed.
 pub(in crate::store::redis) trait Unclaimed: Send + Sync {
     fn refund(&self, reply: &Reply);
 }
@@ -261,7 +261,7 @@ impl fmt::Debug for dyn Unclaimed {
 }
 
 impl Drop for Reply {
-    /// Refunds a reply whose outcome nothing has derived: its future was dropped, or its deadline has passed.
+    /// Refunds an unclaimed reply: its future was dropped, or its deadline has passed.
     fn drop(&mut self) {
         if let Some(unclaimed) = self.unclaimed.take() {
             unclaimed.refund(self);
@@ -285,7 +285,7 @@ impl Reply {
         }
     }
 
-    /// Derives the outcome for the group of the request. The reply is not unclaimed from now on.
+    /// Claims the reply, and derives the outcome for the group of the request.
     pub(in crate::store::redis) fn into_outcome(
         mut self,
         group: &[Check<'_>],

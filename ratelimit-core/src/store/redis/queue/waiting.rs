@@ -12,9 +12,9 @@ use crate::store::deadline::now;
 /// hundreds, with round trips up to 2 ms.
 pub(super) const MAX_CALLS: usize = 8;
 
-/// The longest time that a request waits for one of these calls to end is this fraction of the store's
-/// deadline. After that time the next request sends a call beside them, so that a round trip above half of
-/// the deadline fails no request.
+/// A request waits for one of these calls to end at most for this part, a tenth, of the store's deadline.
+/// Then the next request sends a call beside them, so that a round trip above half of the deadline fails no
+/// request.
 const PATIENCE: u32 = 10;
 
 /// Maximum number of calls in flight of one queue, with the calls beside [`MAX_CALLS`].
@@ -25,8 +25,8 @@ const MAX_ALL_CALLS: usize = 64;
 /// the server. A single group that weighs more goes in a call of its own.
 const MAX_CALL_WEIGHT: usize = 128;
 
-/// Number of requests for which an empty queue keeps room: as many as a call has. A spike needs more, whose
-/// room is freed.
+/// Number of requests for which an empty queue keeps room: as many as a call has. Further room, which a spike
+/// needed, is freed.
 const KEPT_ROOM: usize = MAX_CALL_WEIGHT;
 
 /// A queue.

@@ -94,7 +94,7 @@ pub(super) async fn slots_known_to(
 /// its host. A master that leaves its host out has the host that was queried.
 fn parse_entry(entry: Value, queried: &str) -> Option<OwnedSlots> {
     let mut parts = Vec::<Value>::from_redis_value(entry).ok()?.into_iter();
-    // Parsed as i64, because the client crate truncates a number that does not fit.
+    // Parses an i64, because the client crate truncates a number that does not fit.
     let number = |value| u16::try_from(i64::from_redis_value(value).ok()?).ok();
     let first = number(parts.next()?)?;
     let last = number(parts.next()?)?;

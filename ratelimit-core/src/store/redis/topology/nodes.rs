@@ -135,7 +135,7 @@ impl Nodes {
     /// cannot be reached is no error.
     pub(super) async fn connect(&self) -> RedisResult<Found> {
         let (address, connection, slots) = find(&self.known(), &self.connector).await?;
-        // Noted even if no part of the cluster serves yet.
+        // The members are noted even if no part of the cluster serves yet.
         self.note_members(&slots);
         let mut masters: Vec<NodeId> = slots.iter().map(|of| self.id_of(&of.owner)).collect();
         masters.sort_unstable();

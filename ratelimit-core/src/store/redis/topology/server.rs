@@ -219,7 +219,7 @@ impl ServerConnection {
         let mut pipeline = Pipeline::with_capacity(count);
         commands.into_iter().for_each(|command| _ = pipeline.add_command(command));
         let replies = async move { self.0.client.clone().req_packed_commands(&pipeline, 0, count).await };
-        // Boxed, so that a single command carries no pipeline.
+        // In a box, so that the future of a single command has no room for a pipeline.
         match Box::pin(replies).await {
             Ok(replies) => replies.into_iter().map(Value::extract_error).collect(),
             Err(error) => smallvec![Err(explained(error, &self.0.refusal)); count],
