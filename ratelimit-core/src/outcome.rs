@@ -22,19 +22,16 @@ pub struct Outcome {
     /// [`UNKNOWN_WAIT`](Self::UNKNOWN_WAIT) while something remains, and if the store does not report it.
     next_unit_after_us: u64,
     verdict: Verdict,
-    /// By how much later a reservation says that the charge ends, in microseconds, plus a sum of
-    /// [`BY_SYSTEM_CLOCK`](Self::BY_SYSTEM_CLOCK), [`DEGRADED`](Self::DEGRADED),
-    /// [`OVERFLOWED`](Self::OVERFLOWED) and [`SHADOW`](Self::SHADOW): one number, so that an outcome stays
-    /// small.
-    given_us_and_marks: u64,
+    /// Time for which the charge still counts after `reset_after_us`: the time of units of a token bucket that
+    /// were given back out of order.
+    returned_us: u64,
+    is_shadow: bool,
+    /// Whether it was charged to an overflow count, which callers share if there is no room.
+    pub(crate) is_overflowed: bool,
+    pub(crate) source: Source,
 }
 
 impl Outcome {
-    pub(crate) const BY_SYSTEM_CLOCK: u64 = 1 << 60;
-    const DEGRADED: u64 = 1 << 61;
-    const OVERFLOWED: u64 = 1 << 62;
-    const SHADOW: u64 = 1 << 63;
-    const GIVEN_US: u64 = (1 << 60) - 1;
     const UNKNOWN_WAIT: u64 = u64::MAX;
 
     /// Creates the outcome of a request of cost 1 under a limit of `limit` units, of which nothing remains.
@@ -78,19 +75,10 @@ impl Outcome {
             reset_after_us,
             next_unit_after_us: Self::UNKNOWN_WAIT,
             verdict,
-            given_us_and_marks: 0,
-        }
-    }
-
-    #[inline]
-    const fn has(&self, mark: u64) -> bool {
-        self.given_us_and_marks & mark != 0
-    }
-
-    #[inline]
-    const fn mark_if(&mut self, is_so: bool, mark: u64) {
-        if is_so {
-            self.given_us_and_marks |= mark;
+            returned_us: 0,
+            is_shadow: false,
+            is_overflowed: false,
+            source: Source::Store,
         }
     }
 
@@ -147,8 +135,8 @@ impl Outcome {
     }
 
     /// Marks the outcome as that of a shadow limit, or as that of an enforced one.
-    pub(crate) const fn in_shadow_if(mut self, shadow: bool) -> Self {
-        self.mark_if(shadow, Self::SHADOW);
+    pub(crate) const fn in_shadow_if(mut self, is_shadow: bool) -> Self {
+        self.is_shadow |= is_shadow;
         self
     }
 
@@ -190,53 +178,35 @@ impl Outcome {
         self.with_next_unit_after_us(later.next_unit_after_us.saturating_add(between))
     }
 
-    /// Adds the mark of the clock that decided: [`BY_SYSTEM_CLOCK`](Self::BY_SYSTEM_CLOCK), or 0 for another
-    /// one.
-    #[inline]
-    pub(crate) const fn with_clock_mark(mut self, mark: u64) -> Self {
-        self.given_us_and_marks |= mark;
-        self
-    }
-
-    /// Marks the outcome as charged to an overflow count, which callers share if there is no room.
-    pub(crate) const fn overflowed(mut self) -> Self {
-        self.mark_if(true, Self::OVERFLOWED);
-        self
-    }
-
     /// Whether it was charged to an overflow count.
     pub(crate) const fn is_overflowed(&self) -> bool {
-        self.has(Self::OVERFLOWED)
+        self.is_overflowed
     }
 
-    /// Sets how much later than the full quota is available a [reservation](GroupOutcome::reservation) says
-    /// that the charge ends.
+    /// Sets for how long the charge still counts when the full quota is available.
     #[inline]
-    pub(crate) const fn with_given_us(mut self, given_us: u64) -> Self {
-        self.given_us_and_marks |= given_us & Self::GIVEN_US;
+    pub(crate) const fn with_returned_us(mut self, returned_us: u64) -> Self {
+        self.returned_us = returned_us;
         self
     }
 
     /// Whether both show the same to a caller: all but what was given back out of order.
     #[cfg(feature = "test-util")]
     pub(crate) fn is_shown_as(&self, other: &Self) -> bool {
-        let shown = |outcome: &Self| {
-            let marks = outcome.given_us_and_marks & !(Self::GIVEN_US | Self::BY_SYSTEM_CLOCK);
-            Self { given_us_and_marks: marks, ..outcome.clone() }
-        };
-        shown(self) == shown(other)
+        let shown = |outcome: &Self| Self { returned_us: 0, source: Source::Store, ..outcome.clone() };
+        self.is_degraded() == other.is_degraded() && shown(self) == shown(other)
     }
 
-    /// The end of the charge, for a refund: the instant from which the full quota is available if no request
-    /// comes; of a token bucket later by what was given back out of order.
+    /// The end of the charge, for a refund: the instant at which the full quota is available if no request
+    /// comes; of a token bucket later by the units that were given back out of order.
     pub(crate) const fn counts_until(&self) -> Timestamp {
-        let full_after_us = self.reset_after_us.saturating_add(self.given_us_and_marks & Self::GIVEN_US);
+        let full_after_us = self.reset_after_us.saturating_add(self.returned_us);
         Timestamp::from_micros(self.at.as_micros().saturating_add(full_after_us))
     }
 
     /// Whether the limit's [failure policy](crate::policy::OnError) decided, during an outage of the store.
     pub const fn is_degraded(&self) -> bool {
-        self.has(Self::DEGRADED)
+        matches!(self.source, Source::Fallback)
     }
 
     /// Instant of the decision, by the store's clock.
@@ -249,7 +219,7 @@ impl Outcome {
     #[doc(hidden)]
     pub fn available_at(&self) -> Timestamp {
         let instant = self.at.saturating_add(self.available_after());
-        if self.has(Self::BY_SYSTEM_CLOCK) { on_wall_clock(instant, self.at) } else { instant }
+        if self.source == Source::Store { instant } else { on_wall_clock(instant, self.at) }
     }
 
     /// Whether this limit admitted the request, and if not, after which wait it does. A shadow limit admits
@@ -288,7 +258,7 @@ impl Outcome {
 
     /// Whether the limit is a [shadow limit](crate::Mode::Shadow), which admits every request.
     pub const fn is_shadow(&self) -> bool {
-        self.has(Self::SHADOW)
+        self.is_shadow
     }
 
     /// Whether the limit is a shadow limit that would deny the request if it were enforced. It was not
@@ -393,6 +363,17 @@ impl Outcome {
             _ => Duration::ZERO,
         }
     }
+}
+
+/// Where an outcome was decided, and by which clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// In a store, by its clock.
+    Store,
+    /// In the memory of this process, by the system clock.
+    Memory,
+    /// The same during an outage of the store.
+    Fallback,
 }
 
 /// Numbers of a decision about one limit.

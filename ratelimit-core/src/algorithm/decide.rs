@@ -98,12 +98,10 @@ fn run_step<const TAKES_SLOTS: bool>(
     };
     let reset_after_us = state.resets_at().saturating_sub(now);
     let limit = policy.capacity();
-    let mut outcome = Outcome::from_numbers(Numbers { limit, cost, remaining, reset_after_us, verdict })
-        .with_given_us(state.returned_us());
-    if remaining == 0 {
-        outcome = with_next_unit(outcome, state, policy, now, cost);
-    }
-    (outcome.decided_at(Timestamp::from_micros(now)), dirty)
+    let outcome = Outcome::from_numbers(Numbers { limit, cost, remaining, reset_after_us, verdict })
+        .with_returned_us(state.returned_us())
+        .decided_at(Timestamp::from_micros(now));
+    (if remaining == 0 { with_next_unit(outcome, state, policy, now, cost) } else { outcome }, dirty)
 }
 
 /// Adds the wait for one more unit to an outcome of which nothing remains, after a decision about `cost`.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::{Decision, Outcome, Verdict};
+use super::{Decision, Outcome, Source, Verdict};
 use crate::clock::Timestamp;
 use crate::slots::Slots;
 
@@ -90,15 +90,15 @@ impl GroupOutcome {
     /// Marks the limits at these indices as charged to an overflow count.
     pub(crate) fn overflowed(mut self, is_overflowed: impl Fn(usize) -> bool) -> Self {
         for (index, outcome) in self.outcomes.iter_mut().enumerate() {
-            outcome.mark_if(is_overflowed(index), Outcome::OVERFLOWED);
+            outcome.is_overflowed = is_overflowed(index);
         }
         self
     }
 
-    /// Adds the mark of the clock that decided.
-    pub(crate) fn with_clock_mark(mut self, mark: u64) -> Self {
+    /// Sets where the limits were decided.
+    pub(crate) fn with_source(mut self, source: Source) -> Self {
         for outcome in &mut self.outcomes {
-            outcome.mark_if(true, mark);
+            outcome.source = source;
         }
         self
     }
@@ -106,7 +106,7 @@ impl GroupOutcome {
     /// Marks the outcome as decided without the store, by the clock of this process.
     pub(crate) fn degraded(mut self) -> Self {
         self.degraded = true;
-        self.with_clock_mark(Outcome::DEGRADED | Outcome::BY_SYSTEM_CLOCK)
+        self.with_source(Source::Fallback)
     }
 
     /// This denial as seen at `now`: all waits shortened by the time since `received_at`, by the same clock.

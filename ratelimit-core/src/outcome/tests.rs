@@ -112,7 +112,7 @@ fn the_order_of_the_setters_does_not_matter() {
 #[test]
 fn an_outcome_and_a_verdict_stay_small() {
     assert_eq!(size_of::<Verdict>(), 16);
-    assert!(size_of::<Outcome>() <= 72);
+    assert!(size_of::<Outcome>() <= 80);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::algorithm::{Operation, State, StatePlaces, decide_at};
 use crate::check::{Check, random_key};
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::StoreError;
-use crate::outcome::{GroupOutcome, Outcome};
+use crate::outcome::{GroupOutcome, Outcome, Source};
 use crate::policy::Policy;
 use crate::reservation::Reservation;
 use crate::slots::Slots;
@@ -46,8 +46,8 @@ const CALLERS_PER_SHARD: usize = 64;
 /// * All instants come from one [clock](SystemClock).
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
-    /// What the clock marks outcomes with.
-    clock_mark: u64,
+    /// [`Source::Memory`] with a [`SystemClock`].
+    source: Source,
     digest_key: [u8; 16],
     /// Behind the others, and locked last, the overflow counts: one per policy, shared by all callers for
     /// which there is no room.
@@ -73,7 +73,7 @@ impl MemoryStore {
         let shards = if max_callers < 2 * CALLERS_PER_SHARD { 1 } else { max_callers.div_ceil(room) };
         Self {
             clock: Arc::new(SystemClock::new()),
-            clock_mark: Outcome::BY_SYSTEM_CLOCK,
+            source: Source::Memory,
             digest_key: random_key(),
             shards: (0..=shards).map(|_| Mutex::default()).collect(),
             max_per_shard: (max_callers / shards).max(1),
@@ -84,7 +84,7 @@ impl MemoryStore {
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
         let is_system_clock = (&clock as &dyn Any).is::<SystemClock>();
-        self.clock_mark = if is_system_clock { Outcome::BY_SYSTEM_CLOCK } else { 0 };
+        self.source = if is_system_clock { Source::Memory } else { Source::Store };
         self.clock = Arc::new(clock);
         self
     }
@@ -96,7 +96,7 @@ impl MemoryStore {
 
     /// Whether the time is that of a [`SystemClock`], as outside of tests.
     pub(crate) const fn has_system_clock(&self) -> bool {
-        self.clock_mark != 0
+        matches!(self.source, Source::Memory)
     }
 
     /// Number of callers held, each counted once for each of its policies. All callers of an overflow count
@@ -132,19 +132,28 @@ impl MemoryStore {
         let now = self.clock.now();
         let digest = self.digest(check, now);
         let mut shard = self.shards[self.shard_of(digest)].lock();
-        if let Some(entry) = shard.find(digest) {
-            return entry.decide(check, now, operation).with_clock_mark(self.clock_mark);
-        }
-        if shard.has_room(0, now, self.max_per_shard) {
-            return shard.decide_new(digest, check, now, operation).with_clock_mark(self.clock_mark);
-        }
-        drop(shard);
+        let mut outcome = if let Some(entry) = shard.find(digest) {
+            entry.decide(check, now, operation)
+        } else if shard.has_room(0, now, self.max_per_shard) {
+            shard.decide_new(digest, check, now, operation)
+        } else {
+            drop(shard);
+            self.decide_in_overflow(check, now, operation)
+        };
+        outcome.source = self.source;
+        outcome
+    }
+
+    /// Decides about one limit by the overflow count of its policy.
+    #[cold]
+    fn decide_in_overflow(&self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
         let (mut overflow, digest) = (self.lock_overflow(now), overflow_digest(check.policy(), now));
-        let outcome = match overflow.find(digest) {
+        let mut outcome = match overflow.find(digest) {
             Some(entry) => entry.decide(check, now, operation),
             None => overflow.decide_new(digest, check, now, operation),
         };
-        outcome.overflowed().with_clock_mark(self.clock_mark)
+        outcome.is_overflowed = true;
+        outcome
     }
 
     /// Decides about a group.
@@ -160,7 +169,7 @@ impl MemoryStore {
         let outcome = decide_at(group, places.iter().copied(), now, operation, &mut locked);
         let shard_of = |index: usize| locked.order[places[index].0];
         let outcome = outcome.overflowed(|index| shard_of(index) == self.overflow());
-        let mut outcome = outcome.with_clock_mark(self.clock_mark);
+        let mut outcome = outcome.with_source(self.source);
         if !operation.charges() || !outcome.is_allowed() {
             return outcome;
         }
