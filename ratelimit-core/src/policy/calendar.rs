@@ -22,7 +22,7 @@ use jiff::tz::{TimeZone, db};
 use parking_lot::Mutex;
 
 #[cfg(feature = "serde")]
-pub(crate) use self::fields::{Anchor, CalendarFields};
+pub(crate) use self::fields::CalendarFields;
 use super::named_values::named_values;
 use super::state_kind::{FNV_OFFSET, fnv1a};
 use super::suggest;

@@ -30,16 +30,6 @@ macro_rules! fields {
                 }
             }
 
-            /// The field of this name.
-            #[cfg(feature = "serde")]
-            #[inline]
-            pub(crate) fn named(name: &str) -> Option<Self> {
-                match name {
-                    $(stringify!($field) => Some(Self::$variant),)*
-                    _ => None,
-                }
-            }
-
             /// Whether overrides can replace it.
             pub const fn is_overridable(self) -> bool {
                 match self {

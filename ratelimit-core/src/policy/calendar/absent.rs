@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+#[cfg(feature = "serde")]
+pub(crate) use self::fields::CalendarFields;
 use super::window::WindowSpan;
 
 /// There is none without the feature `calendar`.
@@ -38,5 +40,40 @@ impl Calendar {
 impl fmt::Display for Calendar {
     fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {}
+    }
+}
+
+#[cfg(feature = "serde")]
+mod fields {
+    use serde::de::MapAccess;
+
+    use super::Calendar;
+    use crate::policy::Settings;
+    use crate::policy::serde::FieldValue;
+
+    /// No field is one of a calendar.
+    #[derive(Default)]
+    pub(crate) struct CalendarFields {}
+
+    #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with the feature")]
+    impl CalendarFields {
+        pub(crate) fn read<'de, A: MapAccess<'de>>(&mut self, _: &str, _: &mut A) -> Result<bool, A::Error> {
+            Ok(false)
+        }
+
+        pub(crate) fn read_unit(&mut self, _: &str) -> bool {
+            false
+        }
+
+        pub(crate) fn add_to(self, _: &mut Settings) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "as with the feature")]
+    impl Calendar {
+        pub(crate) fn add_to(&self, _: &mut Vec<(&'static str, FieldValue<'_>)>) {
+            match *self {}
+        }
     }
 }

@@ -1,21 +1,43 @@
 //! Calendars as the fields `window`, `zone` and `anchor` of configuration.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde::de::MapAccess;
 
 use super::{Calendar, CalendarUnit, Weekday};
 use crate::policy::Settings;
+use crate::policy::serde::FieldValue;
+use crate::policy::serde::text::Text;
 
-/// What a file has of a calendar, each field as far as it is given.
-#[derive(Debug, Default)]
+/// The fields of a calendar that a file has.
+#[derive(Default)]
 pub(crate) struct CalendarFields {
     /// In place of the length of a window.
-    pub(crate) unit: Option<CalendarUnit>,
-    pub(crate) zone: Option<String>,
-    pub(crate) anchor: Option<Anchor>,
+    unit: Option<CalendarUnit>,
+    zone: Option<String>,
+    anchor: Option<Anchor>,
 }
 
 impl CalendarFields {
-    /// Adds the calendar to what the file has besides.
+    /// Reads the value of the field of this name. Returns whether it is a field of calendars.
+    pub(crate) fn read<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<bool, A::Error> {
+        match name {
+            "zone" => {
+                let zone = Text::new("the name of a `zone` such as \"Europe/Berlin\"");
+                self.zone = Some(map.next_value_seed(zone)?);
+            }
+            "anchor" => self.anchor = map.next_value()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Reads a window that is a kind of calendar windows. Returns whether it is one.
+    pub(crate) fn read_unit(&mut self, window: &str) -> bool {
+        self.unit = window.parse().ok();
+        self.unit.is_some()
+    }
+
+    /// Adds the calendar to the other settings of the file.
     pub(crate) fn add_to(self, settings: &mut Settings) -> Result<(), String> {
         let Some(unit) = self.unit else {
             return if self.zone.is_none() && self.anchor.is_none() {
@@ -34,9 +56,9 @@ impl CalendarFields {
 }
 
 /// The day on which windows begin, as it is written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a day for `anchor`, such as 15, \"sunday\" or \"04-01\"")]
-pub(crate) enum Anchor {
+enum Anchor {
     Day(u8),
     Text(String),
 }
@@ -68,16 +90,18 @@ impl Calendar {
         zone.map_or(Ok(calendar), |zone| calendar.try_in_zone(zone).map_err(|error| error.to_string()))
     }
 
-    /// The field `anchor`.
-    pub(crate) fn anchor_field(&self) -> Option<Anchor> {
-        let Self { first, second, .. } = self;
-        match self.unit {
+    /// Adds the fields of a file that make this calendar.
+    pub(crate) fn add_to(&self, fields: &mut Vec<(&'static str, FieldValue<'_>)>) {
+        let Self { first, second, .. } = *self;
+        let text = |text: &'static str| FieldValue::Text(text.into());
+        fields.push(("window", text(self.unit.as_str())));
+        let anchor = match self.unit {
             CalendarUnit::Day => None,
-            CalendarUnit::Week => {
-                Weekday::ALL.get(usize::from(*first)).map(|day| Anchor::Text(day.as_str().to_owned()))
-            }
-            CalendarUnit::Month => Some(Anchor::Day(*first)),
-            CalendarUnit::Year => Some(Anchor::Text(format!("{first:02}-{second:02}"))),
-        }
+            CalendarUnit::Week => Weekday::ALL.get(usize::from(first)).map(|day| text(day.as_str())),
+            CalendarUnit::Month => Some(FieldValue::Number(first.into())),
+            CalendarUnit::Year => Some(FieldValue::Text(format!("{first:02}-{second:02}").into())),
+        };
+        fields.extend(anchor.map(|anchor| ("anchor", anchor)));
+        fields.push(("zone", text(self.zone)));
     }
 }

@@ -1,0 +1,70 @@
+//! Values that are texts in files.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use serde::de::{DeserializeSeed, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::policy::{Algorithm, Mode, OnError, Window};
+
+/// Reads a value from its text.
+pub(in crate::policy) struct Text<T> {
+    expected: &'static str,
+    value: PhantomData<T>,
+}
+
+impl<T> Text<T> {
+    pub(in crate::policy) const fn new(expected: &'static str) -> Self {
+        Self { expected, value: PhantomData }
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> DeserializeSeed<'de> for Text<T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+/// Implements `Serialize` and `Deserialize` for a value that is a text.
+macro_rules! text_values {
+    ($($(#[$attribute:meta])* $type:ty: $expected:literal;)+) => {$(
+        $(#[$attribute])*
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        $(#[$attribute])*
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(Text::new($expected))
+            }
+        }
+    )+};
+}
+
+text_values! {
+    Algorithm: "the name of an `algorithm`";
+    OnError: "the name of a failure policy for `on_error`";
+    Mode: "the name of a `mode`";
+    Window: "a `window` such as \"60s\"";
+    #[cfg(feature = "calendar")]
+    crate::policy::CalendarUnit: "\"day\", \"week\", \"month\" or \"year\"";
+}
