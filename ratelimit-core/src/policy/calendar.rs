@@ -136,6 +136,16 @@ impl Calendar {
         Self::new(CalendarUnit::Year, month, day)
     }
 
+    /// Windows that begin on the first day of each, in UTC.
+    const fn from_first_day(unit: CalendarUnit) -> Self {
+        match unit {
+            CalendarUnit::Day => Self::day(),
+            CalendarUnit::Week => Self::week(Weekday::Monday),
+            CalendarUnit::Month => Self::month(1),
+            CalendarUnit::Year => Self::year(1, 1),
+        }
+    }
+
     const fn new(unit: CalendarUnit, first: u8, second: u8) -> Self {
         Self { unit, first, second, zone: "", moves: false, id: 0 }.in_zone("UTC")
     }

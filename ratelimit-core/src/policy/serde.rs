@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Error as _, MapAccess, Unexpected, Visitor};
 use serde::ser::{Error as _, SerializeStruct};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use self::text::Text;
+use self::text::text;
 use super::calendar::CalendarFields;
 use super::suggest::list;
 use super::value::{Switch, Value, Written};
@@ -56,14 +56,14 @@ impl<'de> Visitor<'de> for PolicyVisitor {
             field: Field::Max,
             calendar: CalendarFields::default(),
         };
-        while let Some(Position(index)) = map.next_key_seed(Text::new("the name of a field"))? {
+        while let Some(Position(index)) = map.next_key_seed(text("the name of a field"))? {
             if found & (1 << index) != 0 {
                 return Err(A::Error::duplicate_field(FIELDS[index]));
             }
             found |= 1 << index;
             match FIELDS[index] {
-                "key" => key = Some(map.next_value_seed(Text::new("a string for `key`"))?),
-                "name" => name = Some(map.next_value_seed(Text::new("a string for `name`"))?),
+                "key" => key = Some(map.next_value_seed(text("a string for `key`"))?),
+                "name" => name = Some(map.next_value_seed(text("a string for `name`"))?),
                 other if reader.calendar.read(other, &mut map)? => {}
                 _ => {
                     reader.field = Field::ALL[index - OTHERS.len()];

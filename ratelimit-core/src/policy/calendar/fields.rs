@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde::de::MapAccess;
 
 use super::{Calendar, CalendarUnit, Weekday};
-use crate::policy::Settings;
 use crate::policy::serde::FieldValue;
-use crate::policy::serde::text::Text;
+use crate::policy::serde::text::text;
+use crate::policy::{Settings, UnknownValueError};
 
 /// The fields of a calendar that a file has.
 #[derive(Default)]
@@ -22,7 +22,7 @@ impl CalendarFields {
     pub(crate) fn read<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<bool, A::Error> {
         match name {
             "zone" => {
-                let zone = Text::new("the name of a `zone` such as \"Europe/Berlin\"");
+                let zone = text("the name of a `zone` such as \"Europe/Berlin\"");
                 self.zone = Some(map.next_value_seed(zone)?);
             }
             "anchor" => self.anchor = map.next_value()?,
@@ -39,18 +39,28 @@ impl CalendarFields {
 
     /// Adds the calendar to the other settings of the file.
     pub(crate) fn add_to(self, settings: &mut Settings) -> Result<(), String> {
-        let Some(unit) = self.unit else {
-            return if self.zone.is_none() && self.anchor.is_none() {
-                Ok(())
-            } else {
-                Err("`zone` and `anchor` are only for a `window` that is \"day\", \"week\", \"month\" or \"year\"".to_owned())
-            };
+        let Self { unit, zone, anchor } = self;
+        let Some(unit) = unit else {
+            let is_absent = zone.is_none() && anchor.is_none();
+            return is_absent.then_some(()).ok_or_else(|| {
+                "`zone` and `anchor` are only for a `window` that is \"day\", \"week\", \"month\" or \"year\"".into()
+            });
         };
-        *settings = settings.over(Settings::new().calendar(Calendar::from_fields(
-            unit,
-            self.zone.as_deref(),
-            self.anchor,
-        )?));
+        let (calendar, expected) = match (unit, anchor) {
+            (_, None) => (Some(Calendar::from_first_day(unit)), ""),
+            (CalendarUnit::Day, _) => (None, "absent: it begins with its first instant"),
+            (CalendarUnit::Week, Some(Anchor::Text(day))) => {
+                let day: Weekday = day.parse().map_err(|error: UnknownValueError| error.to_string())?;
+                (Some(Calendar::week(day)), "")
+            }
+            (CalendarUnit::Week, _) => (None, "a day such as \"sunday\""),
+            (CalendarUnit::Month, Some(Anchor::Day(day))) => (Some(Calendar::month(day)), ""),
+            (CalendarUnit::Month, _) => (None, "a day from 1 to 31"),
+            (CalendarUnit::Year, anchor) => (anchor.and_then(year), "a month and a day such as \"04-01\""),
+        };
+        let calendar = calendar.ok_or_else(|| format!("the `anchor` of a {unit} must be {expected}"))?;
+        let calendar = zone.map_or(Ok(calendar), |zone| calendar.try_in_zone(&zone));
+        *settings = settings.over(Settings::new().calendar(calendar.map_err(|error| error.to_string())?));
         Ok(())
     }
 }
@@ -63,33 +73,14 @@ enum Anchor {
     Text(String),
 }
 
-impl Calendar {
-    /// The calendar of the fields, or what is wrong.
-    fn from_fields(unit: CalendarUnit, zone: Option<&str>, anchor: Option<Anchor>) -> Result<Self, String> {
-        let expected = |example: &str| format!("the `anchor` of a {unit} must be {example}");
-        let calendar = match (unit, anchor) {
-            (CalendarUnit::Day, None) => Self::day(),
-            (CalendarUnit::Week, None) => Self::week(Weekday::Monday),
-            (CalendarUnit::Month, None) => Self::month(1),
-            (CalendarUnit::Year, None) => Self::year(1, 1),
-            (CalendarUnit::Week, Some(Anchor::Text(day))) => {
-                Self::week(day.parse::<Weekday>().map_err(|error| error.to_string())?)
-            }
-            (CalendarUnit::Month, Some(Anchor::Day(day))) => Self::month(day),
-            (CalendarUnit::Year, Some(Anchor::Text(date))) => {
-                let parts = date.split_once('-').filter(|_| date.len() == 5);
-                let date =
-                    parts.and_then(|(month, day)| Some(Self::year(month.parse().ok()?, day.parse().ok()?)));
-                date.ok_or_else(|| expected("a month and a day such as \"04-01\""))?
-            }
-            (CalendarUnit::Day, Some(_)) => return Err(expected("absent: it begins with its first instant")),
-            (CalendarUnit::Week, _) => return Err(expected("a day such as \"sunday\"")),
-            (CalendarUnit::Month, _) => return Err(expected("a day from 1 to 31")),
-            (CalendarUnit::Year, _) => return Err(expected("a month and a day such as \"04-01\"")),
-        };
-        zone.map_or(Ok(calendar), |zone| calendar.try_in_zone(zone).map_err(|error| error.to_string()))
-    }
+/// The years that begin on a date such as `04-01`.
+fn year(anchor: Anchor) -> Option<Calendar> {
+    let Anchor::Text(date) = anchor else { return None };
+    let (month, day) = date.split_once('-').filter(|_| date.len() == 5)?;
+    Some(Calendar::year(month.parse().ok()?, day.parse().ok()?))
+}
 
+impl Calendar {
     /// Adds the fields of a file that make this calendar.
     pub(crate) fn add_to(&self, fields: &mut Vec<(&'static str, FieldValue<'_>)>) {
         let Self { first, second, .. } = *self;

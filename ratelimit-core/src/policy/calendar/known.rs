@@ -7,7 +7,7 @@ use std::sync::{LazyLock, OnceLock};
 use jiff::tz::TimeZone;
 use parking_lot::Mutex;
 
-use super::{Calendar, CalendarUnit, Weekday, find};
+use super::{Calendar, find};
 use crate::policy::window::WindowSpan;
 
 /// Calendars that are found without a lock: one for each remainder of a fingerprint. So many that each anchor
@@ -103,13 +103,7 @@ impl Calendar {
     /// The windows that may be present at an instant by some anchor: that of the present period, and the one
     /// before.
     pub(crate) fn windows_by_any_anchor(&self, now: u64) -> [WindowSpan; 2] {
-        let first = match self.unit {
-            CalendarUnit::Day => Self::day(),
-            CalendarUnit::Week => Self::week(Weekday::Monday),
-            CalendarUnit::Month => Self::month(1),
-            CalendarUnit::Year => Self::year(1, 1),
-        };
-        let first = first.in_zone(self.zone);
+        let first = Self::from_first_day(self.unit).in_zone(self.zone);
         let present = first.window_at(now);
         [present, first.window_at(present.from.saturating_sub(1))]
     }

@@ -9,16 +9,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::policy::{Algorithm, Mode, OnError, Window};
 
-/// Reads a value from its text.
-pub(in crate::policy) struct Text<T> {
-    expected: &'static str,
-    value: PhantomData<T>,
-}
+/// Reads a value from its text. Errors say what is expected.
+pub(in crate::policy) struct Text<T>(&'static str, PhantomData<T>);
 
-impl<T> Text<T> {
-    pub(in crate::policy) const fn new(expected: &'static str) -> Self {
-        Self { expected, value: PhantomData }
-    }
+pub(in crate::policy) const fn text<T>(expected: &'static str) -> Text<T> {
+    Text(expected, PhantomData)
 }
 
 impl<'de, T: FromStr<Err: fmt::Display>> DeserializeSeed<'de> for Text<T> {
@@ -33,7 +28,7 @@ impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.expected)
+        f.write_str(self.0)
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
@@ -54,7 +49,7 @@ macro_rules! text_values {
         $(#[$attribute])*
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_str(Text::new($expected))
+                deserializer.deserialize_str(text($expected))
             }
         }
     )+};
