@@ -42,7 +42,7 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// The same check of a policy that differs at most in its window.
+    /// The same check of another policy: in one window, or the part of a process.
     pub(crate) const fn with_policy<'p>(self, policy: &'p Policy) -> Check<'p>
     where
         'a: 'p,

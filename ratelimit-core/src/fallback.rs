@@ -5,14 +5,13 @@
 mod tests;
 
 use std::num::NonZeroU32;
-use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
 use crate::algorithm::Operation;
 use crate::check::Check;
-use crate::clock::{Clock, SystemClock, Timestamp};
+use crate::clock::{Clock, SystemClock};
 use crate::error::{ErrorChain, StoreError};
 use crate::observe::Observer;
 use crate::observe::log::{LogLimit, help};
@@ -71,51 +70,30 @@ impl Fallback {
         if error.is_of_group() || group.iter().any(|check| check.on_error() == OnError::Deny) {
             return Err(error);
         }
-        let now = self.local.clock().now();
-        let parts: SmallVec<[Option<Part>; 2]> =
-            (0..group.len()).map(|index| self.part(group, index, operation, now)).collect();
+        let parts: SmallVec<[Option<Policy>; 2]> = group.iter().map(|check| self.part(check)).collect();
         let counted = group.iter().zip(&parts);
         let counted: SmallVec<[Check<'_>; 2]> =
-            counted.filter_map(|(check, part)| Some(part.as_ref()?.check(check))).collect();
+            counted.filter_map(|(check, part)| Some(check.with_policy(part.as_ref()?))).collect();
         let decided = self.local.decide_group(&counted, operation);
-        let charges = operation.charges() && decided.is_allowed();
         let mut outcomes = decided.outcomes().iter();
         let outcomes = group.iter().zip(&parts).map(|(check, part)| {
-            if let Some((part, outcome)) = part.as_ref().and_then(|part| Some((part, outcomes.next()?))) {
-                return self.outcome(check, part, outcome, charges);
+            let capacity = check.policy().capacity();
+            if let Some(outcome) = part.as_ref().and_then(|_| outcomes.next()) {
+                // The limit as configured, not the part of this process.
+                return outcome.clone().with_limit(capacity);
             }
             let units = decided.outcomes().first().filter(|_| operation == Operation::UpTo);
             let cost = units.map_or(check.cost(), Outcome::cost);
-            Outcome::unknown(check).with_cost(cost).with_remaining(check.policy().capacity())
+            Outcome::unknown(check).with_cost(cost).with_remaining(capacity)
         });
         let outcomes = outcomes.collect();
         Ok(decided.with_outcomes(outcomes).degraded())
     }
 
-    /// The part of this process in a limit of the group; `None` for a limit that fails open.
-    fn part(&self, group: &[Check<'_>], index: usize, operation: Operation, now: Timestamp) -> Option<Part> {
-        let check = &group[index];
-        // A state that occurs twice is decided by the sum, and charged beyond the part where it occurs first.
-        let same = |other: &&Check<'_>| other.shares_count_with(check, now);
-        // As many units as fit are a part of what this process admits.
-        let units = |other: &Check<'_>| if operation == Operation::UpTo { 1 } else { other.cost() };
-        let sum = group.iter().filter(same).fold(0, |sum: u64, other| sum.saturating_add(units(other)));
-        let is_first = !group[..index].iter().any(|other| same(&other));
-        let policy = self.local_policy(check, sum)?;
-        let part = policy.capacity();
-        let is_beyond = part < sum && sum <= check.policy().capacity() && operation != Operation::UpTo;
-        let share = |units| if is_first { units } else { 0 };
-        let units = if is_beyond { share(part) } else { check.cost() };
-        Some(Part { policy, units, beyond: is_beyond.then(|| share(sum - part)) })
-    }
-
-    /// The outcome of a limit that this process has counted. Reports the limit as configured, not the part of
-    /// this process.
-    fn outcome(&self, check: &Check<'_>, part: &Part, counted: &Outcome, charges: bool) -> Outcome {
-        let outcome = counted.clone().with_limit(check.policy().capacity());
-        let Some(beyond) = part.beyond else { return outcome };
-        let outcome = outcome.with_cost(check.cost());
-        if charges { self.charge_debt(outcome, &part.check(check).with_cost(beyond)) } else { outcome }
+    /// The policy that this process enforces in place of a limit: its part of the units. `None` for a limit
+    /// that fails open.
+    fn part(&self, check: &Check<'_>) -> Option<Policy> {
+        (check.on_error() == OnError::Local).then(|| check.policy().per_instance(self.instances))
     }
 
     /// Number of callers counted in this process.
@@ -128,60 +106,26 @@ impl Fallback {
         let mut result = Ok(());
         for charge in reservation.charges() {
             let check = charge.check();
-            if let Some(policy) = self.local_policy(&check, 0) {
-                let check = Check::new(&policy, check.partition()).with_cost(check.cost());
+            if let Some(part) = self.part(&check) {
+                let check = check.with_policy(&part);
                 result = result.and(self.local.refund_all(&Reservation::single(charge.with_check(check))));
             }
         }
         result
     }
 
-    /// Charges what an admitted request takes beyond a full bucket, which its outcome does not tell yet. A
-    /// debt, because a bucket that is emptier than empty is otherwise taken for one whose clock went back,
-    /// and a cheaper request would forgive it.
-    fn charge_debt(&self, outcome: Outcome, beyond: &Check<'_>) -> Outcome {
-        let after = self.local.decide_group(slice::from_ref(beyond), Operation::Overdraw);
-        match after.into_only() {
-            Some(after) => outcome.with_waits_of(&after),
-            None => outcome,
-        }
-    }
-
     /// Charges beyond a limit of this process, during an outage.
     pub(crate) fn overdraw(&self, check: &Check<'_>) {
-        if let Some(policy) = self.local_policy(check, 0) {
-            let check = Check::new(&policy, check.partition()).with_cost(check.cost());
-            let _ = self.local.decide_group(&[check], Operation::Overdraw);
+        if let Some(part) = self.part(check) {
+            let _ = self.local.decide_group(&[check.with_policy(&part)], Operation::Overdraw);
         }
     }
 
     /// Drops the state of this process.
     pub(crate) fn reset(&self, check: &Check<'_>) {
-        if let Some(policy) = self.local_policy(check, 0) {
-            self.local.reset_group(&[Check::new(&policy, check.partition())]);
+        if let Some(part) = self.part(check) {
+            self.local.reset_group(&[check.with_policy(&part)]);
         }
-    }
-
-    /// The policy that this process enforces during an outage for a request of `cost` units; `None` for a
-    /// limit that fails open.
-    fn local_policy(&self, check: &Check<'_>, cost: u64) -> Option<Policy> {
-        (check.on_error() == OnError::Local).then(|| check.policy().per_instance(self.instances, cost))
-    }
-}
-
-/// The part of one process in a limit.
-struct Part {
-    policy: Policy,
-    /// Units within a full bucket of this process.
-    units: u64,
-    /// Units beyond it; `None` for what the part admits, or never passes.
-    beyond: Option<u64>,
-}
-
-impl Part {
-    /// What a check takes of it.
-    fn check<'a>(&'a self, check: &Check<'a>) -> Check<'a> {
-        Check::new(&self.policy, check.partition()).with_cost(self.units)
     }
 }
 

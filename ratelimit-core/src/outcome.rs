@@ -170,14 +170,6 @@ impl Outcome {
         self
     }
 
-    /// This outcome with the waits that a later one tells, counted from the instant of this one.
-    pub(crate) const fn with_waits_of(mut self, later: &Self) -> Self {
-        let between = later.at.as_micros().saturating_sub(self.at.as_micros());
-        self.reset_after_us = later.reset_after_us + between;
-        // An unknown wait stays unknown.
-        self.with_next_unit_after_us(later.next_unit_after_us.saturating_add(between))
-    }
-
     /// Whether it was charged to an overflow count.
     pub(crate) const fn is_overflowed(&self) -> bool {
         self.is_overflowed

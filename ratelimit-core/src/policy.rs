@@ -397,19 +397,11 @@ impl Policy {
         self.numbers.lease_us == NO_LEASE
     }
 
-    /// This policy for one of several processes that count by themselves: an equal part of the limit, rounded
-    /// up, but enough for a request of `cost` units that the whole limit admits. Its state is the same for
-    /// every cost. A bucket is the equal part for every cost: under another burst its state would mean
-    /// something else.
-    pub(crate) fn per_instance(&self, instances: NonZeroU32, cost: u64) -> Self {
+    /// The part of one of several processes that count by themselves: an equal part of the limit, rounded up.
+    pub(crate) fn per_instance(&self, instances: NonZeroU32) -> Self {
         let instances = u64::from(instances.get());
         let (max, burst) = (self.numbers.max.div_ceil(instances), self.numbers.burst.div_ceil(instances));
-        let mut part = self.with_numbers(PolicyNumbers { max, burst, ..self.numbers }).identified();
-        if cost <= self.numbers.burst && !self.numbers.algorithm.has_burst() {
-            part.numbers.max = max.max(cost);
-            part.numbers.burst = part.numbers.max;
-        }
-        part
+        self.with_numbers(PolicyNumbers { max, burst, ..self.numbers }).identified()
     }
 
     /// This policy with the largest limit: what is counted beyond the real one is a debt. It has the states

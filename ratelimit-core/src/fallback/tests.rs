@@ -1,4 +1,4 @@
-//! Buckets in an outage under `instances`: a request that costs more than the part of one process.
+//! The part of one of ten processes in an outage.
 
 use std::time::Duration;
 
@@ -22,117 +22,66 @@ fn bucket() -> Policy {
 
 /// The time in which the part of a process refills so many units.
 fn refill(units: u64) -> Duration {
-    Duration::from_micros(units * REFILL_US)
+    Duration::from_millis(units * 200)
 }
-
-const REFILL_US: u64 = 200_000;
 
 fn decide(fallback: &Fallback, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
     let error = StoreError::timeout(Duration::ZERO);
     fallback.decide(group, operation, error, true, &Observer::new(0.1)).unwrap()
 }
 
-fn passes(fallback: &Fallback, policy: &Policy, cost: u64) -> bool {
-    decide(fallback, &[Check::new(policy, "a").with_cost(cost)], Operation::Check).is_allowed()
+#[test]
+fn requests_pass_at_the_rate_of_the_part() {
+    for cost in [1, 2, 5, 10, 11, 50] {
+        let ((fallback, clock), policy) = (one_of_ten(), bucket());
+        let check = Check::new(&policy, "a").with_cost(cost);
+        let mut passed = 0;
+        for _ in 0..2_000 {
+            passed += if decide(&fallback, &[check], Operation::Check).is_allowed() { cost } else { 0 };
+            clock.advance(Duration::from_millis(10));
+        }
+        // A full part, and what it refills within 20 s.
+        assert_eq!(passed, if cost <= 10 { 10 + 100 - cost } else { 0 }, "{cost}");
+    }
 }
 
-/// Units of requests of 50 that pass in 20 s, with a request of one unit behind each if `cheap`. The part
-/// refills 100 in them.
-fn passed_in_20_seconds(cheap: bool) -> u64 {
-    let ((fallback, clock), policy) = (one_of_ten(), bucket());
-    let mut passed = 0;
-    for _ in 0..2_000 {
-        if passes(&fallback, &policy, 50) {
-            passed += 50;
-            if cheap && passes(&fallback, &policy, 1) {
-                passed += 1;
+#[test]
+fn a_request_that_costs_more_than_the_part_is_denied_and_charges_nothing() {
+    let (fallback, _) = one_of_ten();
+    for &algorithm in Algorithm::ALL {
+        let policy = Policy::builder("p").algorithm(algorithm).max(100).build();
+        let [one, eleven] = [1, 11].map(|cost| Check::new(&policy, "a").with_cost(cost));
+        let parts = [Check::new(&policy, "a").with_cost(5), Check::new(&policy, "a").with_cost(6)];
+        for group in [&[eleven][..], &parts] {
+            let denied = decide(&fallback, group, Operation::Check);
+            assert!(!denied.is_allowed(), "{algorithm}");
+            for (outcome, check) in denied.outcomes().iter().zip(group) {
+                let numbers = (outcome.limit(), outcome.cost(), outcome.remaining(), outcome.retry_after());
+                assert_eq!(numbers, (100, check.cost(), 10, None), "{algorithm}");
             }
         }
-        clock.advance(Duration::from_millis(10));
+        assert_eq!(decide(&fallback, &[one], Operation::Check).outcomes()[0].remaining(), 9, "{algorithm}");
     }
-    passed
 }
 
 #[test]
-fn dear_requests_pass_at_the_rate_of_the_part() {
-    assert_eq!(passed_in_20_seconds(false), 100);
-}
-
-#[test]
-fn a_cheap_request_forgives_nothing_of_a_dear_one() {
-    assert_eq!(passed_in_20_seconds(true), 100);
-}
-
-#[test]
-fn what_a_dear_request_takes_beyond_the_part_is_a_debt_with_exact_waits() {
-    let ((fallback, clock), policy) = (one_of_ten(), bucket());
-    let group = [Check::new(&policy, "a").with_cost(20), Check::new(&policy, "a").with_cost(30)];
-    let passed = decide(&fallback, &group, Operation::Check);
-    for (outcome, cost) in passed.outcomes().iter().zip([20, 30]) {
-        assert_eq!((outcome.limit(), outcome.cost(), outcome.remaining()), (100, cost, 0));
-        assert_eq!(outcome.reset_after(), refill(50));
-        assert_eq!(outcome.next_unit_after(), Some(refill(41)));
-    }
-    let one = [Check::new(&policy, "a")];
-    assert_eq!(decide(&fallback, &one, Operation::Peek).retry_after(), Some(refill(41)));
-    assert_eq!(decide(&fallback, &group, Operation::Peek).retry_after(), Some(refill(50)));
-    clock.advance(Duration::from_micros(41 * REFILL_US - 1));
-    assert!(!passes(&fallback, &policy, 1));
-    clock.advance(Duration::from_micros(1));
-    assert!(passes(&fallback, &policy, 1));
-    assert!(!passes(&fallback, &policy, 11), "the bucket is not full");
-    clock.advance(refill(10));
-    assert!(passes(&fallback, &policy, 11));
-}
-
-#[test]
-fn a_dear_request_that_another_limit_denies_charges_nothing() {
+fn a_turn_that_costs_more_than_the_part_is_denied() {
     let ((fallback, _), policy) = (one_of_ten(), bucket());
-    let other = Policy::new("other", 10, Duration::from_secs(60));
-    let group = [Check::new(&policy, "a").with_cost(50), Check::new(&other, "a")];
-    assert!(decide(&fallback, &group, Operation::Check).is_allowed());
-    fallback.reset(&group[0]);
-    assert!(!decide(&fallback, &group, Operation::Check).is_allowed());
-    assert!(decide(&fallback, &group[..1], Operation::Peek).is_allowed());
-    assert!(passes(&fallback, &policy, 50));
+    let check = Check::new(&policy, "a").with_cost(11);
+    let turn = decide(&fallback, &[check], Operation::Wait { at_most_us: 60_000_000 });
+    assert!(!turn.is_allowed());
+    assert_eq!(turn.retry_after(), None);
 }
 
 #[test]
-fn a_refund_or_a_settlement_forgives_nothing_of_a_dear_request() {
-    for refunds in [false, true] {
-        let ((fallback, clock), policy) = (one_of_ten(), bucket());
-        let dear = [Check::new(&policy, "a").with_cost(50)];
-        let passed = decide(&fallback, &dear, Operation::Check).reservation(&dear).unwrap();
-        let one = Check::new(&policy, "a");
-        let (until, units_left) = if refunds {
-            let charge = passed.charges().next().unwrap();
-            fallback.refund(&Reservation::single(charge.with_check(one))).unwrap();
-            (charge.until(), 49)
-        } else {
-            fallback.overdraw(&one);
-            (passed.charges().next().unwrap().until(), 51)
-        };
-        assert_eq!(until.as_micros(), 10_000_000, "{refunds}");
-        clock.advance(Duration::from_micros(units_left * REFILL_US - 1));
-        assert!(!passes(&fallback, &policy, 50), "{refunds}");
-        clock.advance(Duration::from_micros(1));
-        assert!(passes(&fallback, &policy, 50), "{refunds}");
-    }
-}
-
-#[test]
-fn a_dear_turn_is_due_when_the_bucket_is_full_and_goes_back_whole() {
+fn a_settlement_may_charge_more_than_the_part() {
     let ((fallback, clock), policy) = (one_of_ten(), bucket());
-    let dear = Check::new(&policy, "a").with_cost(50);
-    assert!(passes(&fallback, &policy, 50));
-    let wait = Operation::Wait { at_most_us: 60_000_000 };
-    let turn = decide(&fallback, &[dear], wait).into_only().unwrap();
-    assert_eq!(turn.due_after(), Duration::from_secs(10));
-    assert_eq!(turn.reset_after(), Duration::from_secs(20));
-    assert!(!passes(&fallback, &policy, 1));
-    fallback.refund(&Reservation::single(Charge::turn(dear, &turn))).unwrap();
-    clock.advance(Duration::from_secs(10));
-    assert!(passes(&fallback, &policy, 50));
+    let check = Check::new(&policy, "a");
+    fallback.overdraw(&check.with_cost(50));
+    let wait = decide(&fallback, &[check], Operation::Peek).retry_after();
+    assert_eq!(wait, Some(refill(41)));
+    clock.advance(refill(41));
+    assert!(decide(&fallback, &[check], Operation::Check).is_allowed());
 }
 
 #[test]
@@ -148,17 +97,4 @@ fn a_turn_of_an_outage_is_given_up_only_if_it_is_the_last() {
     assert_eq!(reset_after(), refill(30));
     give_up(&second).unwrap();
     assert_eq!(reset_after(), refill(20));
-}
-
-#[test]
-fn a_dear_request_is_given_back_as_long_as_it_counts() {
-    for passed in [5, 20, 49] {
-        let ((fallback, clock), policy) = (one_of_ten(), bucket());
-        let dear = [Check::new(&policy, "a").with_cost(50)];
-        let reservation = decide(&fallback, &dear, Operation::Check).reservation(&dear).unwrap();
-        clock.advance(refill(passed));
-        fallback.refund(&reservation).unwrap();
-        let peeked = decide(&fallback, &dear, Operation::Peek);
-        assert_eq!(peeked.outcomes()[0].reset_after(), Duration::ZERO, "{passed} units were refilled");
-    }
 }

@@ -65,8 +65,8 @@ pub enum OnError {
     /// Fallback: this process counts by itself, by the same algorithm, until the store is back.
     ///
     /// The store never learns these counts. So an outage admits at most `max` units more per caller and
-    /// process, or a part of `max` if the [number of processes](crate::RateLimiterBuilder::instances) is
-    /// known.
+    /// process. If the [number of processes](crate::RateLimiterBuilder::instances) is known, each process
+    /// admits its part of `max`, and a request that costs more than this part is denied.
     #[default]
     Local,
     /// Fail closed: the check is an error, and `ratelimit-actix` responds with status 503. An outage of the

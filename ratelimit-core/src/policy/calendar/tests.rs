@@ -327,7 +327,7 @@ fn each_window_has_a_count_of_its_own() {
     let in_june = berlin.in_window_of(june).unwrap();
     assert_eq!(in_june.state_id_at(july), berlin.state_id_at(june));
     assert_eq!(in_june.in_window_of(july), None);
-    let part = in_june.per_instance(std::num::NonZeroU32::MIN, 1);
+    let part = in_june.per_instance(std::num::NonZeroU32::MIN);
     assert_eq!(part.state_id_at(july), in_june.state_id_at(july));
     let ids = |policy: &Policy| {
         let windows = policy.in_present_windows(crate::Timestamp::from_micros(july));
