@@ -55,7 +55,7 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// agree, and follow no later change.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
-    /// By how much the wall clock was ahead of the clock since boot when the process first asked, in
+    /// Time by which the wall clock was ahead of the clock since boot when the process first read both, in
     /// microseconds; wraps around.
     ahead_us: u64,
 }
@@ -86,7 +86,7 @@ pub(crate) fn wall_clock() -> Timestamp {
     Timestamp(micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
 }
 
-/// Age of a reading of the wall clock, in microseconds, from which it is read again.
+/// Age of a sample of the wall clock, in microseconds, from which the clock is read again.
 const WALL_CLOCK_AGE_US: u64 = 500_000;
 
 /// What the wall clock, as it is set now, shows at an `instant` of a [`SystemClock`], for a decision made

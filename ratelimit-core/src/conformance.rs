@@ -1,7 +1,7 @@
 //! The contract of [`Store`](crate::store::Store) as tests, for the built-in stores and for your own.
 //!
 //! [`conformance_suite!`](crate::conformance_suite) makes one `#[test]` per [case](cases). It takes two
-//! functions: one that makes an empty store on a given clock, or returns `None` to skip, and one that runs a
+//! functions: one that makes an empty store on a clock, or returns `None` to skip, and one that runs a
 //! future to its end. A minor release may add cases.
 //!
 //! ```

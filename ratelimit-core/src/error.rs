@@ -269,7 +269,7 @@ pub enum WaitError {
     TooLong {
         /// Name of the limit.
         limit: String,
-        /// Longest wait that was asked for.
+        /// Longest wait that was requested.
         at_most: Duration,
         /// Longest wait for this limit.
         longest: Duration,

@@ -1,4 +1,4 @@
-//! One room for observation: what metrics, statistics and the log tell about decisions, calls and outages.
+//! One room for observation: what metrics, statistics and the log show of decisions, calls and outages.
 //!
 //! The observed code calls the methods of an [`Observer`] or a [`StoreObserver`]. A decision about a limit is
 //! classified once, as [`Counted`].

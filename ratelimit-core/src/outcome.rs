@@ -297,9 +297,9 @@ impl Outcome {
         self.cost
     }
 
-    /// Number of requests of cost 1 that would pass at this instant, after this decision. If held units of a
-    /// [lease](crate::PolicyBuilder::lease) admitted the request: what the store left at its last answer, up
-    /// to 1 s before, and what is held.
+    /// Number of requests of cost 1 that would pass at this instant, after this decision. If units of a
+    /// [lease](crate::PolicyBuilder::lease) admitted the request: what the store had left at its last answer,
+    /// up to 1 s before, and the unused units of the lease.
     pub const fn remaining(&self) -> u64 {
         self.remaining
     }
@@ -337,8 +337,8 @@ impl Outcome {
     ///
     /// Exact: one microsecond earlier the request would still be denied. `None` if the limit admitted the
     /// request, if the request never passes because its cost exceeds the limit, and if a concurrency limit is
-    /// [busy](Self::is_busy). So a loop that waits matches the [`decision`](Self::decision), which tells
-    /// these apart.
+    /// [busy](Self::is_busy). So a loop that waits matches the [`decision`](Self::decision), which
+    /// distinguishes these.
     pub const fn retry_after(&self) -> Option<Duration> {
         match self.verdict {
             Verdict::RetryAfterMicros(micros) if !self.is_shadow() => Some(Duration::from_micros(micros)),

@@ -56,7 +56,7 @@ mod current {
             None
         }
 
-        pub(crate) const fn given_policies(&self) -> Vec<Policy> {
+        pub(crate) const fn builder_policies(&self) -> Vec<Policy> {
             Vec::new()
         }
     }

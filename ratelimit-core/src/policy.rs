@@ -146,7 +146,7 @@ impl Policy {
         self
     }
 
-    /// What tells its states from those of other policies with the same key.
+    /// What distinguishes its states from those of other policies with the same key.
     pub(crate) const fn state_kind(&self) -> StateKind {
         StateKind {
             algorithm: self.numbers.algorithm,
@@ -376,7 +376,7 @@ impl Policy {
         self.numbers.mode
     }
 
-    /// The time for which this process may hold units of a hot caller, if set; see [`PolicyBuilder::lease`].
+    /// The time for which this process may keep units of a hot caller, if set; see [`PolicyBuilder::lease`].
     pub const fn lease(&self) -> Option<Duration> {
         match self.numbers.lease_us {
             0 | NO_LEASE => None,
@@ -384,8 +384,8 @@ impl Policy {
         }
     }
 
-    /// Length of the lease interval, in microseconds; 0 if the default of the store applies, and
-    /// [`has_no_lease`](Self::has_no_lease) tells whether it does not.
+    /// Length of the lease interval, in microseconds. 0 if the default of the store applies, unless the policy
+    /// [`has_no_lease`](Self::has_no_lease).
     #[cfg(feature = "redis")]
     pub(crate) const fn lease_us(&self) -> u64 {
         self.numbers.lease_us as u64

@@ -35,7 +35,7 @@ impl<T> PerProcess<T> {
         Self { process: Process::present(), value, of_child: OnceCell::new() }
     }
 
-    /// The value of the present process, which `make` makes once in each child. It must not ask for the value
+    /// The value of the present process, which `make` makes once in each child. It must not read the value
     /// itself.
     #[inline]
     pub(crate) fn get_or_make<E>(&self, make: impl Fn() -> Result<T, E>) -> Result<&T, E> {

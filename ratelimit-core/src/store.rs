@@ -54,14 +54,14 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// * **Cancelling.** A future that is dropped has charged all of a group or nothing. The exception is a group
 ///   with several callers in a Redis cluster: the first callers may stay charged.
 /// * **Waiting.** [`Operation::Wait`] never waits: it takes a turn, and the limiter sleeps until it is due. A
-///   store that decides by itself has to give turns in the order of its decisions, tell them by
+///   store that decides by itself has to give turns in the order of its decisions, report them by
 ///   [`Outcome::with_due_after`](crate::Outcome::with_due_after), and refund nothing but the last charge of a
 ///   bucket of which turns are not due, as [`State::refund_charge`](toolkit::State::refund_charge) does. For
 ///   an operation that it does not know, it returns an error, such as
 ///   [`StoreError::rejected`]: the failure policy decides then.
 /// * **Slots.** An admitted group with a [concurrency limit](crate::Policy::concurrency) takes slots. A store
 ///   that is made of the [`toolkit`] knows nothing of them: the limiter frees them by a
-///   [`refund`](Self::refund) when the work ends. What a process holds that crashes stays taken then, until a
+///   [`refund`](Self::refund) when the work ends. When a process crashes, its slots stay taken until a
 ///   reset. The built-in stores hold slots themselves, and return them with the outcome.
 /// * **Dropped values.** The refund of slots, and that of a turn, begins where a value is dropped, so the
 ///   limiter polls it once: a refund that takes a round trip, or waits for a lock, has to go on by itself,
@@ -76,7 +76,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// A [`StoreError`] if the store cannot be reached, does not reply in time, or holds corrupt state for a
+    /// A [`StoreError`] if the store cannot be reached, does not reply in time, or has corrupt state for a
     /// caller of the group. Nothing was decided then; after [`StoreError::Timeout`] it is unknown whether the
     /// group was charged. [`StoreError::SeveralCallers`] for [`Operation::UpTo`], if the store cannot decide
     /// about the callers of the group together.
@@ -155,12 +155,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// State of the store, for `RateLimiter::store_status` of the feature `stats`; by default nothing is
-    /// told.
+    /// known.
     fn status(&self) -> StoreStatus {
         StoreStatus::new()
     }
 
-    /// Tells the store how many processes share its counts. A limiter calls it once, when it is
+    /// Sets how many processes share the counts of the store. A limiter calls it once, when it is
     /// [built](crate::RateLimiterBuilder::instances). By default it has no effect.
     fn set_instances(&self, instances: NonZeroU32) {
         let _ = instances;

@@ -303,7 +303,7 @@ async fn a_row_without_a_kind_is_a_mistake_that_says_what_to_write() {
                 "line 2: a caller of limit `{name}`: expected a kind before the value, such as `address"
             );
             assert!(error.contains(&expected) && !error.contains(&format!("{caller} ")), "{error}");
-            // A policy that was passed to the builder may be one that the application checks itself.
+            // A policy of the builder may be one that the application checks itself.
             let hint = "or `number 7`; `partition tenant-42` for a policy that the application checks itself";
             assert_eq!(error.contains(hint), name == "ov-scope", "{error}");
         }

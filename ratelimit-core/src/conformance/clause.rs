@@ -86,7 +86,8 @@ impl Difference {
         Self { clause: Some(clause), algorithm: None, message }
     }
 
-    /// Fails with what led to the difference. `clause` is broken if the difference does not tell.
+    /// Fails with what led to the difference. The broken clause is `clause`, unless the difference names
+    /// another.
     #[track_caller]
     pub(super) fn fail(self, clause: Clause, how: &str) -> ! {
         let clause = Clause { algorithm: self.algorithm, ..self.clause.unwrap_or(clause) };

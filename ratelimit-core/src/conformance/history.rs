@@ -53,8 +53,8 @@ pub(super) struct Event {
 pub(super) enum What {
     /// The clock goes on.
     Advance(Duration),
-    /// The clock goes on to a wait that the last decision told, of its limits in turn, but a microsecond; and
-    /// then by microseconds.
+    /// The clock goes on to a microsecond before the end of a wait of the last decision, of its limits in turn,
+    /// and then by microseconds.
     AdvanceToWait(usize, Duration),
     /// The clock goes on to a microsecond before the end of this event's charge, and then by microseconds.
     AdvanceToEnd(usize, Duration),

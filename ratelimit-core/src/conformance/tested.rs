@@ -13,7 +13,7 @@ use crate::policy::{Algorithm, Policy};
 use crate::reservation::Reservation;
 use crate::store::{Deadline, Store};
 
-/// Result of a suite's store function: a store, or a value that holds a store and what it needs, such as a
+/// Result of a suite's store function: a store, or a value that has a store and what it needs, such as a
 /// server.
 pub trait Fixture: Sync {
     /// Type of the store.

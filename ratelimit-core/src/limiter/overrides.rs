@@ -69,10 +69,10 @@ impl RateLimiter {
         self.inner.overrides.status()
     }
 
-    /// The policies that were set in the builder. For the page of an operator.
+    /// The policies that were passed to the builder. For the page of an operator.
     #[doc(hidden)]
     pub fn builder_policies(&self) -> Vec<Policy> {
-        self.inner.overrides.given_policies()
+        self.inner.overrides.builder_policies()
     }
 }
 

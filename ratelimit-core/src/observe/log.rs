@@ -1,5 +1,5 @@
-//! Lines of the log: the address that explains one, and which are told once in a process, at most once a
-//! second, or once a minute.
+//! Lines of the log: the address that explains a line, and limits of how often a line is logged: once in a
+//! process, once a second, or once a minute.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,7 +22,7 @@ pub fn help(section: &'static str) -> String {
     format!("{MESSAGES}#{section}")
 }
 
-/// Whether the line of a section is to be told of `subject`: the first time in this process.
+/// Whether the line of a section was not logged about `subject` yet in this process.
 #[cold]
 pub fn is_first(section: &'static str, subject: impl Hash) -> bool {
     static LOGGED: LazyLock<Noted> = LazyLock::new(Noted::default);
@@ -31,8 +31,7 @@ pub fn is_first(section: &'static str, subject: impl Hash) -> bool {
     LOGGED.note(hasher.finish())
 }
 
-/// Largest number of ids that are told apart. With more, every id counts as one of the set, so new lines of
-/// the log are left out.
+/// Largest number of ids in a set. A full set has every id, so new lines of the log are left out.
 const MAX_IDS: usize = 4_096;
 
 /// A bounded set of ids, such as those of policies' states: what has been logged once.
@@ -162,7 +161,7 @@ mod tests {
             assert!(set.note(id) && !set.note(id), "the first time only");
         }
         assert!(set.may_have(1) && set.may_have(4_096));
-        assert!(!set.may_have(0) && !set.may_have(4_097), "told apart up to the bound");
+        assert!(!set.may_have(0) && !set.may_have(4_097), "distinguished up to the bound");
         for id in 4_097..20_000 {
             assert_eq!(set.note(id), id == 4_097);
         }

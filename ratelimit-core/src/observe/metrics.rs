@@ -83,7 +83,7 @@ metrics! {
     describe_counter!(DENIAL_CACHE_HITS, "ratelimit_denial_cache_hits_total", Count, "Requests denied by the denial cache");
 
     /// Histogram of the time of a decision by the store, in seconds. Without errors, hits in the denial
-    /// cache, and requests that held units of leases admit.
+    /// cache, and requests that units of leases admit.
     describe_histogram!(STORE_SECONDS, "ratelimit_store_seconds", Seconds, "Time the store took to decide");
 
     /// Counter of calls of the store without a decision. Label `class`: `unavailable` (no connection, or it
@@ -126,7 +126,7 @@ metrics! {
     /// server, or `expired`.
     describe_counter!(LEASE_UNITS, "ratelimit_lease_ended_units_total", Count, "Units of leases that ended");
 
-    /// Gauge of units that this process holds.
+    /// Gauge of units of leases that are not used yet.
     describe_gauge!(LEASE_HELD, "ratelimit_lease_held_units", Count, "Units held by leases");
 
     /// Counter of times at which a watched file of [overrides](crate::RateLimiterBuilder) had new contents.
@@ -216,7 +216,7 @@ pub(super) fn degraded(group: &[Check<'_>], decided: Option<&[Outcome]>) {
     }
 }
 
-/// Records that units of a policy are held, or are no longer.
+/// Records that slots of a policy are held, or are no longer.
 pub(super) fn held(policy: &Policy, units: u64, are_held: bool) {
     #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
     let (gauge, units) = (gauge!(SLOTS_HELD, "policy" => name(policy)), units as f64);

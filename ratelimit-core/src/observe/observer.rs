@@ -1,4 +1,4 @@
-//! What a limiter tells: each event has a method, which gives it to the metrics, the statistics and the log.
+//! Events of a limiter: each has a method, which passes it to the metrics, the statistics and the log.
 //!
 //! Without the features `metrics` and `stats` nothing is computed for these, so that the code that is
 //! observed has no conditions.
@@ -26,7 +26,7 @@ use crate::observe::stats::Stats;
 use crate::outcome::Outcome;
 use crate::policy::Policy;
 
-/// What one limiter tells, and what its statistics keep of it.
+/// Passes on the events of one limiter, and keeps its statistics.
 #[derive(Debug)]
 pub(crate) struct Observer {
     /// Share of the capacity below which an admitted request is near the limit.
@@ -148,7 +148,7 @@ impl Observer {
     }
 }
 
-/// What the overrides of a limiter tell.
+/// Events of the overrides of a limiter.
 #[cfg(feature = "overrides")]
 impl Observer {
     /// A watch of a file begins. So do the counters of its new contents, for the reason of

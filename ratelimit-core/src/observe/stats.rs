@@ -94,7 +94,7 @@ impl Stats {
         self.limits.with(policy, |limit| limit.record_degraded(is_decided));
     }
 
-    /// The counts of a limit, to count what is held.
+    /// The counts of a limit, to count its slots.
     pub(crate) fn limit(&self, policy: &Policy) -> Arc<LimitCounts> {
         self.limits.with(policy, Arc::clone)
     }
@@ -126,8 +126,8 @@ impl Stats {
     /// The callers that were denied most, at most `max` and 512: those with the largest counts first.
     ///
     /// The counts are approximate. When the table is full, a new caller takes the place of the one with the
-    /// smallest count, and goes on from there; [`DeniedCaller::error`] tells how much of a count may be that
-    /// of others. A caller with more than a 64th of the denials of its part of the table is always listed.
+    /// smallest count, and goes on from there; [`DeniedCaller::error`] is how much of a count may be of
+    /// other callers. A caller with more than a 64th of the denials of its part of the table is always listed.
     pub fn denied_callers(&self, max: usize) -> Vec<DeniedCaller> {
         self.denied.top(max)
     }

@@ -1,4 +1,4 @@
-//! What a store tells about itself: its connection, circuit breaker, calls, denial cache and leases.
+//! The status of a store: its connection, circuit breaker, calls, denial cache and leases.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 #[cfg_attr(feature = "stats", derive(Serialize))]
 #[non_exhaustive]
 pub struct StoreStatus {
-    /// Number of callers held in this process, each counted once for each of its policies. `None` if the
+    /// Number of callers stored in this process, each counted once for each of its policies. `None` if the
     /// store counts elsewhere.
     pub callers: Option<usize>,
     /// The state of the connection to a server. `None` for a store without one.
@@ -23,7 +23,7 @@ pub struct StoreStatus {
 }
 
 impl StoreStatus {
-    /// The status of a store that tells nothing. Its fields are public.
+    /// A status of which nothing is known. Its fields are public.
     pub fn new() -> Self {
         Self::default()
     }
@@ -70,9 +70,9 @@ fn in_micros<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::
 #[cfg_attr(feature = "stats", derive(Serialize))]
 #[non_exhaustive]
 pub struct LeaseStatus {
-    /// Callers with held units.
+    /// Callers with units that are not used.
     pub callers: usize,
-    /// Units held now.
+    /// Units that are not used yet.
     pub held: u64,
     /// Units that were charged ahead, since the start.
     pub leased: u64,

@@ -54,8 +54,8 @@ impl GroupOutcome {
         Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }
     }
 
-    /// Changes what is told about each limit; the group is admitted if every one is. `change` gets the
-    /// limit's place.
+    /// Changes the outcome of each limit; the group is admitted if every limit admits it. `change` gets the
+    /// index of the limit.
     pub(crate) fn map(mut self, change: impl Fn(usize, Outcome) -> Outcome) -> Self {
         for (index, outcome) in self.outcomes.iter_mut().enumerate() {
             *outcome = change(index, outcome.clone());
@@ -64,7 +64,7 @@ impl GroupOutcome {
         self
     }
 
-    /// Replaces what is told about the limits of a group that is admitted or denied all the same.
+    /// Replaces the outcomes of the limits. The group stays admitted or denied.
     pub(crate) fn with_outcomes(self, outcomes: SmallVec<[Outcome; 2]>) -> Self {
         let outcomes = outcomes.into_iter().map(|outcome| outcome.decided_at(self.at)).collect();
         Self { outcomes, ..self }
@@ -182,7 +182,7 @@ impl GroupOutcome {
     /// group certainly does not pass before.
     ///
     /// `None` if the group passed, if the cost exceeds one of its limits, and if [only slots are
-    /// missing](Self::is_busy): [`is_allowed`](Self::is_allowed) and `is_busy` tell these apart.
+    /// missing](Self::is_busy): [`is_allowed`](Self::is_allowed) and `is_busy` distinguish these.
     pub fn retry_after(&self) -> Option<Duration> {
         if self.violated().any(|outcome| outcome.verdict == Verdict::Never) {
             return None;

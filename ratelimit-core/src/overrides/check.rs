@@ -1,12 +1,12 @@
 //! Checks overrides as a whole against the limits that they can name: those that crates declare at link time,
-//! and policies that are given to the builder.
+//! and policies that are passed to the builder.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use super::error::Problems;
 use super::set::{LimitOverride, Overrides};
-use super::table::{GivenRow, LimitRows, Origin, OverrideTable, Row, SharedPolicies};
+use super::table::{LimitRows, Origin, OverrideTable, Row, SharedPolicies, WrittenRow};
 use crate::policy::Policy;
 use crate::policy::suggest::nearest;
 
@@ -21,13 +21,13 @@ pub(super) fn check(overrides: &Overrides, known: &[KnownLimit]) -> Result<Overr
         }
     }
     let mut checker = Checker { problems: Problems::default(), table: OverrideTable::default() };
-    for (name, given) in &overrides.limits {
+    for (name, written) in &overrides.limits {
         if checker.problems.is_enough() {
             break;
         }
         match by_name.get(name.as_str()) {
-            Some(limits) => checker.limit(name, given, limits),
-            None => checker.problem(&given.row, unknown(name, by_name.keys().copied())),
+            Some(limits) => checker.limit(name, written, limits),
+            None => checker.problem(&written.row, unknown(name, by_name.keys().copied())),
         }
     }
     checker.problems.or(checker.table)
@@ -41,7 +41,7 @@ fn unknown<'k>(name: &str, known: impl Iterator<Item = &'k str> + Clone) -> Stri
     let hint = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
     let expected = match known.count() {
         0 => "this program has no limits",
-        _ => "expected the name of an attribute's limit or of a policy that the builder was given",
+        _ => "expected the name of an attribute's limit or of a policy that the builder has",
     };
     format!("unknown limit `{name}`, {expected}{hint}")
 }
@@ -52,13 +52,13 @@ struct Checker {
 }
 
 impl Checker {
-    fn problem(&mut self, row: &GivenRow, text: impl Into<String>) {
+    fn problem(&mut self, row: &WrittenRow, text: impl Into<String>) {
         self.problems.push(row.line, text);
     }
 
     /// Checks the overrides of one name against each limit of that name.
-    fn limit(&mut self, name: &str, given: &LimitOverride, limits: &[&KnownLimit]) {
-        let LimitOverride { row: for_all, plans, callers } = given;
+    fn limit(&mut self, name: &str, written: &LimitOverride, limits: &[&KnownLimit]) {
+        let LimitOverride { row: for_all, plans, callers } = written;
         if !plans.is_empty() && !limits.iter().any(|limit| limit.has_plan) {
             let text = format!("limit `{name}` has no `plan` in its attribute, so no request has a plan");
             self.problem(plans.values().next().unwrap_or(for_all), text);
@@ -68,19 +68,19 @@ impl Checker {
                 return;
             }
             match LimitRows::new(&limit.policy, *for_all, callers.len()) {
-                Ok(rows) => self.rows(name, given, limit, rows),
+                Ok(rows) => self.rows(name, written, limit, rows),
                 Err(error) => self.problem(for_all, format!("limit `{name}`: {error}")),
             }
         }
     }
 
     /// Checks the rows of a limit, and adds them to the table.
-    fn rows(&mut self, name: &str, given: &LimitOverride, limit: &KnownLimit, mut rows: LimitRows) {
+    fn rows(&mut self, name: &str, written: &LimitOverride, limit: &KnownLimit, mut rows: LimitRows) {
         if let Err(fault) = fits(limit, &rows, rows.limit()) {
-            self.problem(&given.row, format!("limit `{name}`: {fault}"));
+            self.problem(&written.row, format!("limit `{name}`: {fault}"));
         }
-        let plans = given.plans.iter().map(|(plan, row)| (Origin::Plan, plan, row));
-        let callers = given.callers.iter().map(|(caller, row)| (Origin::Caller, caller, row));
+        let plans = written.plans.iter().map(|(plan, row)| (Origin::Plan, plan, row));
+        let callers = written.callers.iter().map(|(caller, row)| (Origin::Caller, caller, row));
         let mut policies = SharedPolicies::new();
         for (origin, text, row) in plans.chain(callers) {
             if self.problems.is_enough() {
@@ -100,12 +100,12 @@ impl Checker {
 fn add(
     rows: &mut LimitRows,
     limit: &KnownLimit,
-    (origin, text, row): (Origin, &str, &GivenRow),
+    (origin, text, row): (Origin, &str, &WrittenRow),
     policies: &mut SharedPolicies,
 ) -> Result<(), String> {
     let partition = if origin == Origin::Caller { Some(partition(text, limit)?) } else { None };
     if let Some(other) = partition.as_deref().and_then(|partition| rows.row_of_caller(partition)) {
-        let place = other.given.line.map_or_else(String::new, |line| format!(", in line {line},"));
+        let place = other.written.line.map_or_else(String::new, |line| format!(", in line {line},"));
         return Err(format!("another row{place} stands for the same caller"));
     }
     let position = rows.add(text, partition, *row, policies).map_err(|error| error.to_string())?;
@@ -146,7 +146,7 @@ pub struct KnownLimit {
 }
 
 impl KnownLimit {
-    /// A policy that is given to the builder.
+    /// A policy that is passed to the builder.
     pub(crate) fn of_policy(policy: impl Borrow<Policy>) -> Self {
         Self {
             policy: policy.borrow().clone(),
@@ -177,24 +177,24 @@ pub struct DeclaredLimits {
 
 inventory::collect!(DeclaredLimits);
 
-/// Every declared limit, and the policies that were given.
-pub(super) fn known_limits(given: &[KnownLimit]) -> Vec<KnownLimit> {
+/// Every declared limit, and the policies of the builder.
+pub(super) fn known_limits(policies: &[KnownLimit]) -> Vec<KnownLimit> {
     let declared = inventory::iter::<DeclaredLimits>().flat_map(|crate_| (crate_.limits)());
-    declared.chain(given.iter().cloned()).collect()
+    declared.chain(policies.iter().cloned()).collect()
 }
 
-/// The kind of a caller that is a partition, as `check` is given it.
+/// The kind of a caller that is a partition, as it is passed to `check`.
 const PARTITION: &str = "partition ";
 
 /// What a program without other kinds expects.
-const EXPECTED: &str = "expected `partition` before what `check` is given, such as `partition tenant-42`";
+const EXPECTED: &str = "expected `partition` before what is passed to `check`, such as `partition tenant-42`";
 
-/// What a program with other kinds expects as well, for a policy that the builder was given.
+/// What a program with other kinds expects as well, for a policy of the builder.
 const OR_PARTITION: &str = "`partition tenant-42` for a policy that the application checks itself";
 
 /// The partition of the caller that a row names, or what was expected.
 ///
-/// A policy that the builder was given may be one of middleware, one that the application checks itself, or
+/// A policy of the builder may be one of middleware, one that the application checks itself, or
 /// both. So it has rows of every kind.
 pub(super) fn partition(caller: &str, limit: &KnownLimit) -> Result<Vec<u8>, String> {
     match caller.strip_prefix(PARTITION) {

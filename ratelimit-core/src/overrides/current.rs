@@ -24,7 +24,7 @@ pub(crate) struct Current {
     /// Whether there have been overrides. A request reads nothing else if there have not. Stays set.
     is_set: AtomicBool,
     table: ArcSwapOption<OverrideTable>,
-    /// Policies that were given to the builder.
+    /// Policies that were passed to the builder.
     policies: RwLock<Vec<KnownLimit>>,
     /// The number of the newest watch. All earlier ones are over. Locked while other overrides are put in
     /// force, but not while they are checked, which takes long for many rows.
@@ -103,7 +103,7 @@ impl Current {
         Some(Ok(size))
     }
 
-    /// The table of overrides without mistakes. Holds no lock meanwhile.
+    /// The table of overrides without mistakes. Locks nothing meanwhile.
     fn checked(&self, overrides: &Overrides) -> Result<OverrideTable, OverridesError> {
         let known = known_limits(&self.policies.read());
         let source = overrides.source_name();
@@ -186,8 +186,8 @@ impl Current {
         Some(OverridesStatus { source: table.source.clone(), limits, rows, rejected })
     }
 
-    /// The policies that were given to the builder.
-    pub(crate) fn given_policies(&self) -> Vec<Policy> {
+    /// The policies that were passed to the builder.
+    pub(crate) fn builder_policies(&self) -> Vec<Policy> {
         self.policies.read().iter().map(|known| known.policy.clone()).collect()
     }
 }

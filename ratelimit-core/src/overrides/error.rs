@@ -13,7 +13,7 @@ const MAX_PROBLEMS: usize = 100;
 /// After 100 different mistakes no further ones are looked for, so that a large file with a mistake in every
 /// row is rejected soon.
 ///
-/// The text is one line. It has names of limits and plans as they were given, and no name of the table
+/// The text is one line. It has names of limits and plans as they were written, and no name of the table
 /// `callers`.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{source_name} cannot be used: {}", Listed { problems, may_have_more: *.may_have_more })]

@@ -152,7 +152,7 @@ impl InForce<'_> {
     /// Where this number comes from.
     pub fn origin_of(&self, field: Field) -> Origin {
         let Some((rows, row)) = self.row() else { return Origin::Program };
-        match (row.given.settings.has(field), rows.limit().given.settings.has(field)) {
+        match (row.written.settings.has(field), rows.limit().written.settings.has(field)) {
             (true, _) => row.origin,
             (false, true) => Origin::Limit,
             (false, false) => Origin::Program,

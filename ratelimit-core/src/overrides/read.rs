@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::{OverridesError, Problems};
 use super::set::{LimitOverride, Overrides, file_name, read_file};
-use super::table::{GivenRow, Origin};
+use super::table::{Origin, WrittenRow};
 use crate::policy::suggest::{list, nearest};
 use crate::policy::value::Written;
 use crate::policy::{Field, Settings};
@@ -131,14 +131,14 @@ impl FileReader {
     }
 
     /// The rows of plans or callers.
-    fn rows(&mut self, value: &SpannedValue<'_>, of: &str, place: Origin) -> BTreeMap<String, GivenRow> {
+    fn rows(&mut self, value: &SpannedValue<'_>, of: &str, place: Origin) -> BTreeMap<String, WrittenRow> {
         let mut rows = BTreeMap::new();
         let expected = format!("a table for {of}, such as `{{ max = 500 }}`");
         let Some(table) = self.table(value, &expected) else { return rows };
         self.each(table, |reader, key, value| {
             let Some(fields) = reader.table(value, &expected) else { return };
             let line = Some(reader.lines.at(key.span().start));
-            let mut row = GivenRow { settings: Settings::new(), line };
+            let mut row = WrittenRow { settings: Settings::new(), line };
             reader.each(fields, |reader, key, value| reader.field(&mut row.settings, key, value, of, place));
             rows.insert(key.get_ref().to_string(), row);
         });

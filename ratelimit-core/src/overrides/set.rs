@@ -1,17 +1,17 @@
-//! A set of overrides, as a file, a text or code gives it; and reading a file without trust in what it is.
+//! A set of overrides, from a file, a text or code; and reading a file that may be anything.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::table::GivenRow;
+use super::table::WrittenRow;
 use crate::policy::Settings;
 
 /// Other numbers for limits of the program, by the names of the limits.
 ///
 /// The numbers come from a file, a text in the same form, or code. They are checked as a whole against all
-/// limits of the program when they are given to
+/// limits of the program when they are passed to
 /// [`RateLimiterBuilder::overrides`](crate::RateLimiterBuilder::overrides) or
 /// [`RateLimiter::replace_overrides`](crate::RateLimiter::replace_overrides): unknown names, numbers out of
 /// their bounds, and limits that no request could pass are errors.
@@ -39,9 +39,9 @@ pub struct Overrides {
 #[derive(Clone, Debug, Default)]
 #[must_use = "it does nothing until it is part of overrides"]
 pub struct LimitOverride {
-    pub(super) row: GivenRow,
-    pub(super) plans: BTreeMap<String, GivenRow>,
-    pub(super) callers: BTreeMap<String, GivenRow>,
+    pub(super) row: WrittenRow,
+    pub(super) plans: BTreeMap<String, WrittenRow>,
+    pub(super) callers: BTreeMap<String, WrittenRow>,
 }
 
 impl From<Settings> for LimitOverride {
@@ -67,7 +67,7 @@ impl LimitOverride {
     /// Adds the row of a caller. It replaces an earlier row. Where the caller has a row, that of its plan
     /// does not apply.
     ///
-    /// The text has a kind, as in a file: `partition tenant-42` for what `check` is given, and for limits of
+    /// The text has a kind, as in a file: `partition tenant-42` for what is passed to `check`, and for limits of
     /// `ratelimit-actix` what `by` returns, such as `text acct-42`, `number 42` or `address 203.0.113.7`.
     pub fn caller(mut self, text: impl Into<String>, settings: Settings) -> Self {
         self.callers.insert(text.into(), settings.into());
@@ -85,7 +85,7 @@ impl Overrides {
     /// callers as well. They replace earlier ones of this limit.
     ///
     /// A text such as `"shop"` is the name of a limit that `declared_limits()` of `ratelimit-actix` lists, or
-    /// of a policy that is given to [`RateLimiterBuilder::policies`](crate::RateLimiterBuilder::policies).
+    /// of a policy that is passed to [`RateLimiterBuilder::policies`](crate::RateLimiterBuilder::policies).
     pub fn limit(mut self, name: impl Into<String>, overrides: impl Into<LimitOverride>) -> Self {
         self.limits.insert(name.into(), overrides.into());
         self
@@ -96,7 +96,7 @@ impl Overrides {
     /// A thread reads the file four times a second. New contents are in force at most 0.6 s after the last
     /// write to the file: the thread waits until two reads in a row are equal. Write them to another file and
     /// rename that, so that no read sees a part of them. Contents that cannot be used change nothing, such as
-    /// those without a line break at their end; one line in the log and a metric tell why.
+    /// those without a line break at their end; one line in the log and a metric say why.
     ///
     /// It does nothing for overrides that are not from a file. Replace those by
     /// [`RateLimiter::replace_overrides`](crate::RateLimiter::replace_overrides).

@@ -27,7 +27,7 @@ pub(super) struct LimitRows {
     callers: HashMap<Box<[u8]>, usize>,
 }
 
-/// Tells no names: of callers none is shown.
+/// Shows no names of callers.
 impl fmt::Debug for LimitRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("LimitRows");
@@ -37,12 +37,12 @@ impl fmt::Debug for LimitRows {
 
 /// The settings of one row, and its line in the file.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct GivenRow {
+pub(super) struct WrittenRow {
     pub(super) settings: Settings,
     pub(super) line: Option<usize>,
 }
 
-impl From<Settings> for GivenRow {
+impl From<Settings> for WrittenRow {
     fn from(settings: Settings) -> Self {
         Self { settings, line: None }
     }
@@ -54,7 +54,7 @@ pub(super) struct Row {
     /// Of the plan or the caller, as it was written.
     name: Box<str>,
     /// What the row sets.
-    pub(super) given: GivenRow,
+    pub(super) written: WrittenRow,
     /// The policy with these settings over those for all callers.
     pub(super) policy: Arc<Policy>,
 }
@@ -71,9 +71,9 @@ impl LimitRows {
     pub(super) const LIMIT: usize = 0;
 
     /// The overrides of a policy without those of plans and callers.
-    pub(super) fn new(base: &Policy, given: GivenRow, callers: usize) -> Result<Self, PolicyError> {
-        let policy = overridden(base, given.settings)?;
-        let limit = Row { origin: Origin::Limit, name: Box::default(), given, policy };
+    pub(super) fn new(base: &Policy, written: WrittenRow, callers: usize) -> Result<Self, PolicyError> {
+        let policy = overridden(base, written.settings)?;
+        let limit = Row { origin: Origin::Limit, name: Box::default(), written, policy };
         let (plans, callers) = (HashMap::new(), HashMap::with_capacity(callers));
         Ok(Self { base: base.clone(), rows: vec![limit], plans, callers })
     }
@@ -84,10 +84,10 @@ impl LimitRows {
         &mut self,
         name: &str,
         partition: Option<Vec<u8>>,
-        given: GivenRow,
+        written: WrittenRow,
         policies: &mut SharedPolicies,
     ) -> Result<usize, PolicyError> {
-        let settings = given.settings.over(self.limit().given.settings);
+        let settings = written.settings.over(self.limit().written.settings);
         let policy = match policies.get(&settings) {
             Some(policy) => Arc::clone(policy),
             None => overridden(&self.base, settings)?,
@@ -101,7 +101,7 @@ impl LimitRows {
             Some(partition) => self.callers.insert(partition.into(), position),
             None => self.plans.insert(Box::clone(&name), position),
         };
-        self.rows.push(Row { origin, name, given, policy });
+        self.rows.push(Row { origin, name, written, policy });
         Ok(position)
     }
 
@@ -123,7 +123,7 @@ impl LimitRows {
     /// What replaces numbers of the program where a row applies: what it sets, and what is set for all
     /// callers.
     pub(super) fn replaced(&self, row: &Row) -> Settings {
-        row.given.settings.over(self.limit().given.settings)
+        row.written.settings.over(self.limit().written.settings)
     }
 
     /// The position of the row that applies to a request: that of the caller, otherwise that of the plan,
@@ -139,9 +139,9 @@ impl LimitRows {
         self.rows.iter().map(|row| &*row.name).enumerate().skip(1)
     }
 
-    /// The number of rows that were given.
-    fn given(&self) -> usize {
-        let sets_any = self.limit().given.settings != Settings::new();
+    /// The number of rows that set a number.
+    fn written(&self) -> usize {
+        let sets_any = self.limit().written.settings != Settings::new();
         usize::from(sets_any) + self.rows.len() - 1
     }
 
@@ -180,7 +180,7 @@ impl OverrideTable {
     /// The number of names with overrides, and of their rows. Policies of one name have the same rows.
     pub(crate) fn size(&self) -> (usize, usize) {
         let of_names: HashMap<&str, usize> =
-            self.limits.iter().map(|rows| (rows.base.name(), rows.given())).collect();
+            self.limits.iter().map(|rows| (rows.base.name(), rows.written())).collect();
         (of_names.len(), of_names.values().sum())
     }
 }

@@ -1,4 +1,4 @@
-//! Overrides: what files may hold, what applies to a request, and what a watch does with each change of its
+//! Overrides: what files may have, what applies to a request, and what a watch does with each change of its
 //! file.
 
 mod applied;

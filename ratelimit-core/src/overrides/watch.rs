@@ -22,7 +22,7 @@ pub(super) const PAUSE: Duration = Duration::from_millis(250);
 /// What a read finds: the text, or why there is none.
 type Contents = Result<String, String>;
 
-/// Compares what a file holds with what is in force.
+/// Compares what a file has with what is in force.
 #[derive(Debug)]
 pub(super) struct Watcher {
     path: PathBuf,

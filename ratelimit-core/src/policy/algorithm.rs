@@ -10,7 +10,7 @@ use super::named_values::named_values;
 /// |---|---|---|---|
 /// | [`FixedWindow`](Self::FixedWindow) | one count | 2 × `max` | quotas by the clock hour or day; the cheapest |
 /// | [`SlidingWindowCounter`](Self::SlidingWindowCounter) | sub-windows + 1 counts | below 2 × `max` | the default: small state, smooth |
-/// | [`SlidingWindowLog`](Self::SlidingWindowLog) | one entry per admitted request | `max` | a rule that must hold in every window, to the microsecond |
+/// | [`SlidingWindowLog`](Self::SlidingWindowLog) | one entry per admitted request | `max` | a rule that must be true in every window, to the microsecond |
 /// | [`TokenBucket`](Self::TokenBucket) | one instant | `burst + max` | a steady rate with room for bursts |
 ///
 /// # Notation
@@ -171,7 +171,7 @@ pub(crate) struct Spec {
 pub(crate) enum LuaSource {
     /// A step over a state that is a string.
     Step(&'static str),
-    /// A step over a string with an entry for each process, which the call tells of.
+    /// A step over a string with an entry for each process. The call has the entry of its process.
     Entries(&'static str),
     /// Functions about a state that is not a string.
     Log(&'static str),

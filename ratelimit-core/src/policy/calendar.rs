@@ -59,7 +59,7 @@ pub struct Calendar {
     zone: &'static str,
     /// Whether the anchor differs from request to request.
     moves: bool,
-    /// Fingerprint of what tells the windows.
+    /// Fingerprint of unit, anchor and zone.
     id: u64,
 }
 

@@ -8,7 +8,7 @@ use super::named_values::named_values;
 /// A shadow limit is judged and charged as if it were enforced: charged when the request fits and the
 /// enforced limits of its group admit it, and not charged otherwise. It never denies a request and never
 /// changes what the enforced limits of its group decide, also during an outage of the store.
-/// [`Outcome::would_deny`](crate::Outcome::would_deny), a metric and a log line tell what it would have
+/// [`Outcome::would_deny`](crate::Outcome::would_deny), a metric and a log line show what it would have
 /// denied. So the effect of a limit is known before it is enforced.
 ///
 /// A shadow limit has a count of its own, also beside an enforced limit with the same key, so a limit starts

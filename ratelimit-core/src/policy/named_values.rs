@@ -1,4 +1,4 @@
-//! Settings whose values have names: the list of all values, and reading and writing their names.
+//! Settings whose values have names: the list of all values, how their names are read and written.
 
 /// Defines for an enum `ALL`, `as_str`, `Display` and `FromStr`, from the name of each variant. A variant
 /// that is missing or out of order fails to compile.

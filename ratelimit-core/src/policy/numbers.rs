@@ -23,10 +23,10 @@ pub(crate) const HOLD_US: u64 = 10_000_000;
 /// Longest lease: 10 s.
 pub const MAX_LEASE: Duration = Duration::from_secs(10);
 
-/// Units per window of a policy that gives no `max`.
+/// Units per window of a policy without a `max`.
 const DEFAULT_MAX: u64 = 100;
 
-/// The window of a policy that gives none: 60 s, in microseconds.
+/// The window of a policy without one: 60 s, in microseconds.
 const DEFAULT_WINDOW_US: u64 = 60_000_000;
 
 /// In place of the length of a lease: none, also in a store with a default.
@@ -51,7 +51,7 @@ pub(super) struct PolicyNumbers {
 }
 
 impl Settings {
-    /// Checks all bounds, and which numbers go together. Defaults stand for what is not given.
+    /// Checks all bounds, and which numbers go together. Defaults stand for what is not set.
     pub(super) const fn judged(&self) -> Result<PolicyNumbers, PolicyError> {
         let Self { max, window, algorithm, sub_windows, burst, block, mode, on_error, lease } = *self;
         let max = if let Some(max) = max { max } else { DEFAULT_MAX };

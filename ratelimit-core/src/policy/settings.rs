@@ -1,4 +1,4 @@
-//! What is written of a limit, each number given or not: the one table of these fields, for builders, files,
+//! What is written of a limit, each number set or not: the one table of these fields, for builders, files,
 //! overrides and pages.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::value::{LimitWindow, ReadFault, Setting, Switch, Value, Written};
 use super::{Algorithm, Mode, OnError, PolicyError};
 
 /// Makes [`Field`] and [`Settings`] of the table: what a field is, its name in files and its type, what files
-/// may hold, whether overrides may replace it, and whether clients may know it.
+/// may have, whether overrides may replace it, and whether clients may know it.
 macro_rules! fields {
     ($($(#[$doc:meta])* $variant:ident $field:ident: $type:ty, $expected:literal, $overrides:literal, $clients:literal;)*) => {
         /// A number of a limit.
@@ -66,11 +66,11 @@ macro_rules! fields {
             }
         }
 
-        /// Numbers of a limit, each given or not.
+        /// Numbers of a limit, each set or not.
         ///
         /// A [policy](crate::Policy) is made of the settings of its [builder](PolicyBuilder), where defaults
-        /// stand for what is not given. Overrides are settings over those of the program, for all its
-        /// callers, those of one plan, or one caller: what they do not give stays as it is.
+        /// stand for what is not set. Overrides are settings over those of the program, for all its
+        /// callers, those of one plan, or one caller: what they do not set stays as it is.
         ///
         /// # Examples
         ///
@@ -87,29 +87,29 @@ macro_rules! fields {
         }
 
         impl Settings {
-            /// None is given.
+            /// None is set.
             pub const fn new() -> Self {
                 Self { $($field: None),* }
             }
 
-            /// These settings, with what they do not give from `below`.
+            /// These settings, with what they do not set from `below`.
             pub const fn over(self, below: Self) -> Self {
                 Self {
                     $($field: match self.$field {
                         None => below.$field,
-                        given => given,
+                        set => set,
                     },)*
                 }
             }
 
-            /// Whether a field is given.
+            /// Whether a field is set.
             pub const fn has(&self, field: Field) -> bool {
                 match field {
                     $(Field::$variant => self.$field.is_some(),)*
                 }
             }
 
-            /// All fields in the order of [`Field::ALL`], with their values as far as they are given.
+            /// All fields in the order of [`Field::ALL`], with their values as far as they are set.
             pub fn values(&self) -> impl Iterator<Item = (Field, Option<Value>)> + use<> {
                 [$((Field::$variant, self.$field.map(Setting::value))),*].into_iter()
             }
@@ -135,7 +135,7 @@ fields! {
     Algorithm algorithm: Algorithm, "the name of an algorithm", false, true;
     /// Parts of the window of a sliding window counter.
     SubWindows sub_windows: u64, "a whole number", false, true;
-    /// Units that a full token bucket holds.
+    /// Units of a full token bucket.
     Burst burst: u64, "a whole number", true, true;
     /// Time for which the first denial blocks a caller.
     Block block: Switch<Duration>, "a time such as \"10m\", or \"off\"", true, true;
@@ -143,7 +143,7 @@ fields! {
     Mode mode: Switch<Mode>, "one of \"enforce\", \"shadow\", \"off\"", true, false;
     /// What the limit does during an outage of the store.
     OnError on_error: OnError, "the name of a failure policy", true, false;
-    /// Time for which a process may hold units of a hot caller.
+    /// Time for which a process may keep units of a hot caller.
     Lease lease: Switch<Duration>, "a time such as \"100ms\", or \"off\"", false, false;
 }
 
@@ -159,11 +159,11 @@ pub struct PolicyBuilder {
 
 /// Makes setters of [`Settings`], and the same of [`PolicyBuilder`].
 macro_rules! setters {
-    ($($(#[$attribute:meta])* $setter:ident($($value:ident: $type:ty)?) { $($field:ident: $given:expr),* })*) => {
+    ($($(#[$attribute:meta])* $setter:ident($($value:ident: $type:ty)?) { $($field:ident: $set:expr),* })*) => {
         impl Settings {
             $($(#[$attribute])*
             pub const fn $setter(mut self $(, $value: $type)?) -> Self {
-                $(self.$field = Some($given);)*
+                $(self.$field = Some($set);)*
                 self
             })*
         }
@@ -216,7 +216,7 @@ setters! {
     /// whole multiple of this number, in microseconds.
     sub_windows(sub_windows: u64) { sub_windows: sub_windows }
 
-    /// Sets the units that a full token bucket holds, from 1 to [`MAX_UNITS`](crate::policy::MAX_UNITS); by
+    /// Sets the units of a full token bucket, from 1 to [`MAX_UNITS`](crate::policy::MAX_UNITS); by
     /// default `max`. They can pass at one instant.
     ///
     /// Only for [`Algorithm::TokenBucket`]. The time to refill a full bucket, `burst * window / max`, is at
@@ -255,7 +255,7 @@ setters! {
     /// Sets the lease: a hot caller below its limit is decided in this process, by units that Redis has
     /// charged ahead. By default off; at most [`MAX_LEASE`](crate::policy::MAX_LEASE), typically 100 ms.
     ///
-    /// Never more requests pass than without. The process charges what the caller is likely to ask for within
+    /// Never more requests pass than without. The process charges what the caller is likely to use within
     /// this time, and gives back what is not used for this time. Denials still come from Redis, so a caller
     /// at its limit gains little. `remaining` and the waits of an admitted request are those of the last
     /// answer of Redis, up to 1 s old.

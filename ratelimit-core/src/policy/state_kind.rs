@@ -1,4 +1,4 @@
-//! What tells the states of policies apart: keys and names, and the kinds of states under one key. The one
+//! What distinguishes the states of policies: keys and names, and the kinds of states under one key. The one
 //! answer to which policies count together.
 
 use super::{Algorithm, Mode};

@@ -127,7 +127,7 @@ const _: () = assert!(
 pub(crate) struct WindowSpan {
     pub(crate) from: u64,
     pub(crate) before: u64,
-    /// What tells its count from those of other windows.
+    /// What distinguishes its count from those of other windows.
     pub(crate) label: u64,
 }
 

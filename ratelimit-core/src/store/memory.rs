@@ -23,7 +23,7 @@ use crate::policy::Policy;
 use crate::reservation::Reservation;
 use crate::slots::Slots;
 
-/// Default number of callers that a [`MemoryStore`] holds.
+/// Default number of callers that a [`MemoryStore`] stores.
 pub const DEFAULT_MAX_CALLERS: usize = 100_000;
 
 /// Number of locks over which a large store spreads its callers: more than threads, so that two threads
@@ -99,13 +99,13 @@ impl MemoryStore {
         matches!(self.source, Source::Memory)
     }
 
-    /// Number of callers held, each counted once for each of its policies. All callers of an overflow count
+    /// Number of callers stored, each counted once for each of its policies. All callers of an overflow count
     /// are one.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().table.len()).sum()
     }
 
-    /// Whether no caller is held.
+    /// Whether no caller is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -178,7 +178,7 @@ impl MemoryStore {
         outcome
     }
 
-    /// The slots that an admitted group took. `place` tells the shard and the digest of a check.
+    /// The slots that an admitted group took. `place` returns the shard and the digest of a check.
     #[inline]
     fn hold(
         &self,

@@ -31,7 +31,7 @@ impl StartLine {
     }
 }
 
-/// Tells the other threads that this one panics.
+/// Shows the other threads that this one panics.
 struct Runner<'a>(&'a StartLine);
 
 impl Drop for Runner<'_> {

@@ -97,7 +97,7 @@ async fn play(
             What::Refund(of) => {
                 let Some(reservation) = reservations.remove(&of) else { continue };
                 for refunded in [store.refund(&reservation).await, reference.refund(&reservation).await] {
-                    // A store need not tell that a charge stays.
+                    // A store need not report that a charge stays.
                     errors(refunded.or_else(|error| match error {
                         StoreError::TurnsNotDue => Ok(()),
                         error => Err(error),
@@ -121,7 +121,7 @@ async fn play(
                 continue;
             }
             let (found, expected) = (errors(decided)?, errors(reference.decide(&group, operation).await)?);
-            // A store need not tell what is left after a charge beyond the limit.
+            // A store need not report what is left after a charge beyond the limit.
             if operation != Operation::Overdraw {
                 differs(&format!("event {id}"), &group, &found, &expected)?;
             }

@@ -8,7 +8,7 @@ use crate::policy::{Algorithm, Mode, Policy};
 use crate::store::Store;
 
 /// Peeks until as many slots remain by each handle in turn: a store may free slots in the background, and
-/// tell its own handle before.
+/// its own handle may know of them earlier.
 async fn until_remaining(store: &Tested<'_, impl Store>, group: &[Check<'_>], expected: u64) {
     let mut in_a_row = 0;
     for _ in 0..20_000 {
@@ -90,10 +90,10 @@ pub fn a_group_takes_its_slots_or_none(store: &Tested<'_, impl Store>, _: &FakeC
             let tried = [Check::new(&shadow, caller), group[1]];
             let holds = store.check(&tried).await;
             clause.admitted("a shadow limit of slots", &holds);
-            let spared = store.check(&tried).await;
-            clause.admitted("a shadow limit of which all slots are held", &spared);
-            clause.equal("whether it would deny", spared.outcomes()[0].would_deny(), true);
-            store.free(&tried, spared).await;
+            let would_deny = store.check(&tried).await;
+            clause.admitted("a shadow limit of which all slots are held", &would_deny);
+            clause.equal("whether it would deny", would_deny.outcomes()[0].would_deny(), true);
+            store.free(&tried, would_deny).await;
             clause.equal(
                 "whether it would deny still",
                 store.peek(&tried).await.outcomes()[0].would_deny(),

@@ -1,4 +1,4 @@
-//! What a store with a server tells: calls, connections, the denial cache and leases.
+//! Events of a store with a server: calls, connections, the denial cache and leases.
 
 #[cfg(feature = "metrics")]
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ fn recorded(record: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(record));
 }
 
-/// What the connection of one store tells, and the calls over it.
+/// Passes on events of the connection of one store, and of the calls over it.
 #[derive(Debug, Default)]
 pub(crate) struct StoreObserver {
     /// Connections made so far.
@@ -93,7 +93,7 @@ impl StoreObserver {
     }
 }
 
-/// What the leases of one store tell.
+/// Passes on events of the leases of one store.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseObserver {
     odd_answers: LogLimit,
@@ -131,7 +131,7 @@ impl LeaseObserver {
         }
     }
 
-    /// So many units are held.
+    /// Sets the number of units of leases that are not used.
     pub(crate) fn held(&self, units: u64) {
         #[cfg(feature = "metrics")]
         gauge!(metrics::LEASE_HELD).set(units as f64);

@@ -87,13 +87,13 @@ impl LimitCounts {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts units that are held, or are no longer.
-    pub(crate) fn hold(&self, units: u64, are_held: bool) {
+    /// Counts slots that are held, or are no longer.
+    pub(crate) fn hold(&self, slots: u64, are_held: bool) {
         let change = if are_held { AtomicU64::fetch_add } else { AtomicU64::fetch_sub };
-        change(&self.held, units, Ordering::Relaxed);
+        change(&self.held, slots, Ordering::Relaxed);
     }
 
-    /// Units that are held.
+    /// Slots that are held.
     pub(super) fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }

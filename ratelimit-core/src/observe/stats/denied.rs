@@ -130,7 +130,7 @@ impl DeniedCallers {
         &self.shards[usize::try_from(digest.0 % SHARDS as u64).unwrap_or_default()]
     }
 
-    /// Counts a denial. Never waits: if another thread holds the lock, the caller is not counted.
+    /// Counts a denial. Never waits: if another thread has the lock, the caller is not counted.
     pub(super) fn record(&self, limit: &Arc<LimitCounts>, partition: &[u8]) {
         let digest = self.digest_of(partition);
         match self.shard(digest).try_lock() {
@@ -215,10 +215,10 @@ mod tests {
         for (limit, caller, times) in [(&login, "a", 3), (&login, "b", 5), (&search, "a", 4)] {
             (0..times).for_each(|_| denied.record(limit, caller.as_bytes()));
         }
-        let told = denied.top(2);
-        let told: Vec<_> =
-            told.iter().map(|one| (one.limit(), one.partition(), one.count(), one.error())).collect();
-        assert_eq!(told, [("login", Some(&b"b"[..]), 5, 0), ("search", Some(&b"a"[..]), 4, 0)]);
+        let listed = denied.top(2);
+        let listed: Vec<_> =
+            listed.iter().map(|one| (one.limit(), one.partition(), one.count(), one.error())).collect();
+        assert_eq!(listed, [("login", Some(&b"b"[..]), 5, 0), ("search", Some(&b"a"[..]), 4, 0)]);
         assert_eq!(denied.partition_of(denied.digest_of(b"a")), Some(b"a".to_vec()));
         assert_eq!(denied.partition_of(denied.digest_of(b"c")), None);
     }
@@ -232,15 +232,19 @@ mod tests {
                 denied.record(&limit, b"busy");
             }
         }
-        let told = denied.top(usize::MAX);
-        assert_eq!(told.len(), SHARDS * PER_SHARD);
-        assert_eq!(told[0].partition(), Some(&b"busy"[..]));
+        let listed = denied.top(usize::MAX);
+        assert_eq!(listed.len(), SHARDS * PER_SHARD);
+        assert_eq!(listed[0].partition(), Some(&b"busy"[..]));
         assert!(
-            told[0].count() >= 1_000 && told[0].count() - told[0].error() <= 1_000,
+            listed[0].count() >= 1_000 && listed[0].count() - listed[0].error() <= 1_000,
             "{}",
-            told[0].count()
+            listed[0].count()
         );
-        assert_eq!(told.iter().map(DeniedCaller::count).sum::<u64>(), 11_000, "each denial is in one count");
+        assert_eq!(
+            listed.iter().map(DeniedCaller::count).sum::<u64>(),
+            11_000,
+            "each denial is in one count"
+        );
     }
 
     #[test]

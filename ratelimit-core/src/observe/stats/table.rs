@@ -91,7 +91,7 @@ impl LimitTable {
             return limit;
         }
         limit.keep(policy);
-        // The lock is held, so that no other thread enters the same.
+        // Locked, so that no other thread enters the same.
         for place in self.probe(policy) {
             let entry = KnownState { state_id: policy.state_id(), limit: Arc::clone(&limit) };
             if place.set(entry).is_ok() {

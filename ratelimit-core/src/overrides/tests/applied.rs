@@ -159,11 +159,11 @@ fn overrides_by_code_are_replaced_as_a_whole() {
 }
 
 #[test]
-fn what_a_group_holds_stays_as_it_was() {
+fn what_a_group_has_looked_up_stays_as_it_was() {
     let limiter = limiter(FILE).unwrap();
-    let (held, overrides) = (limiter.in_force(&SHOP).into_owned(), limiter.overrides_guard());
+    let (in_force, overrides) = (limiter.in_force(&SHOP).into_owned(), limiter.overrides_guard());
     limiter.replace_overrides(parsed("[limit.shop]\nmax = 3")).unwrap();
-    assert_eq!(held.policy().max(), 20);
+    assert_eq!(in_force.policy().max(), 20);
     assert_eq!(overrides.limit(&SHOP).unwrap().policy().max(), 20);
     assert_eq!(limiter.in_force(&SHOP).policy().max(), 3);
 }

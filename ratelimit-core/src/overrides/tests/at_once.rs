@@ -74,7 +74,7 @@ fn a_look_at_the_limits_does_not_wait_for_overrides_that_are_checked() {
         let (sender, found) = channel();
         let current = Arc::clone(&current);
         thread::spawn(move || {
-            let found = (current.given_policies().len(), current.is_over(number), max_in_force(&current));
+            let found = (current.builder_policies().len(), current.is_over(number), max_in_force(&current));
             sender.send((found, current.rejected())).unwrap();
         });
         let found = found.recv_timeout(LONG).expect("an answer while overrides are checked");

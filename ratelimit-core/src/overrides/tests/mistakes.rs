@@ -223,7 +223,7 @@ fn a_name_stands_for_every_limit_that_has_it() {
         let found = table.limit(policy).unwrap().limit().policy.clone();
         assert_eq!((found.max(), found.window()), (policy.max(), Duration::from_secs(120)));
     }
-    assert_eq!(problems("[limit.shop]\nburst = 5", &known).len(), 1, "told once");
+    assert_eq!(problems("[limit.shop]\nburst = 5", &known).len(), 1, "reported once");
 }
 
 #[test]

@@ -191,10 +191,10 @@ fn a_watched_file_is_in_force_within_a_second_and_its_thread_ends_with_the_limit
 
 /// Whether a condition comes true; the deadline is one for a thread on a busy machine.
 #[allow(clippy::disallowed_methods, reason = "the time that a real thread takes")]
-fn wait_for(holds: impl Fn() -> bool) -> bool {
+fn wait_for(is_so: impl Fn() -> bool) -> bool {
     let start = std::time::Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
-        if holds() {
+        if is_so() {
             return true;
         }
         std::thread::sleep(Duration::from_millis(5));

@@ -26,7 +26,7 @@ static ALL: LazyLock<Mutex<HashMap<u64, &'static KnownCalendar>>> = LazyLock::ne
 pub(crate) struct KnownCalendar {
     calendar: Calendar,
     zone: TimeZone,
-    /// The window that was asked for last: its first second, and in the lower bits its length in seconds; 0
+    /// The window that was computed last: its first second, and in the lower bits its length in seconds; 0
     /// for none. In one number, so that both are of the same window.
     last: AtomicU64,
     /// The same first second, and in the lower bits the label.

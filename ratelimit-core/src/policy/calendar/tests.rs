@@ -281,7 +281,7 @@ fn the_window_of_an_instant_has_one_of_two_labels_by_any_anchor() {
     }
 }
 
-/// Every anchor that requests may tell has a place of its own.
+/// Every anchor that requests may have has a place of its own.
 #[test]
 fn the_anchors_of_one_zone_are_found_without_a_lock() {
     for zone in ["UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo"] {

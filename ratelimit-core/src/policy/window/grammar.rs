@@ -73,7 +73,7 @@ fn parse_strict(text: &str) -> Result<u64, String> {
         };
         match previous {
             Some(previous) if previous == rank => {
-                return Err(format!("unit `{unit}` is given twice in {text:?}"));
+                return Err(format!("unit `{unit}` occurs twice in {text:?}"));
             }
             Some(previous) if previous > rank => {
                 return Err(format!("`window` goes from large units to small, found {text:?}"));

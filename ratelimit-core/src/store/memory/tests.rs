@@ -104,8 +104,8 @@ fn callers_without_room_share_one_limited_count() {
         let (store, clock) = store(max);
         // Until every shard is full; then no new caller finds room.
         flood(&store, &policy, 20 * max);
-        let held = store.len();
-        assert!(held <= max + 1);
+        let stored = store.len();
+        assert!(stored <= max + 1);
         let late = |i: usize| format!("late-{i}");
         assert_eq!((0..1_000).filter(|&i| passes(&store, &policy, &late(i))).count(), 0, "all denied");
         assert_eq!((0..1_000).filter(|&i| passes(&store, &other, &late(i))).count(), 3, "its own count");
@@ -114,7 +114,7 @@ fn callers_without_room_share_one_limited_count() {
             callers.iter().map(|caller| Check::new(&other, caller).with_cost(0)).collect();
         let outcome = store.decide_group(&group, Operation::Peek);
         assert!(outcome.outcomes().iter().all(|outcome| outcome.remaining() == 0), "also in a group");
-        assert_eq!(store.len(), held + 1);
+        assert_eq!(store.len(), stored + 1);
         clock.advance(MINUTE);
         assert!(passes(&store, &policy, "flood-0"), "it ends with the window");
     }
