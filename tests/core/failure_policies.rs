@@ -110,7 +110,7 @@ async fn as_many_as_fit_are_the_share_of_the_process() {
 async fn a_refund_goes_to_the_fallback_count_that_was_charged() {
     for &algorithm in Algorithm::ALL {
         let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
-        let group = [Check::new(&ten, "a").with_cost(5)];
+        let group = [Check::new(&ten, "a").with_cost(2)];
         let taken = limiter.check_all(&group).await.unwrap();
         limiter.refund(taken.reservation(&group).unwrap()).await.unwrap();
         assert_eq!(limiter.peek(&ten, "a").await.unwrap().remaining(), 3, "{algorithm}");
