@@ -37,8 +37,8 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// Present instant. Must not go backwards within a process.
     fn now(&self) -> Timestamp;
 
-    /// Ends when this much time has passed; by default by the clock of the process that goes on while the
-    /// machine is suspended, and then up to a second late. Needs no runtime.
+    /// Ends when this much time has passed. By default the clock of the process measures it, which goes on
+    /// while the machine is suspended; after a suspension the end may be a second late. Needs no runtime.
     fn sleep(&self, wait: Duration) -> Sleep {
         Box::pin(Delay::new(wait))
     }
@@ -89,8 +89,8 @@ pub(crate) fn wall_clock() -> Timestamp {
 /// Age of a sample of the wall clock, in microseconds, from which the clock is read again.
 const WALL_CLOCK_AGE_US: u64 = 500_000;
 
-/// What the wall clock, as it is set now, shows at an `instant` of a [`SystemClock`], for a decision made
-/// `at`. A new setting is noticed half a second later, by the instants of the decisions.
+/// The time on the wall clock, as it is set now, at an `instant` of a [`SystemClock`]. The decision was made
+/// `at`. A new setting of the wall clock counts for decisions half a second later.
 pub(crate) fn on_wall_clock(instant: Timestamp, at: Timestamp) -> Timestamp {
     thread_local! {
         // When the wall clock was read, and how far ahead it was, which wraps around.
@@ -111,7 +111,7 @@ pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A clock that stands still until it is moved; clones share their time. Who sleeps by it wakes when it is
+/// A clock that stands still until it is moved; clones share their time. A sleep by it ends when it is
 /// moved far enough.
 #[cfg(any(test, feature = "test-util"))]
 #[derive(Clone, Debug, Default)]

@@ -22,7 +22,7 @@ pub struct Outcome {
     /// [`UNKNOWN_WAIT`](Self::UNKNOWN_WAIT) while something remains, and if the store does not report it.
     next_unit_after_us: u64,
     verdict: Verdict,
-    /// Time for which the charge still counts after `reset_after_us`: the time of units of a token bucket that
+    /// Time for which the charge still counts after `reset_after_us`: that of units of a token bucket which
     /// were given back out of order.
     returned_us: u64,
     is_shadow: bool,

@@ -283,7 +283,7 @@ impl Policy {
         calendar.windows_by_any_anchor(at.as_micros()).map(|span| self.in_window(span)).into()
     }
 
-    /// Whether the windows have an anchor that differs from request to request, and none of them is chosen.
+    /// Whether the anchor of the windows differs from request to request, and the policy is in none of them.
     #[doc(hidden)]
     pub const fn has_moving_windows(&self) -> bool {
         self.span.is_none() && self.has_moving_anchor()
@@ -384,8 +384,8 @@ impl Policy {
         }
     }
 
-    /// Length of the lease interval, in microseconds. 0 if the default of the store applies, unless the policy
-    /// [`has_no_lease`](Self::has_no_lease).
+    /// Length of the lease interval, in microseconds. 0 if the default of the store applies, unless the
+    /// policy [has no lease](Self::has_no_lease).
     #[cfg(feature = "redis")]
     pub(crate) const fn lease_us(&self) -> u64 {
         self.numbers.lease_us as u64

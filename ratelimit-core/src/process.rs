@@ -30,7 +30,7 @@ pub(crate) struct PerProcess<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// With the value of the present process.
+    /// Stores the value of the present process.
     pub(crate) fn new(value: T) -> Self {
         Self { process: Process::present(), value, of_child: OnceCell::new() }
     }
@@ -48,8 +48,8 @@ impl<T> PerProcess<T> {
         let mut place = self;
         while place.process.is_past() {
             if place.of_child.get().is_none() {
-                // Made outside of the cell: a thread that makes it may be gone after the next fork, and the
-                // cell would wait.
+                // Made outside of the cell: after the next fork the thread that makes the value may be gone,
+                // and the cell would wait for it.
                 let _ = place.of_child.set(Box::new(Self::new(make()?)));
             }
             let Some(child) = place.of_child.get() else { break };

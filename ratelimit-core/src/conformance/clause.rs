@@ -62,7 +62,7 @@ impl Clause {
         }
     }
 
-    /// So much must remain of one limit of the group.
+    /// This number of units must remain of one limit of the group.
     #[track_caller]
     pub(super) fn remaining(self, when: &str, outcome: &GroupOutcome, limit: usize, expected: u64) {
         match outcome.outcomes().get(limit) {
@@ -102,8 +102,8 @@ pub(super) fn difference(
     found: &GroupOutcome,
     expected: &GroupOutcome,
 ) -> Option<Difference> {
-    // What a bucket was given back out of order is its own: a store may drop a state of which it no longer
-    // matters.
+    // Without the units of a bucket that were given back out of order: a store may drop a state once they no
+    // longer matter.
     let outcomes = || found.outcomes().iter().zip(expected.outcomes());
     let is_same = outcomes().all(|(found, expected)| found.is_shown_as(expected));
     let sums = |group: &GroupOutcome| (group.at(), group.is_allowed(), group.outcomes().len());

@@ -43,7 +43,7 @@ const LARGE: [u64; 3] = [1_000_000_000_000, 1 << 40, u64::MAX];
 /// An event of a history.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
-    /// By which others refer to it.
+    /// The number by which other events refer to it.
     pub(super) id: usize,
     pub(super) what: What,
     pub(super) limits: Vec<Limit>,
@@ -53,8 +53,8 @@ pub(super) struct Event {
 pub(super) enum What {
     /// The clock goes on.
     Advance(Duration),
-    /// The clock goes on to a microsecond before the end of a wait of the last decision, of its limits in turn,
-    /// and then by microseconds.
+    /// The clock goes on to a microsecond before the end of a wait of the last decision, of its limits in
+    /// turn, and then by microseconds.
     AdvanceToWait(usize, Duration),
     /// The clock goes on to a microsecond before the end of this event's charge, and then by microseconds.
     AdvanceToEnd(usize, Duration),
@@ -212,7 +212,7 @@ impl History {
         self.add(what, limits);
     }
 
-    /// An event of before; in half of the cases one of the last waits, whose turn may not be due.
+    /// An earlier event; in half of the cases one of the last waits, whose turn may not be due.
     fn earlier(&self, random: &mut Random) -> usize {
         let waits = self.0.iter().rev().filter(|event| matches!(event.what, What::Wait(_)));
         let wait = waits.take(3).nth(random.index(6)).map(|event| event.id);

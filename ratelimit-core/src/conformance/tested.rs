@@ -84,8 +84,7 @@ impl<'s, S: Store> Tested<'s, S> {
         self.handle().refund(reservation, Deadline::none()).await
     }
 
-    /// Frees what a decision holds: what the store holds itself by dropping the outcome, and the rest by a
-    /// refund.
+    /// Frees the slots of a decision: those in the outcome by dropping it, and the others by a refund.
     pub(super) async fn free(&self, group: &[Check<'_>], outcome: GroupOutcome) {
         if let Some(charges) = outcome.charges_to_free(group) {
             decided(self.refund(&charges).await);
@@ -93,7 +92,7 @@ impl<'s, S: Store> Tested<'s, S> {
     }
 }
 
-/// A store under test must reach what keeps its counts.
+/// The result of a call. A store under test must return no error.
 fn decided<T>(result: Result<T, StoreError>) -> T {
     result.unwrap_or_else(|error| panic!("the store returned an error: {error}: {error:?}"))
 }

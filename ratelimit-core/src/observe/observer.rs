@@ -32,7 +32,7 @@ pub(crate) struct Observer {
     /// Share of the capacity below which an admitted request is near the limit.
     near_limit_ratio: f64,
     shadow_denials: LogLimitByName,
-    /// For the number of callers that this process counts, which takes every lock.
+    /// Limits how often the callers in this process are counted, which takes every lock.
     #[cfg(feature = "metrics")]
     fallback_callers: LogLimit,
     #[cfg(feature = "stats")]
@@ -126,7 +126,7 @@ impl Observer {
         }
     }
 
-    /// A request waits so long for its turn.
+    /// A request waits for its turn, for this time.
     pub(crate) fn waits(&self, policy: &Policy, wait: Duration) {
         #[cfg(feature = "metrics")]
         histogram!(metrics::WAIT_SECONDS, "policy" => metrics::name(policy)).record(wait);
@@ -159,7 +159,7 @@ impl Observer {
         }
     }
 
-    /// A watched file had new contents, that were applied or rejected, so often.
+    /// A watched file had new contents this many times, and they were applied or rejected.
     pub(crate) fn overrides_reloaded(is_applied: bool, times: u64) {
         #[cfg(feature = "metrics")]
         counter!(metrics::OVERRIDES_RELOADS, "outcome" => if is_applied { "applied" } else { "rejected" })

@@ -127,7 +127,8 @@ impl Stats {
     ///
     /// The counts are approximate. When the table is full, a new caller takes the place of the one with the
     /// smallest count, and goes on from there; [`DeniedCaller::error`] is how much of a count may be of
-    /// other callers. A caller with more than a 64th of the denials of its part of the table is always listed.
+    /// other callers. A caller with more than a 64th of the denials of its part of the table is always
+    /// listed.
     pub fn denied_callers(&self, max: usize) -> Vec<DeniedCaller> {
         self.denied.top(max)
     }

@@ -15,7 +15,7 @@ pub(super) fn check(overrides: &Overrides, known: &[KnownLimit]) -> Result<Overr
     let mut by_name: BTreeMap<&str, Vec<&KnownLimit>> = BTreeMap::new();
     for limit in known {
         let limits = by_name.entry(limit.policy.name()).or_default();
-        // Handlers that share a policy by its path: one stands for all.
+        // Handlers may share a policy by its path. One of them is enough.
         if !limits.iter().any(|other| other.has_rows_of(limit)) {
             limits.push(limit);
         }

@@ -21,7 +21,7 @@ use crate::process::{PerProcess, Process};
 /// The overrides in force of one limiter.
 #[derive(Debug, Default)]
 pub(crate) struct Current {
-    /// Whether there have been overrides. A request reads nothing else if there have not. Stays set.
+    /// Whether there have been overrides; stays set. Before, a request reads nothing else.
     is_set: AtomicBool,
     table: ArcSwapOption<OverrideTable>,
     /// Policies that were passed to the builder.
@@ -68,7 +68,7 @@ impl Current {
     /// Checks overrides, and puts them in force as a whole. Ends the watch before. Returns the number of the
     /// watch of their file.
     ///
-    /// Of two at once, that wins whose check ends later.
+    /// Of two replacements at the same time, the one whose check ends later wins.
     pub(crate) fn replace(&self, overrides: &Overrides) -> Result<u64, OverridesError> {
         let table = self.checked(overrides)?;
         let mut watch = self.watch.lock();

@@ -23,8 +23,8 @@ pub struct OverridesStatus {
 /// The numbers that are in force for a limit, and where they come from.
 ///
 /// It keeps the numbers of the instant when it was made. Later overrides do not change it, so that a request
-/// is checked, settled and refunded under the same numbers. Those of a file keep all rows of their limit in
-/// memory as well.
+/// is checked, settled and refunded under the same numbers. Numbers of a file keep all rows of their limit
+/// in memory as well.
 #[derive(Clone, Debug)]
 pub struct InForce<'p>(Source<'p>);
 

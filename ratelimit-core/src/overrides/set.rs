@@ -67,8 +67,8 @@ impl LimitOverride {
     /// Adds the row of a caller. It replaces an earlier row. Where the caller has a row, that of its plan
     /// does not apply.
     ///
-    /// The text has a kind, as in a file: `partition tenant-42` for what is passed to `check`, and for limits of
-    /// `ratelimit-actix` what `by` returns, such as `text acct-42`, `number 42` or `address 203.0.113.7`.
+    /// The text has a kind, as in a file: `partition tenant-42` for what is passed to `check`, and for limits
+    /// of `ratelimit-actix` what `by` returns, such as `text acct-42`, `number 42` or `address 203.0.113.7`.
     pub fn caller(mut self, text: impl Into<String>, settings: Settings) -> Self {
         self.callers.insert(text.into(), settings.into());
         self

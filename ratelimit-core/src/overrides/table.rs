@@ -11,7 +11,7 @@ use crate::policy::{Policy, PolicyError, Settings};
 /// All overrides of one version.
 #[derive(Debug, Default)]
 pub(crate) struct OverrideTable {
-    /// By the fingerprint of the program's policy, which that knows without hashing.
+    /// By the fingerprint of the program's policy, which needs no hashing.
     limits: HashTable<Arc<LimitRows>>,
     /// What messages call these overrides.
     pub(super) source: String,
@@ -20,7 +20,7 @@ pub(crate) struct OverrideTable {
 /// The overrides of one policy of the program.
 pub(super) struct LimitRows {
     base: Policy,
-    /// That for all callers, those of plans in the order of their names, and those of callers.
+    /// The row for all callers, the rows of plans in the order of their names, and the rows of callers.
     rows: Vec<Row>,
     plans: HashMap<Box<str>, usize>,
     /// By the bytes of the partition, in the keyed hash of the standard library: clients choose them.
@@ -51,7 +51,7 @@ impl From<Settings> for WrittenRow {
 /// One row: for all callers, for those of a plan, or for one.
 pub(super) struct Row {
     pub(super) origin: Origin,
-    /// Of the plan or the caller, as it was written.
+    /// The name of the plan or the caller, as it was written.
     name: Box<str>,
     /// What the row sets.
     pub(super) written: WrittenRow,
@@ -70,7 +70,7 @@ impl LimitRows {
     /// The position of the row for all callers.
     pub(super) const LIMIT: usize = 0;
 
-    /// The overrides of a policy without those of plans and callers.
+    /// The overrides of a policy with the row for all callers only.
     pub(super) fn new(base: &Policy, written: WrittenRow, callers: usize) -> Result<Self, PolicyError> {
         let policy = overridden(base, written.settings)?;
         let limit = Row { origin: Origin::Limit, name: Box::default(), written, policy };
@@ -78,7 +78,7 @@ impl LimitRows {
         Ok(Self { base: base.clone(), rows: vec![limit], plans, callers })
     }
 
-    /// Adds the row of the caller with this partition, or that of a plan. Returns its position. All plans
+    /// Adds the row of the caller with this partition, or of a plan. Returns its position. All plans
     /// come before the callers, in the order of their names.
     pub(super) fn add(
         &mut self,

@@ -105,7 +105,7 @@ impl Watcher {
 impl Overrides {
     /// Puts these in force, and begins to watch their file if they are to be watched. Ends the watch before.
     pub(crate) fn start(self, current: &Arc<Current>) -> Result<(), OverridesError> {
-        // Before anything changes: a system without room for a thread keeps what it has.
+        // Before anything changes: without room for a thread the overrides stay as they are.
         let thread = match &self.file {
             Some((path, text)) if self.is_watched => {
                 Some((path.clone(), start_thread(path.clone(), Some(text.clone()), current)?))

@@ -235,7 +235,7 @@ impl Calendar {
         self.in_zone(self.zone)
     }
 
-    /// Whether the days on which windows begin are days.
+    /// Whether the days on which windows begin exist: no year has a 30 February.
     pub(crate) const fn has_anchor(&self) -> bool {
         let Self { unit, first, second, .. } = *self;
         match unit {

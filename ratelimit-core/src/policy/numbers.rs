@@ -116,7 +116,7 @@ impl Settings {
                 None => return Err(PolicyError::Lease),
             },
         };
-        // Which limits are off is known to overrides.
+        // Overrides know which limits are off.
         let mode = if let Some(Switch::On(mode)) = mode { mode } else { Mode::Enforce };
         let on_error = if let Some(on_error) = on_error { on_error } else { OnError::Local };
         let numbers = PolicyNumbers {

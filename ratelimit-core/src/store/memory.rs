@@ -246,7 +246,7 @@ impl MemoryStore {
         let mut places = Places::new();
         for (&(shard, digest), check) in wanted.iter().zip(group) {
             let shard = order.binary_search(&shard).unwrap_or_else(|index| index);
-            // Other callers of this group that may need room, too: a known one may be swept for the next.
+            // Other callers of this group may need room, too: the sweep for the next may drop a known one.
             let others = places.iter().filter(|&&(s, d)| s == shard && d != digest).count();
             if shards[shard].find(digest).is_some() || shards[shard].has_room(others, now, self.max_per_shard)
             {

@@ -154,7 +154,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Joins each count with its like.
+    /// Joins each count with the same count of other totals.
     fn join(self, other: Self, join: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             admitted: join(self.admitted, other.admitted),
@@ -167,7 +167,7 @@ impl Totals {
         }
     }
 
-    /// What was counted since these were.
+    /// What was counted since earlier totals.
     fn since(self, earlier: Self) -> Self {
         self.join(earlier, |now, then| now - then)
     }

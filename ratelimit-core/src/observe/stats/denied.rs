@@ -155,7 +155,7 @@ impl DeniedCallers {
                 error: entry.error,
             }));
         }
-        // Those that were certainly denied more come first among equals.
+        // Of equal counts, the one with the smaller error comes first.
         callers.sort_by(|one, other| {
             let rank = |caller: &DeniedCaller| (caller.count, caller.count - caller.error);
             rank(other)

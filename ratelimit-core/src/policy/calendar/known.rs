@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use super::{Calendar, find};
 use crate::policy::window::WindowSpan;
 
-/// Calendars that are found without a lock: one for each remainder of a fingerprint. So many that each anchor
-/// of a year in one zone, which requests may choose, has a place of its own. With the anchors of several
-/// zones some calendars have one place: the first that is used keeps it, and each decision about another one
-/// of them takes the lock of [`ALL`].
+/// Places of calendars that are found without a lock, by the remainder of their fingerprint. They are enough
+/// for all anchors of a year in one zone, which requests may choose. Under anchors of several zones some
+/// calendars share a place: the first that is used keeps it, and decisions about the others take the lock of
+/// [`ALL`].
 const PLACES: usize = 2048;
 
 static NEAREST: [OnceLock<&'static KnownCalendar>; PLACES] = [const { OnceLock::new() }; PLACES];

@@ -32,7 +32,7 @@ impl StoredState {
         }
     }
 
-    /// Apart, so that `decide` is small enough to be inlined.
+    /// A function of its own, so that `decide` is small enough to be inlined.
     #[cold]
     fn peek(&self, check: &Check<'_>, now: Timestamp) -> Outcome {
         decide_check(check, &mut self.state.clone(), now, Operation::Peek)
