@@ -6,20 +6,20 @@ use quote::ToTokens;
 use crate::diagnostics::Diagnostics;
 use crate::expand::wrapper::USED;
 use crate::expand::{self, fallback};
-use crate::parse::args::Written;
 use crate::parse::item::Item;
 use crate::parse::item_kind::ItemKind;
 use crate::parse::kind::Kind;
 use crate::validate::container::{Container, whole_file_error};
-use crate::validate::spec::read_function;
+use crate::validate::inherited::Inherited;
+use crate::validate::spec::HandlerSpec;
 
 /// Expands `#[rate_limit(arguments)] item`, or the other kind.
 pub(crate) fn expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> TokenStream {
     if matches!(arguments.clone().into_iter().next(), Some(TokenTree::Ident(word)) if word == USED) {
         return TokenStream::new();
     }
-    let item = Item::split(item);
-    expansion(Written::outermost(kind, arguments), &item).unwrap_or_else(|errors| match item.kind() {
+    let item = Item::below(kind, arguments, item);
+    expansion(kind, &item).unwrap_or_else(|errors| match item.kind() {
         ItemKind::Other => fallback::expand(&errors, &item),
         ItemKind::Module | ItemKind::Impl | ItemKind::Crate => {
             fallback::expand(&errors, &fallback::strip(item.to_token_stream()))
@@ -27,15 +27,15 @@ pub(crate) fn expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> T
     })
 }
 
-fn expansion(attribute: Written, item: &Item) -> syn::Result<TokenStream> {
-    let kind = attribute.kind;
+fn expansion(kind: Kind, item: &Item) -> syn::Result<TokenStream> {
+    let around = Inherited::default();
     match item.kind() {
         ItemKind::Other => {
-            Diagnostics::collect(kind, |diagnostics| read_function(&attribute, item, diagnostics))
+            Diagnostics::collect(kind, |diagnostics| HandlerSpec::read(item, None, &around, diagnostics))
                 .map(|spec| expand::wrapper::expand(&spec))
         }
         ItemKind::Module | ItemKind::Impl => {
-            Diagnostics::collect(kind, |diagnostics| Container::parse(attribute, item, diagnostics))
+            Diagnostics::collect(kind, |diagnostics| Container::read(item, &around, diagnostics))
                 .map(|container| expand::container(&container))
         }
         ItemKind::Crate => Err(whole_file_error(kind)),
@@ -56,6 +56,6 @@ pub(crate) fn misplaced_exemption() -> syn::Error {
 
 #[cfg(test)]
 pub(crate) fn errors(kind: Kind, arguments: TokenStream, item: TokenStream) -> Vec<syn::Error> {
-    let errors = expansion(Written::outermost(kind, arguments), &Item::split(item)).err();
+    let errors = expansion(kind, &Item::below(kind, arguments, item)).err();
     errors.into_iter().flatten().collect()
 }

@@ -5,5 +5,5 @@ pub(crate) mod container;
 mod counts;
 pub(crate) mod extractors;
 pub(crate) mod handler;
-mod inherited;
+pub(crate) mod inherited;
 pub(crate) mod spec;

@@ -18,24 +18,9 @@ use crate::parse::keywords::{resolve_alias, unknown_message, unnamed_message};
 use crate::parse::kind::Kind;
 use crate::parse::name::Key;
 
-/// An attribute as it is written.
-#[derive(Clone)]
-pub(crate) struct Written {
-    pub(crate) kind: Kind,
-    /// The tokens between the parentheses.
-    tokens: TokenStream,
-    /// The place of the attribute. Without tokens, that of the one that is being expanded.
-    pub(crate) at: TokenStream,
-}
-
-impl Written {
-    /// The attribute that is being expanded.
-    pub(crate) fn outermost(kind: Kind, tokens: TokenStream) -> Self {
-        Self { kind, tokens, at: TokenStream::new() }
-    }
-
-    /// An attribute below the one that is being expanded.
-    pub(crate) fn below(
+impl Args {
+    /// Reads the arguments of an attribute.
+    pub(crate) fn parse(
         kind: Kind,
         attribute: &Attribute,
         diagnostics: &mut Diagnostics,
@@ -45,27 +30,16 @@ impl Written {
             Meta::List(list) => list.tokens.clone(),
             Meta::NameValue(meta) => {
                 let written = format!("#[{}({})]", kind.name(), kind.example());
-                return Err(
-                    diagnostics.error(meta, format!("arguments go in parentheses: write `{written}`"))
-                );
+                let message = format!("arguments go in parentheses: write `{written}`");
+                return Err(diagnostics.error(meta, message));
             }
         };
-        Ok(Self { kind, tokens, at: attribute.to_token_stream() })
-    }
-}
-
-impl Args {
-    /// Reads the arguments of an attribute.
-    pub(crate) fn parse(attribute: &Written, diagnostics: &mut Diagnostics) -> Self {
-        let mut args = Self::none(attribute.kind);
+        let mut args = Self::none(kind);
         let read = |input: ParseStream<'_>| {
             args.read(input, diagnostics);
             Ok(())
         };
-        if let Err(error) = read.parse2(attribute.tokens.clone()) {
-            diagnostics.push(error);
-        }
-        args
+        read.parse2(tokens).map(|()| args).map_err(|error| diagnostics.push(error))
     }
 
     /// The caller. `None` if the argument that names it has a mistake.

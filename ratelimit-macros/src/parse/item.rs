@@ -1,10 +1,11 @@
 //! The item below the attribute, and the place of each of its attributes.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
-use syn::Attribute;
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
+use syn::token::Paren;
+use syn::{AttrStyle, Attribute, MacroDelimiter, Meta, MetaList, Path};
 
 use crate::parse::item_kind::{self, ItemKind};
 use crate::parse::kind::Kind;
@@ -41,11 +42,16 @@ const EXEMPTION: &str = "no_rate_limit";
 pub(crate) const OURS: [&str; 3] = [Kind::ALL[0].name(), Kind::ALL[1].name(), EXEMPTION];
 
 /// The user's item without our own attributes.
+#[derive(Default)]
 pub(crate) struct Item {
     /// All attributes that are not ours.
     pub(crate) attributes: Vec<Attribute>,
-    /// Further attributes with limits, in source order.
-    pub(crate) stacked: Vec<(Kind, Attribute)>,
+    /// The attributes with limits, in source order: first the one that is being expanded, if it is above this
+    /// item.
+    pub(crate) limits: Vec<(Kind, Attribute)>,
+    /// The path of an attribute of another kind than the one that is being expanded, which removes it. Inside
+    /// of a block there need not be an import of it.
+    pub(crate) other_kind: Option<Path>,
     /// `#[no_rate_limit]`.
     pub(crate) exemption: Option<Attribute>,
     /// The tokens after the attributes: visibility, signature and body of a function.
@@ -58,24 +64,34 @@ impl Item {
         let parser =
             |input: ParseStream<'_>| Ok((Attribute::parse_outer(input)?, input.parse::<TokenStream>()?));
         let Ok((all, rest)) = parser.parse2(item.clone()) else {
-            return Self { attributes: Vec::new(), stacked: Vec::new(), exemption: None, rest: item };
+            return Self { rest: item, ..Self::default() };
         };
-        let (mut attributes, mut stacked, mut exemption) = (Vec::new(), Vec::new(), None);
+        let mut item = Self { rest, ..Self::default() };
         for attribute in all {
             let name = last_segment(&attribute);
             match Kind::named(&name) {
-                Some(kind) => stacked.push((kind, attribute)),
-                None if name == EXEMPTION => exemption = Some(attribute),
-                None => attributes.push(attribute),
+                Some(kind) => item.limits.push((kind, attribute)),
+                None if name == EXEMPTION => item.exemption = Some(attribute),
+                None => item.attributes.push(attribute),
             }
         }
-        Self { attributes, stacked, exemption, rest }
+        item
     }
 
-    /// The path of an attribute of another kind than the one that is being expanded, which removes it.
-    pub(crate) fn other_kind(&self, expanded: Kind) -> Option<syn::Path> {
-        let other = self.stacked.iter().find(|(kind, _)| *kind != expanded);
-        other.map(|(_, attribute)| attribute.path().clone())
+    /// The item below `#[rate_limit(arguments)]`, or below the other kind, which is being expanded.
+    pub(crate) fn below(kind: Kind, arguments: TokenStream, item: TokenStream) -> Self {
+        let meta = Meta::List(MetaList {
+            path: Ident::new(kind.name(), Span::call_site()).into(),
+            delimiter: MacroDelimiter::Paren(Paren::default()),
+            tokens: arguments,
+        });
+        let (pound_token, bracket_token) = Default::default();
+        let expanded = Attribute { pound_token, style: AttrStyle::Outer, bracket_token, meta };
+        let mut item = Self::split(item);
+        let other = item.limits.iter().find(|(other, _)| *other != kind);
+        item.other_kind = other.map(|(_, attribute)| attribute.path().clone());
+        item.limits.insert(0, (kind, expanded));
+        item
     }
 
     /// The kind of the item.
@@ -83,13 +99,14 @@ impl Item {
         item_kind::of(&self.rest)
     }
 
-    /// The paths of the route attributes.
-    pub(crate) fn routes(&self) -> Vec<Route> {
-        self.attributes
-            .iter()
-            .filter(|attribute| is_route(attribute))
-            .filter_map(Route::from_attribute)
-            .collect()
+    /// The paths of the route attributes, which also have the parameters of the scopes around them.
+    pub(crate) fn routes(&self, scope: &[String]) -> Vec<Route> {
+        let routes = self.attributes.iter().filter(|attribute| is_route(attribute));
+        let mut routes: Vec<Route> = routes.filter_map(Route::from_attribute).collect();
+        for route in &mut routes {
+            route.parameters.extend_from_slice(scope);
+        }
+        routes
     }
 
     /// The path of `#[actix_web::scope]`, if that attribute is in view.

@@ -4,7 +4,7 @@ use syn::{Attribute, ExprPath};
 
 use crate::diagnostics::Diagnostics;
 use crate::parse::algorithm::{self, ALGORITHMS, Algorithm};
-use crate::parse::args::{Args, Argument, Written, value_of};
+use crate::parse::args::{Args, Argument, value_of};
 use crate::parse::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
 use crate::parse::by::By;
 use crate::parse::calendar::{Anchor, Window, calendar_units};
@@ -15,26 +15,17 @@ use crate::parse::tokens::path_text;
 use crate::parse::usage::Usage;
 use crate::parse::window::grammar;
 
-/// Reads the arguments of an attribute and checks the rules between them.
-pub(crate) fn read(attribute: &Written, diagnostics: &mut Diagnostics) -> Args {
-    let args = Args::parse(attribute, diagnostics);
+/// Reads the arguments of an attribute, and records a mistake for each broken rule between them.
+pub(crate) fn read(kind: Kind, attribute: &Attribute, diagnostics: &mut Diagnostics) -> Args {
+    let Ok(args) = Args::parse(kind, attribute, diagnostics) else { return Args::none(kind) };
     check(&args, attribute, diagnostics);
     args
 }
 
-/// As [`read`], for an attribute below the one that is being expanded.
-pub(crate) fn read_attribute(kind: Kind, attribute: &Attribute, diagnostics: &mut Diagnostics) -> Args {
-    match Written::below(kind, attribute, diagnostics) {
-        Ok(attribute) => read(&attribute, diagnostics),
-        Err(_) => Args::none(kind),
-    }
-}
-
-/// Records a mistake for each broken rule.
-fn check(args: &Args, attribute: &Written, diagnostics: &mut Diagnostics) {
+fn check(args: &Args, attribute: &Attribute, diagnostics: &mut Diagnostics) {
     let has_max = args.max.is_some() || args.policy.is_some() || args.has_unknown;
     if let Some(message) = args.kind.missing_max().filter(|_| !has_max) {
-        diagnostics.error(&attribute.at, message);
+        diagnostics.error(attribute, message);
     }
     if let Some(policy) = &args.policy {
         // Its numbers are not in view. The compiler compares them with `cost`.

@@ -5,15 +5,12 @@ use quote::ToTokens;
 use syn::{Attribute, ImplItem, Meta};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::args::{Args, Written};
 use crate::parse::item::Item;
 use crate::parse::item_kind::{ItemKind, has_receiver, is_async_fn};
 use crate::parse::kind::Kind;
 use crate::parse::members::{is_trait_impl, owner, split_items};
-use crate::validate::arguments::read_attribute;
-use crate::validate::handler::Handler;
 use crate::validate::inherited::Inherited;
-use crate::validate::spec::{HandlerSpec, handler, report_contradiction};
+use crate::validate::spec::HandlerSpec;
 
 /// A module or impl block and its members.
 pub(crate) struct Container {
@@ -35,57 +32,17 @@ pub(crate) enum Member {
     Other(TokenStream),
 }
 
-/// The functions to which the limits of the container around them apply.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Applies {
-    /// In a module: functions with a route attribute.
-    ToRoutes,
-    /// In an impl block: every `async fn` without `self`.
-    ToAssociated,
-    /// In an impl block without an attribute, inside a limited module: functions with `#[rate_limit]`.
-    WhenAsked,
-}
-
 impl Container {
-    /// Reads the item below the attribute, and records all mistakes inside.
-    pub(crate) fn parse(
-        attribute: Written,
+    /// Reads a module or impl block, and records all mistakes inside.
+    pub(crate) fn read(
         item: &Item,
+        around: &Inherited,
         diagnostics: &mut Diagnostics,
     ) -> Result<Self, Reported> {
-        let mut group = vec![attribute];
-        for (kind, attribute) in &item.stacked {
-            group.push(Written::below(*kind, attribute, diagnostics)?);
-        }
-        let inherited = Inherited::read(group, None, diagnostics);
-        if let Some(exemption) = &item.exemption {
-            report_contradiction(exemption, diagnostics.kind, diagnostics);
-        }
+        let inherited = Inherited::read(item, around, diagnostics);
         if is_file_module(item) {
             return Err(diagnostics.push(whole_file_error(diagnostics.kind)));
         }
-        let container = Self::read(item, &inherited, true, diagnostics)?;
-        let container = Self { other_kind: item.other_kind(diagnostics.kind), ..container };
-        if inherited.is_valid && container.count() == 0 {
-            let help = match item.kind() {
-                ItemKind::Impl => "no `async fn` without `self` in this impl block; nothing would be limited",
-                _ => {
-                    "no function with a route attribute in this module, so nothing would be limited; write \
-                     `#[rate_limit]` above each handler that has none"
-                }
-            };
-            return Err(diagnostics.error(container.header, help));
-        }
-        Ok(container)
-    }
-
-    /// Reads a container. `own`: the attribute is on this container, not on one around it.
-    fn read(
-        item: &Item,
-        inherited: &Inherited,
-        own: bool,
-        diagnostics: &mut Diagnostics,
-    ) -> Result<Self, Reported> {
         let mut header: Vec<TokenTree> = item.rest.clone().into_iter().collect();
         let Some(TokenTree::Group(braces)) = header
             .pop_if(|last| matches!(last, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace))
@@ -103,42 +60,42 @@ impl Container {
             _ => (split_items::<syn::Item>(braces.stream()), None),
         };
         let (inner, members) = members.map_err(|error| diagnostics.push(error))?;
-        let applies = match (&owner, own) {
-            (None, _) => Applies::ToRoutes,
-            (Some(_), true) => Applies::ToAssociated,
-            (Some(_), false) => Applies::WhenAsked,
-        };
-        let scope = item.scope();
-        let inherited = inherited.within(scope.as_ref());
-        let mut sound = Ok(());
-        let mut read = Vec::new();
-        for member in members {
-            match read_member(member, &inherited, applies, owner.as_deref(), diagnostics) {
-                Ok(member) => read.push(member),
-                Err(reported) => sound = Err(reported),
-            }
+        let has_own = !item.limits.is_empty();
+        let read = |member| read_member(member, &inherited, owner.as_deref(), has_own, diagnostics);
+        let members: Vec<Result<Member, Reported>> = members.into_iter().map(read).collect();
+        let members = members.into_iter().collect::<Result<Vec<_>, _>>()?;
+        if has_own && !inherited.limits.is_empty() && !members.iter().any(Member::is_limited) {
+            let help = match owner {
+                Some(_) => "no `async fn` without `self` in this impl block; nothing would be limited",
+                None => {
+                    "no function with a route attribute in this module, so nothing would be limited; write \
+                     `#[rate_limit]` above each handler that has none"
+                }
+            };
+            return Err(diagnostics.error(header, help));
         }
-        sound?;
-        let attributes = item.attributes.clone();
-        Ok(Self { attributes, header, inner, members: read, braces, other_kind: None })
-    }
-
-    /// The number of limited handlers.
-    fn count(&self) -> usize {
-        let count = |member: &Member| match member {
-            Member::Handler(_) => 1,
-            Member::Container(container) => container.count(),
-            Member::Other(_) => 0,
-        };
-        self.members.iter().map(count).sum()
+        let (attributes, other_kind) = (item.attributes.clone(), item.other_kind.clone());
+        Ok(Self { attributes, header, inner, members, braces, other_kind })
     }
 }
 
+impl Member {
+    fn is_limited(&self) -> bool {
+        match self {
+            Self::Handler(_) => true,
+            Self::Container(container) => container.members.iter().any(Self::is_limited),
+            Self::Other(_) => false,
+        }
+    }
+}
+
+/// Reads a member of a module, or of an impl block of the type `owner`. `has_own`: limits are above this
+/// module or impl block, not only around it.
 fn read_member(
     tokens: TokenStream,
     inherited: &Inherited,
-    applies: Applies,
     owner: Option<&str>,
+    has_own: bool,
     diagnostics: &mut Diagnostics,
 ) -> Result<Member, Reported> {
     let item = Item::split(tokens.clone());
@@ -149,106 +106,32 @@ fn read_member(
              write the handler twice, each under `#[cfg(..)]`",
         ));
     }
-    if let Some(exemption) = &item.exemption {
-        if let Some((kind, _)) = item.stacked.first() {
-            return Err(report_contradiction(exemption, *kind, diagnostics));
-        }
+    if let Some(exemption) = item.exemption.as_ref().filter(|_| item.limits.is_empty()) {
         if !matches!(exemption.meta, Meta::Path(_)) {
             let help = "#[no_rate_limit] takes no arguments; write it without any, or #[rate_limit(..)] for another limit";
             return Err(diagnostics.error(exemption, help));
         }
         return Ok(Member::Other(item.into_token_stream()));
     }
-    match item.kind() {
-        ItemKind::Module | ItemKind::Impl => return read_nested(&item, tokens, inherited, diagnostics),
-        ItemKind::Crate | ItemKind::Other => {}
-    }
-    let is_limited = match applies {
-        Applies::ToRoutes => item.has_route(),
-        Applies::ToAssociated => is_async_fn(&item.rest) && !has_receiver(&item.rest),
-        Applies::WhenAsked => false,
+    let is_container = matches!(item.kind(), ItemKind::Module | ItemKind::Impl);
+    let inherits = match owner {
+        // The functions of a module in another file are not in view, and those of a trait cannot change.
+        _ if is_container => is_inline(&item.rest) && !is_trait_impl(&item.rest),
+        None => item.has_route(),
+        Some(_) => has_own && is_async_fn(&item.rest) && !has_receiver(&item.rest),
     };
-    if item.stacked.is_empty() && !is_limited {
-        return Ok(Member::Other(tokens));
-    }
-    let group = limits_of(&item, inherited, diagnostics);
-    let mut routes = item.routes();
-    for route in &mut routes {
-        route.parameters.extend(inherited.scope.iter().cloned());
-    }
-    if !inherited.is_valid && item.stacked.is_empty() {
-        // Mistakes in its limits have been reported. Those in the handler have not.
-        let ignored = Handler::parse(&item, owner, None, diagnostics);
-        return ignored.map(|_| Member::Other(tokens));
-    }
-    handler(&item, group, owner, &routes, inherited.facade.as_ref(), diagnostics)
-        .map(|spec| Member::Handler(Box::new(spec)))
-}
-
-/// The limits of a handler: its own or the inherited ones. A bare `#[rate_limit]` means the inherited
-/// ones.
-fn limits_of(item: &Item, inherited: &Inherited, diagnostics: &mut Diagnostics) -> Vec<Args> {
-    if item.stacked.is_empty() {
-        return inherited.args();
-    }
-    let mut group = Vec::new();
-    for (kind, attribute) in &item.stacked {
-        if is_bare(*kind, attribute) {
-            group.extend(inherited.args());
-        } else {
-            group.push(read_attribute(*kind, attribute, diagnostics));
-        }
-    }
-    group
-}
-
-/// Reads a container inside a container. Its own limits replace the inherited ones, as on a handler.
-fn read_nested(
-    item: &Item,
-    tokens: TokenStream,
-    inherited: &Inherited,
-    diagnostics: &mut Diagnostics,
-) -> Result<Member, Reported> {
-    if item.stacked.is_empty() {
-        // The functions of a module in another file are not visible here.
-        let is_inline =
-            item.rest.clone().into_iter().last().is_some_and(|last| matches!(last, TokenTree::Group(_)));
-        let is_trait_impl = item.kind() == ItemKind::Impl && is_trait_impl(&item.rest);
-        if !is_inline || is_trait_impl {
-            return Ok(Member::Other(tokens));
-        }
-        return Container::read(item, inherited, false, diagnostics).map(Member::Container);
-    }
-    let mut group = Vec::new();
-    for (kind, attribute) in &item.stacked {
-        if is_bare(*kind, attribute) {
-            group.extend(inherited.group.iter().cloned());
-        } else {
-            group.push(Written::below(*kind, attribute, diagnostics)?);
-        }
-    }
-    let only_inherits = item.stacked.iter().all(|(kind, attribute)| is_bare(*kind, attribute));
-    let own;
-    let limits = if only_inherits {
-        inherited
+    if item.limits.is_empty() && !inherits {
+        Ok(Member::Other(tokens))
+    } else if is_container {
+        Container::read(&item, inherited, diagnostics).map(Member::Container)
     } else {
-        own = Inherited {
-            scope: inherited.scope.clone(),
-            ..Inherited::read(group, inherited.facade.as_ref(), diagnostics)
-        };
-        &own
-    };
-    Container::read(item, limits, true, diagnostics).map(Member::Container)
+        let spec = HandlerSpec::read(&item, owner, inherited, diagnostics)?;
+        Ok(Member::Handler(Box::new(spec)))
+    }
 }
 
-/// Returns true for `#[rate_limit]` without arguments, with or without parentheses.
-fn is_bare(kind: Kind, attribute: &Attribute) -> bool {
-    kind == Kind::Rate
-        && match &attribute.meta {
-            Meta::Path(_) => true,
-            Meta::List(list) => list.tokens.is_empty(),
-            Meta::NameValue(_) => false,
-        }
+fn is_inline(module: &TokenStream) -> bool {
+    matches!(module.clone().into_iter().last(), Some(TokenTree::Group(_)))
 }
 
 /// Returns true if the attribute is an inner attribute of a module in its own file. The braces are then

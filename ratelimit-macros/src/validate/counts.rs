@@ -1,5 +1,7 @@
 //! Which limits of a handler share a count, so that a request would be charged twice.
 
+use std::rc::Rc;
+
 use proc_macro2::Ident;
 
 use crate::diagnostics::Diagnostics;
@@ -19,7 +21,7 @@ type CountIdentity<'a> = (&'a str, String);
 /// Reports each limit of a handler that charges the same caller in the same count as one before it.
 ///
 /// A policy that is not written in the attribute is compared when the program runs.
-pub(crate) fn check(group: &[Args], diagnostics: &mut Diagnostics) {
+pub(crate) fn check(group: &[Rc<Args>], diagnostics: &mut Diagnostics) {
     for (index, second) in group.iter().enumerate() {
         let Some(first) = group[..index].iter().find(|first| charge_together(first, second)) else {
             continue;

@@ -1,73 +1,99 @@
 //! Limits of a module or impl block, which the handlers inside inherit.
 
-use syn::ExprPath;
+use std::rc::Rc;
+
+use syn::{Attribute, ExprPath, Meta};
 
 use crate::diagnostics::Diagnostics;
-use crate::parse::args::{Args, Written};
+use crate::parse::args::{Args, value_of};
+use crate::parse::item::Item;
 use crate::parse::kind::Kind;
-use crate::parse::route::Route;
+use crate::parse::tokens::path_text;
 use crate::validate::arguments::read;
 use crate::validate::counts;
 
-/// Limits around a handler. They apply unless the handler has its own.
-#[derive(Clone)]
+/// What a handler has from the modules and impl blocks around it.
+#[derive(Clone, Default)]
 pub(crate) struct Inherited {
-    /// The attributes as they are written, which are read again for each handler.
-    pub(crate) group: Vec<Written>,
-    /// False if a mistake was reported in them.
-    pub(crate) is_valid: bool,
+    /// The limits of a handler without its own. Empty if a mistake was reported in them.
+    pub(crate) limits: Vec<Rc<Args>>,
     pub(crate) facade: Option<ExprPath>,
+    /// The path parameters of the scopes.
     pub(crate) scope: Vec<String>,
 }
 
 impl Inherited {
-    pub(crate) fn read(
-        group: Vec<Written>,
-        facade: Option<&ExprPath>,
-        diagnostics: &mut Diagnostics,
-    ) -> Self {
-        let mut inherited =
-            Self { group: Vec::new(), is_valid: true, facade: facade.cloned(), scope: Vec::new() };
-        let result = Diagnostics::collect(diagnostics.kind, |own| {
-            let mut read_args = Vec::new();
-            for attribute in &group {
-                let args = read(attribute, own);
+    /// What the handlers inside of a module or impl block have from it and from `around`.
+    pub(crate) fn read(item: &Item, around: &Self, diagnostics: &mut Diagnostics) -> Self {
+        let mut inside = around.clone();
+        inside.scope.extend(item.scope().into_iter().flat_map(|scope| scope.parameters));
+        let limits = Diagnostics::collect(diagnostics.kind, |own| {
+            let limits = around.limits_of(item, own);
+            for args in &limits {
                 if let Some(inner) = &args.inner {
-                    own.error(
-                        &inner.keyword,
-                        format!(
-                            "`inner` names one function; put it on the handler, such as \
-                             `#[{}(max = 10, inner = user_body)]`",
-                            attribute.kind.name()
-                        ),
+                    let message = format!(
+                        "`inner` names one function; put it on the handler, such as \
+                         `#[{}(max = 10, inner = user_body)]`",
+                        args.kind.name()
                     );
+                    own.error(&inner.keyword, message);
                 }
-                if let Some(facade) = &args.facade {
-                    inherited.facade = facade.value.as_ref().ok().cloned();
-                }
-                read_args.push(args);
             }
-            counts::check(&read_args, own);
-            Ok(())
+            Ok(limits)
         });
-        if let Err(errors) = result {
+        inside.limits = limits.unwrap_or_else(|errors| {
             diagnostics.push(errors);
-            inherited.is_valid = false;
-        }
-        inherited.group = group;
-        inherited
-    }
-
-    /// Reads the limits for one more handler. Their mistakes have been recorded.
-    pub(crate) fn args(&self) -> Vec<Args> {
-        let mut ignored = Diagnostics::new(Kind::Rate);
-        self.group.iter().map(|attribute| read(attribute, &mut ignored)).collect()
-    }
-
-    /// The limits inside a container. A scope adds its path parameters.
-    pub(crate) fn within(&self, scope: Option<&Route>) -> Self {
-        let mut inside = self.clone();
-        inside.scope.extend(scope.into_iter().flat_map(|scope| scope.parameters.iter().cloned()));
+            Vec::new()
+        });
+        inside.facade = facade(&inside.limits).cloned().or(inside.facade);
         inside
     }
+
+    /// The limits of an item: its own or these. A bare `#[rate_limit]` means these.
+    pub(crate) fn limits_of(&self, item: &Item, diagnostics: &mut Diagnostics) -> Vec<Rc<Args>> {
+        if item.limits.is_empty() {
+            return self.limits.clone();
+        }
+        let mut limits = Vec::new();
+        for (kind, attribute) in &item.limits {
+            if is_bare(*kind, attribute) && !self.limits.is_empty() {
+                limits.extend(self.limits.iter().cloned());
+            } else {
+                limits.push(Rc::new(read(*kind, attribute, diagnostics)));
+            }
+        }
+        if let Some(exemption) = &item.exemption {
+            let limit = item.limits[0].0;
+            let message =
+                format!("#[no_rate_limit] and {limit} contradict each other here; remove one of them");
+            diagnostics.error(exemption, message);
+        }
+        counts::check(&limits, diagnostics);
+        check_facades(&limits, diagnostics);
+        limits
+    }
+}
+
+/// The value of `crate = ..`.
+pub(crate) fn facade(limits: &[Rc<Args>]) -> Option<&ExprPath> {
+    limits.iter().find_map(|args| value_of(args.facade.as_ref()))
+}
+
+/// Requires one facade for all attributes of an item, which are expanded as one.
+fn check_facades(limits: &[Rc<Args>], diagnostics: &mut Diagnostics) {
+    let mut facades = limits.iter().filter_map(|args| value_of(args.facade.as_ref()));
+    let Some(first) = facades.next() else { return };
+    for other in facades.filter(|other| path_text(other) != path_text(first)) {
+        diagnostics.error(other, "the attributes on one handler need the same `crate`; give it once");
+    }
+}
+
+/// Returns true for `#[rate_limit]` without arguments, with or without parentheses.
+fn is_bare(kind: Kind, attribute: &Attribute) -> bool {
+    kind == Kind::Rate
+        && match &attribute.meta {
+            Meta::Path(_) => true,
+            Meta::List(list) => list.tokens.is_empty(),
+            Meta::NameValue(_) => false,
+        }
 }
