@@ -14,7 +14,7 @@ use crate::expand::limits;
 use crate::expand::paths::Facade;
 use crate::parse::args::value_of;
 use crate::parse::choice::{Count, Responses};
-use crate::validate::extractors::{Extractor, conditions, is_same};
+use crate::validate::extractors::Extractor;
 use crate::validate::handler::{Form, Handler};
 use crate::validate::spec::HandlerSpec;
 
@@ -74,30 +74,19 @@ fn function(handler: &Handler) -> TokenStream {
     }
 }
 
-/// The statements of the wrapper: one block per combination of the `cfg` conditions on arguments. One
-/// combination holds.
+/// The statements of the wrapper. If arguments are under a condition, there is a block with them, and one
+/// without, because the parts of a tuple and of a call cannot be under `cfg`.
 fn steps(spec: &HandlerSpec) -> TokenStream {
-    let extractors = &spec.handler.extractors;
-    let conditions = conditions(extractors);
-    if conditions.is_empty() {
-        return steps_with(spec, &extractors.iter().collect::<Vec<_>>());
+    let all: Vec<&Extractor> = spec.handler.extractors.iter().collect();
+    let with = steps_with(spec, &all);
+    let Some(condition) = all.iter().find_map(|extractor| extractor.condition.as_ref()) else { return with };
+    let required: Vec<&Extractor> =
+        all.iter().copied().filter(|extractor| extractor.condition.is_none()).collect();
+    let without = steps_with(spec, &required);
+    quote_spanned! {Span::mixed_site()=>
+        #[cfg(#condition)] { #with }
+        #[cfg(not(#condition))] { #without }
     }
-    let combinations = (0..1_usize << conditions.len()).map(|combination| {
-        let holds = |condition: &TokenStream| {
-            conditions
-                .iter()
-                .position(|other| is_same(other, condition))
-                .is_some_and(|i| combination & (1 << i) != 0)
-        };
-        let present: Vec<&Extractor> =
-            extractors.iter().filter(|extractor| extractor.condition.as_ref().is_none_or(holds)).collect();
-        let terms = conditions
-            .iter()
-            .map(|&condition| if holds(condition) { condition.clone() } else { quote!(not(#condition)) });
-        let steps = steps_with(spec, &present);
-        quote_spanned!(Span::mixed_site()=> #[cfg(all(#(#terms),*))] { #steps })
-    });
-    quote!(#(#combinations)*)
 }
 
 /// Checks the limits, extracts the arguments, calls the function and responds.

@@ -10,13 +10,11 @@ use crate::parse::tokens::has_word;
 /// Maximum number of arguments of an Actix-web handler.
 const MAX_ARGUMENTS: usize = 16;
 
-/// Maximum number of different `cfg` conditions: an expansion has a block for each combination.
-const MAX_CONDITIONS: usize = 4;
-
 /// An argument of a handler.
 pub(crate) struct Extractor {
     pub(crate) ty: TokenStream,
-    /// The joined condition of its `cfg` attributes.
+    /// The joined condition of its `cfg` attributes, the same for all arguments that have one: the expansion has
+    /// a block with these arguments, and one without.
     pub(crate) condition: Option<TokenStream>,
 }
 
@@ -52,31 +50,16 @@ pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Resu
         }
     }
     sound?;
-    let conditions = conditions(&extractors);
-    match conditions.get(MAX_CONDITIONS) {
-        None => Ok(extractors),
-        Some(condition) => Err(diagnostics.error(
-            condition,
-            "the arguments of a rate-limited handler can have at most 4 different `cfg` conditions; \
-             put `cfg` on the handler instead",
-        )),
+    let mut conditions = extractors.iter().filter_map(|extractor| extractor.condition.as_ref());
+    let first = conditions.next().map(ToString::to_string);
+    if let Some(other) = conditions.find(|other| Some(other.to_string()) != first) {
+        return Err(diagnostics.error(
+            other,
+            "the arguments of a rate-limited handler cannot have different `cfg` conditions; put `cfg` on the handler \
+             instead",
+        ));
     }
-}
-
-/// The distinct conditions on arguments.
-pub(crate) fn conditions(extractors: &[Extractor]) -> Vec<&TokenStream> {
-    let mut conditions: Vec<&TokenStream> = Vec::new();
-    for condition in extractors.iter().filter_map(|extractor| extractor.condition.as_ref()) {
-        if !conditions.iter().any(|other| is_same(other, condition)) {
-            conditions.push(condition);
-        }
-    }
-    conditions
-}
-
-/// Returns true if two conditions have the same tokens.
-pub(crate) fn is_same(one: &TokenStream, other: &TokenStream) -> bool {
-    one.to_string() == other.to_string()
+    Ok(extractors)
 }
 
 /// The joined condition of `#[cfg(..)]` attributes.

@@ -59,16 +59,23 @@ async fn patterns(
 #[get("/conditional")]
 async fn conditional(
     #[cfg(not(any()))] request: HttpRequest,
-    #[cfg(any())] never: DoesNotExist,
+    _: web::Query<Page>,
     #[allow(unused_variables)]
     #[cfg(not(any()))]
     id: Option<web::Path<u64>>,
 ) -> String {
+    request.path().to_owned()
+}
+
+#[rate_limit]
+#[get("/left-out")]
+async fn left_out(request: HttpRequest, #[cfg(any())] never: DoesNotExist) -> String {
     #[cfg(any())]
     drop(never);
     request.path().to_owned()
 }
 
 fn main() {
-    let _ = App::new().service(none).service(sixteen).service(patterns).service(conditional);
+    let _ =
+        App::new().service(none).service(sixteen).service(patterns).service(conditional).service(left_out);
 }
