@@ -74,7 +74,7 @@ use crate::parse::kind::Kind;
 /// |---|---|
 /// | `ip` | the client's address |
 /// | `global` | one caller for all requests |
-/// | `path("id")` | a path parameter, of the route or of a scope around it |
+/// | `path("id")` | a path parameter, of the route or of a scope around it; not checked |
 /// | `header("x-tenant")` | the first value of a header field. **It is not verified**: a client that invents values invents quotas. An empty value is no caller |
 /// | `principal_or_ip` | the account that authentication has verified, or else the address; `by = principal` for accounts only |
 /// | `caller` | the value of a `fn(&HttpRequest) -> K`; one whose name is a word of this table is `self::principal` |

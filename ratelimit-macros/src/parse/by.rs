@@ -30,23 +30,12 @@ pub(crate) enum By {
     Parts(Vec<By>),
 }
 
-/// A path parameter, and how strictly it is checked against the routes in view.
+/// A path parameter.
 pub(crate) struct Parameter {
     pub(crate) name: String,
-    pub(crate) span: Span,
-    pub(crate) route_check: RouteCheck,
-}
-
-/// The check of a parameter against the routes in view.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RouteCheck {
-    /// `{id}`: the route must have it.
-    Required,
-    /// `path("id")`. It may be a parameter of a scope, so only likely misspellings of the route's parameters
-    /// are reported.
-    Suggest,
-    /// `{path:id}`. It may be a parameter of a scope; never reported.
-    Off,
+    /// The place of `{id}`, which is an error if a route in view does not have it. `path("id")` and
+    /// `{path:id}` may be of a scope.
+    pub(crate) checked_at: Option<Span>,
 }
 
 impl By {
@@ -66,8 +55,7 @@ impl By {
                 Placeholder::Ip => Self::Ip,
                 Placeholder::Header(name) => Self::Header(name),
                 Placeholder::Path { name, checked } => {
-                    let route_check = if checked { RouteCheck::Required } else { RouteCheck::Off };
-                    Self::Path(Parameter { name, span, route_check })
+                    Self::Path(Parameter { name, checked_at: checked.then_some(span) })
                 }
             })
             .collect();
@@ -205,9 +193,7 @@ fn read_call(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Repor
                 let plain = if plain.is_empty() { "id" } else { plain };
                 format!("`path` takes the name of a parameter; write for example `path({plain:?})`")
             }
-            name => {
-                return Ok(By::Path(Parameter { name, span: text.span(), route_check: RouteCheck::Suggest }));
-            }
+            name => return Ok(By::Path(Parameter { name, checked_at: None })),
         },
         (Some("header"), Some(text)) if !more => match template::header(&text.value()) {
             Ok(name) => return Ok(By::Header(name)),

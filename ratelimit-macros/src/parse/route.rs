@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::{Attribute, Lit, LitStr};
 
-use crate::diagnostics::{Diagnostics, Reported};
+use crate::diagnostics::Diagnostics;
 use crate::parse::suggest::{list, nearest};
 
 /// The path of a route attribute.
@@ -23,15 +23,8 @@ impl Route {
         Some(Self { parameters: parameters(&path), path, span: literal.span() })
     }
 
-    /// Reports that the route has no such parameter. `scope` says how to name a parameter of an enclosing
-    /// scope.
-    pub(crate) fn report_missing(
-        &self,
-        name: &str,
-        at: Span,
-        scope: &str,
-        diagnostics: &mut Diagnostics,
-    ) -> Reported {
+    /// Reports that the route has no such parameter.
+    pub(crate) fn report_missing(&self, name: &str, at: Span, diagnostics: &mut Diagnostics) {
         let own = || self.parameters.iter().map(String::as_str);
         let meant =
             nearest(name, own()).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
@@ -40,11 +33,11 @@ impl Route {
         } else {
             format!("the route has: {}", list(own(), '`'))
         };
-        diagnostics.error_at(
-            at,
-            format!("`{name}` is not a parameter of the route {:?}{meant}\n{has}\n{scope}", self.path),
-        );
-        diagnostics.error_at(self.span, "the route is declared here")
+        let scope = format!("for a parameter of an enclosing scope, write `{{path:{name}}}`");
+        let path = &self.path;
+        let message = format!("`{name}` is not a parameter of the route {path:?}{meant}\n{has}\n{scope}");
+        diagnostics.error_at(at, message);
+        diagnostics.error_at(self.span, "the route is declared here");
     }
 }
 

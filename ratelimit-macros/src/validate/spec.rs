@@ -8,10 +8,9 @@ use syn::ExprPath;
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::args::Args;
 use crate::parse::bounds::MAX_GROUP;
-use crate::parse::by::{By, Parameter, RouteCheck};
+use crate::parse::by::{By, Parameter};
 use crate::parse::item::Item;
 use crate::parse::route::Route;
-use crate::parse::suggest::nearest;
 use crate::parse::tokens::find_word;
 use crate::validate::handler::Handler;
 use crate::validate::inherited::{Inherited, facade};
@@ -51,8 +50,11 @@ impl HandlerSpec {
         }
         let routes = item.routes(&around.scope);
         for by in limits.iter().filter_map(|args| args.caller()) {
-            for parameter in by.parameters() {
-                check_parameter(parameter, &routes, diagnostics);
+            for Parameter { name, checked_at } in by.parameters() {
+                let Some(at) = checked_at else { continue };
+                for route in routes.iter().filter(|route| !route.parameters.contains(name)) {
+                    route.report_missing(name, *at, diagnostics);
+                }
             }
             check_function(by, &routes, diagnostics);
         }
@@ -104,27 +106,5 @@ fn check_function(by: &By, routes: &[Route], diagnostics: &mut Diagnostics) {
              that name"
         );
         diagnostics.error(path, message);
-    }
-}
-
-/// Checks a path parameter against the routes in view.
-fn check_parameter(parameter: &Parameter, routes: &[Route], diagnostics: &mut Diagnostics) {
-    let Parameter { name, span, route_check } = parameter;
-    for route in routes {
-        if route.parameters.iter().any(|own| own == name) {
-            continue;
-        }
-        match route_check {
-            RouteCheck::Required => {
-                let scope = format!("for a parameter of an enclosing scope, write `{{path:{name}}}`");
-                route.report_missing(name, *span, &scope, diagnostics);
-            }
-            RouteCheck::Suggest if nearest(name, route.parameters.iter().map(String::as_str)).is_some() => {
-                let scope =
-                    format!("for a parameter of an enclosing scope, write `key = \"{{path:{name}}}\"`");
-                route.report_missing(name, *span, &scope, diagnostics);
-            }
-            RouteCheck::Suggest | RouteCheck::Off => {}
-        }
     }
 }
