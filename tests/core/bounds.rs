@@ -16,6 +16,8 @@ use crate::{attribute_bounds, attribute_calendar, attribute_window};
 const MISTAKES: &str = include_str!("../../ratelimit-macros/src/tests/mistakes.txt");
 const WINDOWS: &str = include_str!("../../ratelimit-macros/src/tests/windows.txt");
 const ARGUMENTS: &str = include_str!("../../ratelimit-macros/src/parse/args/table.rs");
+const JUDGE: &str = include_str!("../../ratelimit-core/src/policy/numbers.rs");
+const ERRORS: &str = include_str!("../../ratelimit-core/src/policy/error.rs");
 
 fn micros(length: Duration) -> u64 {
     u64::try_from(length.as_micros()).unwrap()
@@ -99,10 +101,11 @@ fn the_attribute_and_the_core_read_windows_by_the_same_table() {
     assert!(count > 30, "{count} rows");
 }
 
-/// The attribute has words of its own for numbers that do not go together, and the core is the judge of them.
+/// The attribute has words of its own for numbers that do not go together, with the number to write instead,
+/// and the core is the judge of them. A rule that only one of them has makes a difference here.
 #[test]
 fn the_attribute_rejects_the_numbers_that_the_core_rejects() {
-    let (mut compared, mut different) = ([0; 2], Vec::new());
+    let (mut compared, mut different, mut reasons) = ([0; 2], Vec::new(), String::new());
     for (line, next) in MISTAKES.lines().zip(MISTAKES.lines().skip(1)) {
         // Arguments are the entries of an inline table, but for code, keys that are templates, and the other
         // attribute.
@@ -120,10 +123,22 @@ fn the_attribute_rejects_the_numbers_that_the_core_rejects() {
         if policy.is_err() != is_rejected {
             different.push(format!("{line}: {policy:?}"));
         }
+        if let Err(error) = policy {
+            reasons += &error.to_string();
+        }
         compared[usize::from(is_rejected)] += 1;
     }
     assert!(different.is_empty(), "{different:#?}");
     assert!(compared[0] > 15 && compared[1] > 80, "{compared:?} accepted and rejected");
+    let rules = JUDGE.split("PolicyError::").skip(1);
+    let rules = rules.map(|rule| rule.split(|c: char| !c.is_alphanumeric()).next().unwrap());
+    let unbroken = rules.filter(|rule| {
+        let (_, message) = ERRORS.split_once(&format!("Self::{rule} =>")).unwrap();
+        !reasons.contains(message.split('"').nth(1).unwrap())
+    });
+    // Left out above, and what no text of a window has.
+    let expected = ["OnlyForRates", "WindowNotMicroseconds", "Window"];
+    assert_eq!(unbroken.collect::<Vec<_>>(), expected, "rules that no case of mistakes.txt breaks");
 }
 
 #[test]
