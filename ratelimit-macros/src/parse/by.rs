@@ -67,22 +67,9 @@ impl By {
         if let Self::Parts(parts) = self { parts } else { slice::from_ref(self) }
     }
 
-    fn closures(&self) -> impl Iterator<Item = &Closure> {
-        self.parts()
-            .iter()
-            .filter_map(|part| if let Self::Closure(closure) = part { Some(closure) } else { None })
-    }
-
     /// Returns true if the caller is known without an `await`.
     pub(crate) fn is_immediate(&self) -> bool {
-        self.closures().all(Closure::is_immediate)
-    }
-
-    /// All path parameters.
-    pub(crate) fn parameters(&self) -> impl Iterator<Item = &Parameter> {
-        self.parts()
-            .iter()
-            .filter_map(|part| if let Self::Path(parameter) = part { Some(parameter) } else { None })
+        !self.parts().iter().any(|part| matches!(part, Self::Closure(closure) if !closure.is_immediate()))
     }
 
     /// The caller as it is written in the attribute.

@@ -22,8 +22,8 @@ const ROUTE_ATTRIBUTES: [&str; 11] =
 const WRAPPER_ATTRIBUTES: [&str; 10] =
     ["doc", "cfg", "cfg_attr", "allow", "expect", "warn", "deny", "forbid", "deprecated", "must_use"];
 
-/// Lint levels. A function beside its wrapper gets a copy.
-const LINT_LEVELS: [&str; 5] = ["allow", "expect", "warn", "deny", "forbid"];
+/// Those of the wrapper that a function beside it gets as well.
+const COPIED: [&str; 7] = ["allow", "expect", "warn", "deny", "forbid", "cfg", "doc"];
 
 /// Attributes that do not work on a nested function, with their crate and effect. They change the function's
 /// arguments, or add items beside it that the rest of the program uses.
@@ -144,41 +144,22 @@ impl Item {
         })
     }
 
-    /// Attributes of the wrapper, and of the user's function nested in it.
-    pub(crate) fn attributes_nested(&self) -> (Vec<TokenStream>, Vec<TokenStream>) {
-        self.partition(belongs_to_wrapper, |attribute| !belongs_to_wrapper(attribute))
-    }
-
-    /// Attributes of the wrapper, and of the user's function beside it. Lint levels, conditions and
-    /// documentation of the wrapper do not apply to that function, so it gets copies.
-    pub(crate) fn attributes_beside(&self) -> (Vec<TokenStream>, Vec<TokenStream>) {
-        let is_plain = |attribute: &Attribute, names: &[&str]| {
-            attribute.path().get_ident().is_some_and(|name| names.iter().any(|other| name == other))
-        };
-        self.partition(
+    /// Attributes of the wrapper, and of the user's function. If that is beside the wrapper, it gets copies of
+    /// those that would not apply to it.
+    pub(crate) fn split_attributes(&self, is_beside: bool) -> (Vec<&Attribute>, Vec<&Attribute>) {
+        let is_plain = |attribute: &Attribute, name: &&str| attribute.path().is_ident(name);
+        let (mut wrapper, mut function) = (Vec::new(), Vec::new());
+        for attribute in &self.attributes {
+            let is_of_wrapper = belongs_to_wrapper(attribute);
             // An expectation on both would be fulfilled by only one.
-            |attribute| belongs_to_wrapper(attribute) && !is_plain(attribute, &["expect"]),
-            |attribute| {
-                !belongs_to_wrapper(attribute)
-                    || is_plain(attribute, &LINT_LEVELS)
-                    || is_plain(attribute, &["cfg", "doc"])
-            },
-        )
-    }
-
-    fn partition(
-        &self,
-        outer: impl Fn(&Attribute) -> bool,
-        inner: impl Fn(&Attribute) -> bool,
-    ) -> (Vec<TokenStream>, Vec<TokenStream>) {
-        let select = |selected: &dyn Fn(&Attribute) -> bool| {
-            self.attributes
-                .iter()
-                .filter(|attribute| selected(attribute))
-                .map(ToTokens::to_token_stream)
-                .collect()
-        };
-        (select(&outer), select(&inner))
+            if is_of_wrapper && !(is_beside && is_plain(attribute, &"expect")) {
+                wrapper.push(attribute);
+            }
+            if !is_of_wrapper || is_beside && COPIED.iter().any(|name| is_plain(attribute, name)) {
+                function.push(attribute);
+            }
+        }
+        (wrapper, function)
     }
 }
 

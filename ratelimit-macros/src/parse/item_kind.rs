@@ -32,14 +32,10 @@ fn is_several(item: &TokenStream) -> bool {
     syn::parse2::<syn::File>(item.clone()).is_ok_and(|file| file.items.len() > 1)
 }
 
-/// Returns true if `item` is an `async fn`.
-pub(crate) fn is_async_fn(item: &TokenStream) -> bool {
-    read(item, |input| Ok(other_than_function(input).is_ok() && input.peek(Token![async]))).unwrap_or(false)
-}
-
-/// Returns true if `item` is a function with `self`.
-pub(crate) fn has_receiver(item: &TokenStream) -> bool {
-    read(item, |input| Ok(input.parse::<Signature>()?.receiver().is_some())).unwrap_or(false)
+/// Returns true if `item` is an `async fn` without `self`.
+pub(crate) fn is_associated_handler(item: &TokenStream) -> bool {
+    let signature = read(item, |input| input.parse::<Signature>());
+    signature.is_ok_and(|signature| signature.asyncness.is_some() && signature.receiver().is_none())
 }
 
 /// What `find` finds behind the visibility of `item`.

@@ -6,7 +6,7 @@ use syn::{Attribute, ImplItem, Meta};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::item::Item;
-use crate::parse::item_kind::{ItemKind, has_receiver, is_async_fn};
+use crate::parse::item_kind::{ItemKind, is_associated_handler};
 use crate::parse::kind::Kind;
 use crate::parse::members::{is_trait_impl, owner, split_items};
 use crate::validate::inherited::Inherited;
@@ -118,7 +118,7 @@ fn read_member(
         // The functions of a module in another file are not in view, and those of a trait cannot change.
         _ if is_container => is_inline(&item.rest) && !is_trait_impl(&item.rest),
         None => item.has_route(),
-        Some(_) => has_own && is_async_fn(&item.rest) && !has_receiver(&item.rest),
+        Some(_) => has_own && is_associated_handler(&item.rest),
     };
     if item.limits.is_empty() && !inherits {
         Ok(Member::Other(tokens))

@@ -4,7 +4,7 @@ use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Generics, Signature, Visibility};
+use syn::{Attribute, Generics, Signature, Visibility};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::item::Item;
@@ -15,9 +15,9 @@ use crate::validate::extractors::{self, Extractor};
 /// An `async fn` that can be limited.
 pub(crate) struct Handler {
     /// Attributes of the wrapper.
-    pub(crate) wrapper_attributes: Vec<TokenStream>,
+    pub(crate) wrapper_attributes: Vec<Attribute>,
     /// Attributes of the user's function.
-    pub(crate) function_attributes: Vec<TokenStream>,
+    pub(crate) function_attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
     pub(crate) signature: Signature,
     /// The arguments of the user's function.
@@ -105,13 +105,10 @@ impl Handler {
             ));
         }
         sound?;
-        let (wrapper_attributes, function_attributes) = match &form {
-            Form::Nested => item.attributes_nested(),
-            Form::Beside { .. } => item.attributes_beside(),
-        };
+        let (wrapper, function) = item.split_attributes(matches!(form, Form::Beside { .. }));
         Ok(Self {
-            wrapper_attributes,
-            function_attributes,
+            wrapper_attributes: wrapper.into_iter().cloned().collect(),
+            function_attributes: function.into_iter().cloned().collect(),
             visibility,
             signature,
             extractors: extractors?,

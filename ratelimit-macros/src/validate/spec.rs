@@ -50,8 +50,8 @@ impl HandlerSpec {
         }
         let routes = item.routes(&around.scope);
         for by in limits.iter().filter_map(|args| args.caller()) {
-            for Parameter { name, checked_at } in by.parameters() {
-                let Some(at) = checked_at else { continue };
+            for part in by.parts() {
+                let By::Path(Parameter { name, checked_at: Some(at) }) = part else { continue };
                 for route in routes.iter().filter(|route| !route.parameters.contains(name)) {
                     route.report_missing(name, *at, diagnostics);
                 }

@@ -51,7 +51,7 @@ macro_rules! arguments {
         }
 
         pub(crate) const ARGUMENTS: &[Usage] =
-            &[$(Usage { name: $name, of: Of::$of, example: $example, aliases: &[$($alias),*], rate_only: rate_only!($($why)?) }),*];
+            &[$(Usage { name: $name, of: Of::$of, example: $example, aliases: &[$($alias),*], rate_only: [$(Some($why),)? None][0] }),*];
 
         impl Args {
             /// An attribute without arguments.
@@ -87,15 +87,6 @@ macro_rules! arguments {
                 matching.filter_map(|(_, keyword)| keyword)
             }
         }
-    };
-}
-
-macro_rules! rate_only {
-    () => {
-        None
-    };
-    ($why:literal) => {
-        Some($why)
     };
 }
 
