@@ -50,7 +50,7 @@ fn read<T>(item: &TokenStream, find: impl FnOnce(ParseStream<'_>) -> syn::Result
 }
 
 /// Checks that a function is next. The error names the item that was found instead.
-pub(crate) fn expect_function(kind: Kind, input: ParseStream<'_>) -> Result<(), String> {
+pub(crate) fn expect_function(kind: Kind, input: ParseStream<'_>) -> syn::Result<()> {
     other_than_function(input).map_err(|found| {
         let help = match found {
             "a module" | "an impl block" => "this one cannot be read",
@@ -58,9 +58,10 @@ pub(crate) fn expect_function(kind: Kind, input: ParseStream<'_>) -> Result<(), 
             "a macro call" => "put it above the `async fn` that the macro writes, inside of the macro",
             _ => "put it above an `async fn`",
         };
-        format!(
+        let message = format!(
             "{kind} goes on an async handler function, an inline module or an impl block, not on {found}; {help}"
-        )
+        );
+        syn::Error::new(input.span(), message)
     })
 }
 

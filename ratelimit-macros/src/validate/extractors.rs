@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Attribute, FnArg, Signature};
 
-use crate::diagnostics::{Diagnostics, Reported};
+use crate::diagnostics::Diagnostics;
 use crate::parse::tokens::has_word;
 
 /// Maximum number of arguments of an Actix-web handler.
@@ -18,48 +18,40 @@ pub(crate) struct Extractor {
     pub(crate) condition: Option<TokenStream>,
 }
 
-pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<Vec<Extractor>, Reported> {
-    let mut sound = Ok(());
-    let mut extractors = Vec::new();
+pub(crate) fn read(signature: &Signature, diagnostics: &mut Diagnostics) -> Vec<Extractor> {
+    let mut extractors: Vec<Extractor> = Vec::new();
     for (index, input) in signature.inputs.iter().enumerate() {
-        match input {
+        let argument = match input {
+            FnArg::Typed(argument) => argument,
             FnArg::Receiver(receiver) => {
-                sound = Err(diagnostics.error(
-                    receiver.self_token,
-                    "a handler cannot take `self`: Actix-web has no value to call it on; \
-                     pass state in with `web::Data<T>`",
-                ));
+                let message = "a handler cannot take `self`: Actix-web has no value to call it on; pass state in with \
+                               `web::Data<T>`";
+                diagnostics.error(receiver.self_token, message);
+                continue;
             }
-            FnArg::Typed(argument) => {
-                let ty = argument.ty.to_token_stream();
-                if has_word(ty.clone(), &["impl"]) {
-                    sound = Err(diagnostics.error(
-                        &argument.ty,
-                        "a handler argument cannot be `impl Trait`; write a named generic parameter, such as \
-                         `async fn handler<T: Trait>(argument: T)`",
-                    ));
-                }
-                if index == MAX_ARGUMENTS {
-                    sound = Err(diagnostics.error(
-                        &argument.ty,
-                        "an Actix-web handler takes at most 16 arguments; put several extractors in a tuple",
-                    ));
-                }
-                extractors.push(Extractor { ty, condition: condition(&argument.attrs) });
-            }
+        };
+        let (ty, condition) = (argument.ty.to_token_stream(), condition(&argument.attrs));
+        if has_word(ty.clone(), &["impl"]) {
+            let message = "a handler argument cannot be `impl Trait`; write a named generic parameter, such as \
+                           `async fn handler<T: Trait>(argument: T)`";
+            diagnostics.error(&ty, message);
         }
+        if index == MAX_ARGUMENTS {
+            let message =
+                "an Actix-web handler takes at most 16 arguments; put several extractors in a tuple";
+            diagnostics.error(&ty, message);
+        }
+        let first = extractors.iter().find_map(|extractor| extractor.condition.as_ref());
+        if let (Some(first), Some(condition)) = (first, &condition)
+            && first.to_string() != condition.to_string()
+        {
+            let message = "the arguments of a rate-limited handler cannot have different `cfg` conditions; put `cfg` on \
+                           the handler instead";
+            diagnostics.error(condition, message);
+        }
+        extractors.push(Extractor { ty, condition });
     }
-    sound?;
-    let mut conditions = extractors.iter().filter_map(|extractor| extractor.condition.as_ref());
-    let first = conditions.next().map(ToString::to_string);
-    if let Some(other) = conditions.find(|other| Some(other.to_string()) != first) {
-        return Err(diagnostics.error(
-            other,
-            "the arguments of a rate-limited handler cannot have different `cfg` conditions; put `cfg` on the handler \
-             instead",
-        ));
-    }
-    Ok(extractors)
+    extractors
 }
 
 /// The joined condition of `#[cfg(..)]` attributes.

@@ -52,66 +52,51 @@ impl Handler {
     ) -> Result<Self, Reported> {
         let parts = |input: ParseStream<'_>| {
             let visibility: Visibility = input.parse()?;
-            if let Err(fault) = expect_function(diagnostics.kind, input) {
-                let first: Option<TokenTree> = input.parse::<TokenStream>()?.into_iter().next();
-                return Ok(Err(diagnostics.error(first, fault)));
-            }
-            let signature: Signature = input.parse()?;
-            let body: TokenStream = input.parse()?;
-            Ok(Ok((visibility, signature, body)))
+            expect_function(diagnostics.kind, input)?;
+            Ok((visibility, input.parse::<Signature>()?, input.parse::<TokenStream>()?))
         };
-        let (visibility, signature, body) = match parts.parse2(item.rest.clone()) {
-            Ok(parts) => parts?,
-            Err(error) => return Err(diagnostics.push(error)),
-        };
-        let mut sound = check_qualifiers(&signature, diagnostics);
-        sound = sound.and(check_body(&signature, &body, diagnostics));
+        let parts = parts.parse2(item.rest.clone());
+        let (visibility, signature, body) = parts.map_err(|error| diagnostics.push(error))?;
+        check_qualifiers(&signature, diagnostics);
+        check_body(&signature, &body, diagnostics);
         let extractors = extractors::read(&signature, diagnostics);
         if let Some(inner) = inner
             && inner.unraw() == signature.ident.unraw()
         {
-            sound = Err(diagnostics.error(
-                inner,
-                format!(
-                    "`{inner}` is the handler, which calls this function; write another name, such as \
-                     `inner = {}_body`",
-                    inner.unraw()
-                ),
-            ));
+            let message = format!(
+                "`{inner}` is the handler, which calls this function; write another name, such as `inner = {}_body`",
+                inner.unraw()
+            );
+            diagnostics.error(inner, message);
         }
         for (attribute, effect) in item.misplaced() {
             let kind = diagnostics.kind;
             let name: String = attribute.path().to_token_stream().to_string().split_whitespace().collect();
-            sound = Err(diagnostics.error(
-                attribute,
-                format!(
-                    "#[{name}] {effect}, which {kind} nests in a wrapper; put #[{name}] above {kind}, \
-                     and outside of a module or impl block that is limited as a whole"
-                ),
-            ));
+            let message = format!(
+                "#[{name}] {effect}, which {kind} nests in a wrapper; put #[{name}] above {kind}, \
+                 and outside of a module or impl block that is limited as a whole"
+            );
+            diagnostics.error(attribute, message);
         }
         let form = form(&signature.ident, owner, inner);
         if matches!(form, Form::Nested)
             && signature.receiver().is_none()
             && let Some(own_type) = find_self(signature.to_token_stream()).or_else(|| find_self(body.clone()))
         {
-            sound = Err(diagnostics.error(
-                own_type,
-                format!(
-                    "`Self` cannot be named in a rate-limited function, which is nested in a wrapper; \
-                     write the name of the type instead, or put {} on the impl block",
-                    diagnostics.kind
-                ),
-            ));
+            let message = format!(
+                "`Self` cannot be named in a rate-limited function, which is nested in a wrapper; \
+                 write the name of the type instead, or put {} on the impl block",
+                diagnostics.kind
+            );
+            diagnostics.error(own_type, message);
         }
-        sound?;
         let (wrapper, function) = item.split_attributes(matches!(form, Form::Beside { .. }));
         Ok(Self {
             wrapper_attributes: wrapper.into_iter().cloned().collect(),
             function_attributes: function.into_iter().cloned().collect(),
             visibility,
             signature,
-            extractors: extractors?,
+            extractors,
             body,
             form,
             owner: owner.map(str::to_owned),
@@ -156,61 +141,46 @@ fn form(handler: &Ident, owner: Option<&str>, inner: Option<&Ident>) -> Form {
     }
 }
 
-fn check_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) -> Result<(), Reported> {
-    let mut sound = Ok(());
-    let name = &signature.ident;
-    let safety = if let syn::Safety::Unsafe(token) = &signature.safety { Some(token) } else { None };
-    for (qualifier, word) in [
-        (signature.constness.as_ref().map(|token| token as &dyn ToTokens), "const"),
-        (safety.map(|token| token as _), "unsafe"),
-        (signature.abi.as_ref().map(|abi| abi as _), "extern"),
-    ] {
-        if let Some(qualifier) = qualifier {
+fn check_qualifiers(signature: &Signature, diagnostics: &mut Diagnostics) {
+    let Signature { ident: name, constness, safety, abi, output, .. } = signature;
+    for qualifier in [constness.to_token_stream(), safety.to_token_stream(), abi.to_token_stream()] {
+        if let Some(word) = qualifier.clone().into_iter().next() {
             let message = format!("a handler cannot be `{word}`: write `async fn {name}`");
-            sound = Err(diagnostics.error(qualifier, message));
+            diagnostics.error(qualifier, message);
         }
     }
     if signature.asyncness.is_none() {
         // Such a macro has made the function return the future itself.
-        let help = if has_word(signature.output.to_token_stream(), &["Future"]) {
+        let help = if has_word(output.to_token_stream(), &["Future"]) {
             " (a macro above may have taken `async` away; limit the resource by `RateLimitMiddleware`)"
         } else {
             ""
         };
-        sound = Err(diagnostics.error(
-            signature.fn_token,
-            format!("a rate-limited handler must be async: write `async fn {name}`{help}"),
-        ));
+        let message = format!("a rate-limited handler must be async: write `async fn {name}`{help}");
+        diagnostics.error(signature.fn_token, message);
     }
     if let Some(variadic) = &signature.variadic {
-        sound =
-            Err(diagnostics
-                .error(variadic, "a handler cannot have a variable number of arguments; remove `...`"));
+        let message = "a handler cannot have a variable number of arguments; remove `...`";
+        diagnostics.error(variadic, message);
     }
-    sound
 }
 
-fn check_body(
-    signature: &Signature,
-    body: &TokenStream,
-    diagnostics: &mut Diagnostics,
-) -> Result<(), Reported> {
+fn check_body(signature: &Signature, body: &TokenStream, diagnostics: &mut Diagnostics) {
     let mut tokens = body.clone().into_iter();
     match (tokens.next(), tokens.next()) {
         // A body from a macro has invisible delimiters around its braces.
         (Some(TokenTree::Group(group)), None)
-            if matches!(group.delimiter(), Delimiter::Brace | Delimiter::None) =>
-        {
-            Ok(())
+            if matches!(group.delimiter(), Delimiter::Brace | Delimiter::None) => {}
+        (None, _) => report_no_body(&signature.ident, diagnostics),
+        (Some(TokenTree::Punct(end)), None) if end.as_char() == ';' => report_no_body(end, diagnostics),
+        (Some(token), _) => {
+            diagnostics.error(token, "expected the body of the handler, in braces");
         }
-        (None, _) => Err(report_no_body(&signature.ident, diagnostics)),
-        (Some(TokenTree::Punct(end)), None) if end.as_char() == ';' => Err(report_no_body(end, diagnostics)),
-        (Some(token), _) => Err(diagnostics.error(token, "expected the body of the handler, in braces")),
     }
 }
 
-fn report_no_body(at: impl ToTokens, diagnostics: &mut Diagnostics) -> Reported {
+fn report_no_body(at: impl ToTokens, diagnostics: &mut Diagnostics) {
     let kind = diagnostics.kind;
     let help = "put it on the implementation, not on the trait's declaration";
-    diagnostics.error(at, format!("{kind} needs a function with a body; {help}"))
+    diagnostics.error(at, format!("{kind} needs a function with a body; {help}"));
 }
