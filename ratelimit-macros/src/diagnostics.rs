@@ -38,10 +38,10 @@ impl Diagnostics {
         match (result, diagnostics.errors) {
             (Ok(value), None) => Ok(value),
             (_, Some(errors)) => Err(errors),
-            (Err(Reported(())), None) => Err(syn::Error::new(
-                Span::call_site(),
-                "a mistake was found but not described; please report this bug",
-            )),
+            (Err(Reported(())), None) => {
+                let message = "a mistake was found but not described; please report this bug";
+                Err(syn::Error::new(Span::call_site(), message))
+            }
         }
     }
 

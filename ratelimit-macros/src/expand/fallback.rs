@@ -4,6 +4,7 @@
 
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;
+use syn::Meta;
 
 use crate::parse::item::OURS;
 
@@ -42,12 +43,7 @@ pub(crate) fn strip(tokens: TokenStream) -> TokenStream {
 }
 
 fn is_ours(attribute: &Group) -> bool {
-    let ends_path = |token: &TokenTree| match token {
-        TokenTree::Group(_) => true,
-        TokenTree::Punct(punct) => punct.as_char() == '=',
-        _ => false,
-    };
-    let path = attribute.stream().into_iter().take_while(|token| !ends_path(token));
-    path.last()
-        .is_some_and(|token| matches!(token, TokenTree::Ident(word) if word == "prelude_import" || OURS.iter().any(|ours| word == ours)))
+    let meta = syn::parse2::<Meta>(attribute.stream());
+    let last = meta.ok().and_then(|meta| Some(meta.path().segments.last()?.ident.clone()));
+    last.is_some_and(|word| word == "prelude_import" || OURS.iter().any(|ours| word == ours))
 }

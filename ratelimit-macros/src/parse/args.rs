@@ -25,14 +25,10 @@ impl Args {
         attribute: &Attribute,
         diagnostics: &mut Diagnostics,
     ) -> Result<Self, Reported> {
-        let tokens = match &attribute.meta {
-            Meta::Path(_) => TokenStream::new(),
-            Meta::List(list) => list.tokens.clone(),
-            Meta::NameValue(meta) => {
-                let written = format!("#[{}({})]", kind.name(), kind.example());
-                let message = format!("arguments go in parentheses: write `{written}`");
-                return Err(diagnostics.error(meta, message));
-            }
+        let Some(tokens) = between_parentheses(attribute) else {
+            let written = format!("#[{}({})]", kind.name(), kind.example());
+            let message = format!("arguments go in parentheses: write `{written}`");
+            return Err(diagnostics.error(&attribute.meta, message));
         };
         let mut args = Self::none(kind);
         let read = |input: ParseStream<'_>| {
@@ -95,10 +91,10 @@ impl Args {
         let word = keyword.to_string();
         let usage = ARGUMENTS.iter().find(|usage| usage.name == word);
         let Some(usage) = usage.filter(|usage| usage.is_of(self.kind)) else {
-            let value = if is_assignment(input) { assigned(input) } else { None };
+            let value = assigned(input);
             skip_argument(input);
-            let message = if let Some(usage) = usage {
-                usage.unsuitable_message()
+            let message = if let Some(why) = usage.and_then(|usage| usage.rate_only) {
+                format!("`{word}` is not for a concurrency limit: {why}")
             } else {
                 self.has_unknown = true;
                 unknown_message(self.kind, &word, value.as_ref())
@@ -111,13 +107,27 @@ impl Args {
     }
 }
 
+/// The arguments of an attribute, also of one without parentheses. `None` for `#[name = value]`.
+pub(crate) fn between_parentheses(attribute: &Attribute) -> Option<TokenStream> {
+    match &attribute.meta {
+        Meta::Path(_) => Some(TokenStream::new()),
+        Meta::List(list) => Some(list.tokens.clone()),
+        Meta::NameValue(_) => None,
+    }
+}
+
 /// Returns true if `name = value` or an attempt at it is next, not a value without a name.
 fn is_named(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
     let Ok(word) = ahead.call(Ident::parse_any) else { return false };
     let known = ARGUMENTS.iter().any(|usage| word == usage.name)
         || resolve_alias(Kind::Rate, &word.to_string()).is_some();
-    known || ahead.is_empty() || ahead.peek(Token![,]) || is_assignment(&ahead)
+    known || is_end(&ahead) || is_assignment(&ahead)
+}
+
+/// Returns true at the end of an argument.
+fn is_end(input: ParseStream<'_>) -> bool {
+    input.is_empty() || input.peek(Token![,])
 }
 
 fn is_assignment(input: ParseStream<'_>) -> bool {
@@ -130,16 +140,13 @@ fn read_value(
     example: &str,
     diagnostics: &mut Diagnostics,
 ) -> Result<Expr, Reported> {
-    if !is_assignment(input) {
-        if input.is_empty() || input.peek(Token![,]) {
-            return Err(diagnostics.error(keyword, format!("`{keyword}` needs a value: write `{example}`")));
-        }
+    if !is_assignment(input) && !is_end(input) {
         let found = input.cursor().token_tree().map(|(token, _)| token);
         skip_argument(input);
         return Err(diagnostics.error(found, format!("expected `=` after `{keyword}`: write `{example}`")));
     }
     let equals: Option<Token![=]> = input.parse().unwrap_or_default();
-    if input.is_empty() || input.peek(Token![,]) {
+    if is_end(input) {
         let at = quote!(#keyword #equals);
         return Err(diagnostics.error(at, format!("`{keyword}` needs a value: write `{example}`")));
     }
@@ -175,7 +182,7 @@ fn take_value(input: ParseStream<'_>) -> TokenStream {
 
 fn skip_argument(input: ParseStream<'_>) -> TokenStream {
     let mut skipped = TokenStream::new();
-    while !input.is_empty() && !input.peek(Token![,]) {
+    while !is_end(input) {
         let Ok(token) = input.parse::<TokenTree>() else { break };
         skipped.extend([token]);
     }

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{Expr, Lit};
 
-use crate::parse::args::table::{ARGUMENTS, arguments_of, place_of};
+use crate::parse::args::table::{ARGUMENTS, ELSEWHERE, arguments_of};
 use crate::parse::kind::Kind;
 use crate::parse::suggest::{list, nearest};
 use crate::parse::window::{arguments_of_rate, grammar};
@@ -27,10 +27,11 @@ fn plain(word: &str) -> String {
 pub(crate) fn unknown_message(kind: Kind, word: &str, value: Option<&Expr>) -> String {
     let names = arguments_of(kind).map(|usage| usage.name);
     let expected = list(names.clone(), '`');
-    if let Some(place) = place_of(&plain(word)) {
+    let plain = plain(word);
+    if let Some((_, place)) = ELSEWHERE.iter().find(|(words, _)| words.contains(&plain.as_str())) {
         return format!("unknown argument `{word}`: {place}\nexpected one of: {expected}");
     }
-    let other = Kind::ALL.into_iter().find(|other| other.has_max_named(&plain(word)));
+    let other = Kind::ALL.into_iter().find(|other| other.has_max_named(&plain));
     let meant = match (resolve_alias(kind, word).or_else(|| nearest(word, names)), other) {
         (None, Some(other)) => {
             let max = value.and_then(|value| spelled("max", value)).unwrap_or_else(|| "3".to_owned());

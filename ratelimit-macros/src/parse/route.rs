@@ -1,7 +1,8 @@
 //! Route attributes in view, and the parameters of their paths.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
-use syn::{Attribute, Lit, LitStr};
+use proc_macro2::{Span, TokenStream};
+use syn::parse::ParseStream;
+use syn::{Attribute, LitStr};
 
 use crate::diagnostics::Diagnostics;
 use crate::parse::suggest::{list, nearest};
@@ -17,8 +18,11 @@ pub(crate) struct Route {
 impl Route {
     /// Reads the path of a route attribute or of `#[scope]`: the literal at the start of its arguments.
     pub(crate) fn from_attribute(attribute: &Attribute) -> Option<Self> {
-        let arguments: TokenStream = attribute.meta.require_list().ok()?.tokens.clone();
-        let literal = first_literal(arguments)?;
+        let first = |input: ParseStream<'_>| {
+            let path: LitStr = input.parse()?;
+            input.parse::<TokenStream>().map(|_| path)
+        };
+        let literal = attribute.parse_args_with(first).ok()?;
         let path = literal.value();
         Some(Self { parameters: parameters(&path), path, span: literal.span() })
     }
@@ -38,20 +42,6 @@ impl Route {
         let message = format!("`{name}` is not a parameter of the route {path:?}{meant}\n{has}\n{scope}");
         diagnostics.error_at(at, message);
         diagnostics.error_at(self.span, "the route is declared here");
-    }
-}
-
-fn first_literal(arguments: TokenStream) -> Option<LitStr> {
-    match arguments.into_iter().next()? {
-        // A literal from a macro has invisible delimiters.
-        TokenTree::Group(group) if group.delimiter() == proc_macro2::Delimiter::None => {
-            first_literal(group.stream())
-        }
-        TokenTree::Literal(literal) => match Lit::new(literal) {
-            Lit::Str(text) => Some(text),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

@@ -34,11 +34,4 @@ impl Usage {
     pub(crate) fn is_of_policy(&self) -> bool {
         matches!(self.of, Of::Policy | Of::Part)
     }
-
-    /// The message about an argument that `#[concurrency_limit]` does not have.
-    pub(crate) fn unsuitable_message(&self) -> String {
-        let Self { name, rate_only, .. } = self;
-        let why = rate_only.unwrap_or_default();
-        format!("`{name}` is not for a concurrency limit: {why}")
-    }
 }

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use syn::{Attribute, ExprPath, Meta};
+use syn::ExprPath;
 
 use crate::diagnostics::Diagnostics;
-use crate::parse::args::{Args, value_of};
+use crate::parse::args::{Args, between_parentheses, value_of};
 use crate::parse::item::Item;
 use crate::parse::kind::Kind;
 use crate::parse::tokens::path_text;
@@ -56,7 +56,9 @@ impl Inherited {
         }
         let mut limits = Vec::new();
         for (kind, attribute) in &item.limits {
-            if is_bare(*kind, attribute) && !self.limits.is_empty() {
+            let is_bare =
+                *kind == Kind::Rate && between_parentheses(attribute).is_some_and(|args| args.is_empty());
+            if is_bare && !self.limits.is_empty() {
                 limits.extend(self.limits.iter().cloned());
             } else {
                 limits.push(Rc::new(read(*kind, attribute, diagnostics)));
@@ -86,14 +88,4 @@ fn check_facades(limits: &[Rc<Args>], diagnostics: &mut Diagnostics) {
     for other in facades.filter(|other| path_text(other) != path_text(first)) {
         diagnostics.error(other, "the attributes on one handler need the same `crate`; give it once");
     }
-}
-
-/// Returns true for `#[rate_limit]` without arguments, with or without parentheses.
-fn is_bare(kind: Kind, attribute: &Attribute) -> bool {
-    kind == Kind::Rate
-        && match &attribute.meta {
-            Meta::Path(_) => true,
-            Meta::List(list) => list.tokens.is_empty(),
-            Meta::NameValue(_) => false,
-        }
 }

@@ -155,7 +155,7 @@ pub(crate) use with_arguments;
 with_arguments!(arguments);
 
 /// Arguments of other rate limiters, in lower case and without underscores, and where the same is found here.
-const ELSEWHERE: [(&[&str], &str); 5] = [
+pub(crate) const ELSEWHERE: [(&[&str], &str); 5] = [
     (
         &["store", "storage", "backend", "redis"],
         "all limits count in the store of the limiter in app data, such as `RateLimiter::redis(\"redis://127.0.0.1/\")`",
@@ -177,11 +177,6 @@ const ELSEWHERE: [(&[&str], &str); 5] = [
         "give each method a handler of its own, or leave requests out by `skip = |req: &HttpRequest| ..`",
     ),
 ];
-
-/// Where the argument `word` of another rate limiter is found here.
-pub(crate) fn place_of(word: &str) -> Option<&'static str> {
-    ELSEWHERE.iter().find(|(words, _)| words.contains(&word)).map(|(_, place)| *place)
-}
 
 /// Stores an argument, or reports it if one of the same name is stored.
 fn store<T>(given: &mut Option<Argument<T>>, argument: Argument<T>, diagnostics: &mut Diagnostics) {
