@@ -32,10 +32,10 @@ fn check(args: &Args, attribute: &Attribute, diagnostics: &mut Diagnostics) {
         check_policy(policy, args, diagnostics);
     } else {
         check_calendar(args, diagnostics);
-        check_sub_windows(args, diagnostics);
-        check_burst(args, diagnostics);
+        check_number(args.sub_windows.as_ref(), sub_windows_fault, args, diagnostics);
+        check_number(args.burst.as_ref(), burst_fault, args, diagnostics);
         check_block(args, diagnostics);
-        check_cost(args, diagnostics);
+        check_number(args.cost.as_ref(), cost_fault, args, diagnostics);
     }
     check_lease(args, diagnostics);
     check_contradictions(args, diagnostics);
@@ -53,19 +53,18 @@ pub(super) fn algorithm(args: &Args) -> Option<&'static Algorithm> {
     }
 }
 
-/// Whether the algorithm lacks the parameter, which is reported then.
-fn lacks(argument: &Argument<Number>, args: &Args, diagnostics: &mut Diagnostics) -> bool {
-    let name = argument.keyword.to_string();
-    let Some(found) = algorithm(args).filter(|algorithm| !algorithm.has(&name)) else { return false };
-    let owners = ALGORITHMS.iter().filter(|algorithm| algorithm.has(&name));
+/// The fault of an argument that the algorithm does not have.
+fn misplaced(name: &str, args: &Args) -> Option<String> {
+    let found = algorithm(args)?;
+    let owners = ALGORITHMS.iter().filter(|algorithm| algorithm.has(name));
     let owners: Vec<String> = owners.map(|owner| format!("`algorithm = \"{}\"`", owner.name)).collect();
-    let message = format!(
-        "`{name}` is only for {}, found \"{}\"; remove `{name}` or change the algorithm",
-        owners.join(" or "),
-        found.name
-    );
-    diagnostics.error(&argument.keyword, message);
-    true
+    (!found.has(name) && !owners.is_empty()).then(|| {
+        format!(
+            "`{name}` is only for {}, found \"{}\"; remove `{name}` or change the algorithm",
+            owners.join(" or "),
+            found.name
+        )
+    })
 }
 
 /// The literal of an argument or its default. `None` for any other number, and for a wrong value.
@@ -100,40 +99,56 @@ fn check_policy(policy: &Argument<ExprPath>, args: &Args, diagnostics: &mut Diag
     }
 }
 
-fn check_sub_windows(args: &Args, diagnostics: &mut Diagnostics) {
-    let Some(argument) = args.sub_windows.as_ref().filter(|given| !lacks(given, args, diagnostics)) else {
-        return;
-    };
-    if let (Some(parts), Some(micros)) = (literal(Some(argument), None), micros(args))
-        && !micros.is_multiple_of(parts)
+/// Reports a number that the algorithm does not have, or a literal in which `fault_of` finds a fault.
+fn check_number(
+    argument: Option<&Argument<Number>>,
+    fault_of: fn(u64, &Args) -> Option<String>,
+    args: &Args,
+    diagnostics: &mut Diagnostics,
+) {
+    let Some(Argument { keyword, value }) = argument else { return };
+    if let Some(fault) = misplaced(&keyword.to_string(), args) {
+        diagnostics.error(keyword, fault);
+    } else if let Ok(Number::Literal { value, span }) = value
+        && let Some(fault) = fault_of(*value, args)
     {
-        let divisors = || SUB_WINDOWS.filter(|other| micros.is_multiple_of(*other));
-        let choices: Vec<String> =
-            [divisors().rfind(|other| *other < parts), divisors().find(|other| *other > parts)]
-                .into_iter()
-                .flatten()
-                .map(|other| format!("`sub_windows = {other}`"))
-                .collect();
-        let message = format!(
-            "a window of {micros} microseconds cannot be divided into {parts} equal parts; write {}",
-            choices.join(" or ")
-        );
-        report_at(argument, &message, diagnostics);
+        diagnostics.error_at(*span, fault);
     }
 }
 
-fn check_burst(args: &Args, diagnostics: &mut Diagnostics) {
-    let Some(argument) = args.burst.as_ref().filter(|given| !lacks(given, args, diagnostics)) else { return };
-    if let (Some(burst), Some(max), Some(micros)) = (literal(Some(argument), None), max(args), micros(args))
-        && u128::from(burst) * u128::from(micros) > u128::from(grammar::MAX_MICROS) * u128::from(max)
-    {
-        let most = u128::from(grammar::MAX_MICROS) * u128::from(max) / u128::from(micros);
-        let message = format!(
+fn sub_windows_fault(parts: u64, args: &Args) -> Option<String> {
+    let micros = micros(args).filter(|micros| !micros.is_multiple_of(parts))?;
+    let divisors = || SUB_WINDOWS.filter(|other| micros.is_multiple_of(*other));
+    let nearest = [divisors().rfind(|other| *other < parts), divisors().find(|other| *other > parts)];
+    let choices = nearest.into_iter().flatten().map(|other| format!("`sub_windows = {other}`"));
+    let choices = choices.collect::<Vec<_>>().join(" or ");
+    Some(format!(
+        "a window of {micros} microseconds cannot be divided into {parts} equal parts; write {choices}"
+    ))
+}
+
+fn burst_fault(burst: u64, args: &Args) -> Option<String> {
+    let (max, micros) = (max(args)?, micros(args)?);
+    let most = u128::from(grammar::MAX_MICROS) * u128::from(max) / u128::from(micros);
+    (u128::from(burst) > most).then(|| {
+        format!(
             "a burst of {burst} takes more than 366 days to refill at {max} per window; \
              write at most `burst = {most}`"
-        );
-        report_at(argument, &message, diagnostics);
-    }
+        )
+    })
+}
+
+fn cost_fault(cost: u64, args: &Args) -> Option<String> {
+    let (what, most) = match &args.burst {
+        Some(burst) if algorithm(args)?.has("burst") => ("burst", literal(Some(burst), None)?),
+        _ => ("max", max(args)?),
+    };
+    (cost > most).then(|| {
+        format!(
+            "`cost` must be at most `{what}`, which is {most}, found {cost}: no call could ever pass; \
+             write `cost = {most}` or raise `{what}`"
+        )
+    })
 }
 
 /// A block shorter than the window, or than the time to refill a bucket, would end while units of before it
@@ -160,24 +175,6 @@ fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
             grammar::format(least)
         );
         diagnostics.error_at(block.span, message);
-    }
-}
-
-fn check_cost(args: &Args, diagnostics: &mut Diagnostics) {
-    let Some(argument) = &args.cost else { return };
-    let Some(algorithm) = algorithm(args) else { return };
-    let (what, most) = match &args.burst {
-        Some(burst) if algorithm.has("burst") => ("burst", literal(Some(burst), None)),
-        _ => ("max", max(args)),
-    };
-    if let (Some(cost), Some(most)) = (literal(Some(argument), None), most)
-        && cost > most
-    {
-        let message = format!(
-            "`cost` must be at most `{what}`, which is {most}, found {cost}: no call could ever pass; \
-             write `cost = {most}` or raise `{what}`"
-        );
-        report_at(argument, &message, diagnostics);
     }
 }
 
@@ -271,12 +268,4 @@ fn check_lease(args: &Args, diagnostics: &mut Diagnostics) {
         );
         diagnostics.error(&lease.keyword, message);
     }
-}
-
-/// Reports a wrong number at its literal.
-fn report_at(argument: &Argument<Number>, message: &str, diagnostics: &mut Diagnostics) {
-    match &argument.value {
-        Ok(Number::Literal { span, .. }) => diagnostics.error_at(*span, message),
-        _ => diagnostics.error(&argument.keyword, message),
-    };
 }
