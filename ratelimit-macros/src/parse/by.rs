@@ -167,14 +167,13 @@ fn read_call(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Repor
         Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
         _ => None,
     };
-    let mut arguments = call.args.iter().cloned().map(ungrouped);
-    let (first, more) = (arguments.next(), arguments.next().is_some());
-    let text = first.as_ref().and_then(literal).and_then(|literal| match literal {
-        Lit::Str(text) => Some(text),
+    let first = call.args.first().cloned().map(ungrouped);
+    let text = match first.as_ref().and_then(literal) {
+        Some(Lit::Str(text)) if call.args.len() == 1 => Some(text),
         _ => None,
-    });
+    };
     let fault = match (word.as_deref(), text) {
-        (Some("path"), Some(text)) if !more => match text.value() {
+        (Some("path"), Some(text)) => match text.value() {
             name if name.is_empty() || name.contains(['{', '}']) => {
                 let plain = name.trim_matches(['{', '}']);
                 let plain = if plain.is_empty() { "id" } else { plain };
@@ -182,7 +181,7 @@ fn read_call(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Repor
             }
             name => return Ok(By::Path(Parameter { name, checked_at: None })),
         },
-        (Some("header"), Some(text)) if !more => match template::header(&text.value()) {
+        (Some("header"), Some(text)) => match template::header(&text.value()) {
             Ok(name) => return Ok(By::Header(name)),
             Err(fault) => fault,
         },

@@ -15,7 +15,7 @@ use crate::parse::request_fn::{self, RequestFn};
 use crate::parse::suggest::{list, nearest};
 use crate::parse::tokens::path_text;
 use crate::parse::usage::Usage;
-use crate::parse::window::{Length, Time};
+use crate::parse::window::{Length, time};
 
 /// The window of a limit.
 pub(crate) enum Window {
@@ -109,7 +109,7 @@ pub(crate) fn window(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) 
             }
         }
     }
-    Time::window(usage).read(value, diagnostics).map(Window::Length)
+    time(usage, value, diagnostics).map(Window::Length)
 }
 
 /// The fault of a calendar window without the feature.

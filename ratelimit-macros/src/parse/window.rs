@@ -18,80 +18,64 @@ pub(crate) struct Length {
     pub(crate) span: Span,
 }
 
-/// An argument that takes a time, such as `"60s"`.
-pub(crate) struct Time<'a> {
-    usage: &'a Usage,
-    /// The unit of a number without one.
-    unit: &'a str,
-    /// The longest time in microseconds, if it is shorter than that of a window, and as text.
-    longest: Option<(u64, &'a str)>,
+/// The unit of a number without one, and the longest time in microseconds.
+fn unit_and_longest(usage: &Usage) -> (&'static str, u64) {
+    if usage.name == "lease" { ("ms", MAX_LEASE_MICROS) } else { ("s", grammar::MAX_MICROS) }
 }
 
-impl<'a> Time<'a> {
-    /// A window or a block.
-    pub(crate) const fn window(usage: &'a Usage) -> Self {
-        Self { usage, unit: "s", longest: None }
-    }
-
-    pub(crate) const fn lease(usage: &'a Usage) -> Self {
-        Self { usage, unit: "ms", longest: Some((MAX_LEASE_MICROS, "10 s")) }
-    }
-
-    /// Reads the value.
-    pub(crate) fn read(&self, value: Expr, diagnostics: &mut Diagnostics) -> Result<Length, Reported> {
-        let Usage { name, example, .. } = self.usage;
-        let fault = match (literal(&value), expect_str(self.usage, &value)) {
-            (Some(Lit::Int(integer)), _) => {
-                let unit = if integer.suffix().is_empty() { self.unit } else { integer.suffix() };
-                let meant = format!("{}{unit}", integer.base10_digits());
-                let meant =
-                    if self.takes(&meant) { format!("{name} = \"{meant}\"") } else { (*example).to_owned() };
-                format!("`{name}` takes a string, not an integer; did you mean `{meant}`?")
-            }
-            (_, Ok(text)) => match (grammar::parse(&text.value()), self.longest) {
-                (Ok(micros), Some((longest, words))) if micros > longest => format!(
-                    "`{name}` must be at most {words}, found {:?}; write for example `{example}`",
-                    text.value()
-                ),
-                (Ok(micros), _) => return Ok(Length { micros, span: text.span() }),
-                (Err(fault), _) => self.message(&fault),
-            },
-            (_, Err(fault)) => fault + &self.elsewhere(&value),
-        };
-        Err(diagnostics.error(value, fault))
-    }
-
-    /// What works for a time that is no literal. A lease is for literals only.
-    fn elsewhere(&self, value: &Expr) -> String {
-        let (name, found) = (self.usage.name, code_text(value));
-        match value {
-            _ if self.longest.is_some() => String::new(),
-            Expr::Path(_) => {
-                "; for a const write a policy in a `static`, and name it: `policy = SEARCH`".to_owned()
-            }
-            Expr::Field(_) | Expr::MethodCall(_) => {
-                format!("; overrides replace it when the program starts: `Settings::new().{name}({found})`")
-            }
-            _ => String::new(),
+/// Reads a time, such as `"60s"`.
+pub(crate) fn time(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) -> Result<Length, Reported> {
+    let Usage { name, example, .. } = usage;
+    let (unit, longest) = unit_and_longest(usage);
+    let fault = match (literal(&value), expect_str(usage, &value)) {
+        (Some(Lit::Int(integer)), _) => {
+            let unit = if integer.suffix().is_empty() { unit } else { integer.suffix() };
+            let meant = format!("{}{unit}", integer.base10_digits());
+            let meant =
+                if takes(usage, &meant) { format!("{name} = \"{meant}\"") } else { (*example).to_owned() };
+            format!("`{name}` takes a string, not an integer; did you mean `{meant}`?")
         }
-    }
+        (_, Ok(text)) => match grammar::parse(&text.value()) {
+            Ok(micros) if micros <= longest => return Ok(Length { micros, span: text.span() }),
+            Ok(_) => {
+                let found = text.value();
+                format!("`{name}` must be at most 10 s, found {found:?}; write for example `{example}`")
+            }
+            Err(fault) => message(usage, &fault),
+        },
+        (_, Err(fault)) => fault + &elsewhere(usage, &value),
+    };
+    Err(diagnostics.error(value, fault))
+}
 
-    /// Whether a text is a time that the argument takes.
-    fn takes(&self, text: &str) -> bool {
-        let longest = self.longest.map_or(u64::MAX, |(longest, _)| longest);
-        grammar::parse(text).is_ok_and(|micros| micros <= longest)
-    }
-
-    /// The fault, and the argument that was probably meant.
-    pub(crate) fn message(&self, Fault { text, meant }: &Fault) -> String {
-        let Usage { name, example, .. } = self.usage;
-        // The grammar is that of a window, and begins its messages so.
-        let text =
-            text.strip_prefix("`window`").map_or_else(|| text.clone(), |rest| format!("`{name}`{rest}"));
-        match meant {
-            Some(meant) if self.takes(meant) => format!("{text}; did you mean `{name} = \"{meant}\"`?"),
-            _ => format!("{text}: {EXPECTED}, such as `{example}`"),
+/// What works for a time that is no literal. A lease is for literals only.
+fn elsewhere(Usage { name, .. }: &Usage, value: &Expr) -> String {
+    match value {
+        _ if *name == "lease" => String::new(),
+        Expr::Path(_) => {
+            "; for a const write a policy in a `static`, and name it: `policy = SEARCH`".to_owned()
         }
+        Expr::Field(_) | Expr::MethodCall(_) => {
+            let found = code_text(value);
+            format!("; overrides replace it when the program starts: `Settings::new().{name}({found})`")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Whether a text is a time that the argument takes.
+fn takes(usage: &Usage, text: &str) -> bool {
+    grammar::parse(text).is_ok_and(|micros| micros <= unit_and_longest(usage).1)
+}
+
+/// The fault, and the argument that was probably meant.
+pub(crate) fn message(usage: &Usage, Fault { text, meant }: &Fault) -> String {
+    let Usage { name, example, .. } = usage;
+    // The grammar is that of a window, and begins its messages so.
+    let text = text.strip_prefix("`window`").map_or_else(|| text.clone(), |rest| format!("`{name}`{rest}"));
+    match meant {
+        Some(meant) if takes(usage, meant) => format!("{text}; did you mean `{name} = \"{meant}\"`?"),
+        _ => format!("{text}: {EXPECTED}, such as `{example}`"),
     }
 }
 

@@ -3,8 +3,8 @@
 //! The table is data without Rust syntax, so that any other reader of windows can be tested with it.
 
 use crate::parse::args::table::ARGUMENTS;
-use crate::parse::window::Time;
 use crate::parse::window::grammar::parse;
+use crate::parse::window::message;
 
 const TABLE: &str = include_str!("windows.txt");
 
@@ -27,7 +27,7 @@ fn the_grammar_agrees_with_the_table() {
             _ => panic!("not a row of the table: {row}"),
         };
         let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap();
-        assert_eq!(parse(text).map_err(|fault| Time::window(window).message(&fault)), expected, "{text:?}");
+        assert_eq!(parse(text).map_err(|fault| message(window, &fault)), expected, "{text:?}");
         count += 1;
     }
     assert!(count > 0, "the table is empty");

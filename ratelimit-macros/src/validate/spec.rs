@@ -91,8 +91,7 @@ fn inner_name(limits: &[Rc<Args>], diagnostics: &mut Diagnostics) -> Option<Iden
     if let Some(other) = given.next() {
         diagnostics.error(&other.keyword, "a handler has one function; give `inner` once");
     }
-    let inner = first.value.as_ref().ok()?;
-    Some(inner.clone())
+    first.value.as_ref().ok().cloned()
 }
 
 /// Reports a function that has the name of a parameter, which was probably meant.

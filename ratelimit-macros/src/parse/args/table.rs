@@ -18,7 +18,7 @@ use crate::parse::path;
 use crate::parse::request_fn::{self, RequestFn};
 use crate::parse::tokens::find_self;
 use crate::parse::usage::{Of, Usage};
-use crate::parse::window::{Length, Time};
+use crate::parse::window::{self, Length};
 
 /// A given argument, with its value unless that has a mistake.
 pub(crate) struct Argument<T> {
@@ -127,7 +127,7 @@ macro_rules! with_arguments {
             cost "cost": Number, Limit, "cost = 5", number::units,
                 ["weight", "tokens"],
                 "every request holds one slot; remove `cost`";
-            block "block": Length, Policy, "block = \"10m\"", |usage, value, d| Time::window(usage).read(value, d),
+            block "block": Length, Policy, "block = \"10m\"", window::time,
                 ["blockduration", "blockfor", "ban", "banfor", "banduration", "lockout", "penalty", "cooldown"],
                 "a caller may go on as soon as one of its requests has ended; remove `block`, or write it in a `#[rate_limit(..)]` beside it";
             mode "mode": Mode, Policy, "mode = \"shadow\"", |_, value, d| choice::read(value, d),
@@ -135,7 +135,7 @@ macro_rules! with_arguments {
             count "count": Responses, Limit, "count = \"failures\"", |_, value, d| choice::responses(value, d),
                 ["only", "countif", "counts", "countonly"],
                 "a slot is free again after every response; remove `count`";
-            lease "lease": Length, Policy, "lease = \"100ms\"", |usage, value, d| Time::lease(usage).read(value, d),
+            lease "lease": Length, Policy, "lease = \"100ms\"", window::time,
                 ["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"],
                 "a slot belongs to a request that runs, so none is taken ahead; remove `lease`";
             skip "skip": RequestFn, Limit, "skip = with(is_internal)", request_fn::skip,
