@@ -19,11 +19,10 @@ pub(crate) fn expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> T
         return TokenStream::new();
     }
     let item = Item::below(kind, arguments, item);
-    expansion(kind, &item).unwrap_or_else(|errors| match item.kind() {
-        ItemKind::Other => fallback::expand(&errors, &item),
-        ItemKind::Module | ItemKind::Impl | ItemKind::Crate => {
-            fallback::expand(&errors, &fallback::strip(item.to_token_stream()))
-        }
+    expansion(kind, &item).unwrap_or_else(|errors| {
+        let tokens = item.to_token_stream();
+        let is_function = item.kind() == ItemKind::Other;
+        fallback::expand(&errors, &if is_function { tokens } else { fallback::strip(tokens) })
     })
 }
 

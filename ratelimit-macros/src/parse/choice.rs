@@ -121,30 +121,24 @@ pub(crate) enum Responses {
 
 /// Reads the value of `count`.
 pub(crate) fn responses(value: Expr, diagnostics: &mut Diagnostics) -> Result<Responses, Reported> {
-    match &value {
-        Expr::Closure(closure) if closure.inputs.len() != 1 || closure.asyncness.is_some() => {
-            Err(diagnostics.error(
-                value,
-                "`count` takes a closure over the status of the response: write `|status: StatusCode| ..`",
-            ))
+    let fault = match (&value, status_of(&value)) {
+        (Expr::Closure(closure), _) if closure.inputs.len() != 1 || closure.asyncness.is_some() => {
+            "`count` takes a closure over the status of the response: write `|status: StatusCode| ..`"
+                .to_owned()
         }
-        Expr::Closure(_) => Ok(Responses::Closure(value.into_token_stream())),
-        Expr::Call(call) if request_fn::is_with(call) => {
-            request_fn::with("count", call, diagnostics).map(Responses::Function)
+        (Expr::Closure(_), _) => return Ok(Responses::Closure(value.into_token_stream())),
+        (Expr::Call(call), _) if request_fn::is_with(call) => {
+            return request_fn::with("count", call, diagnostics).map(Responses::Function);
         }
-        _ => match status_of(&value) {
-            Some(status) => {
-                let fault = format!(
-                    "`count` takes a closure for a status: write `count = |status: StatusCode| {status}`"
-                );
-                Err(diagnostics.error(value, fault))
-            }
-            None => {
-                read_or(value, ", or a closure such as `|status: StatusCode| status == 401`", diagnostics)
-                    .map(Responses::Named)
-            }
-        },
-    }
+        (_, Some(status)) => {
+            format!("`count` takes a closure for a status: write `count = |status: StatusCode| {status}`")
+        }
+        (_, None) => {
+            let others = ", or a closure such as `|status: StatusCode| status == 401`";
+            return read_or(value, others, diagnostics).map(Responses::Named);
+        }
+    };
+    Err(diagnostics.error(value, fault))
 }
 
 /// The condition that was probably meant by `401`, `"401"`, `"4xx"` or `StatusCode::UNAUTHORIZED`.

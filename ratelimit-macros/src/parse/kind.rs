@@ -57,14 +57,6 @@ impl Kind {
         self == Self::Concurrency && AT_A_TIME.contains(&word)
     }
 
-    /// The message about a missing `max`, if it has no default: no number of requests at a time suits most
-    /// handlers.
-    pub(crate) fn missing_max(self) -> Option<&'static str> {
-        let message = "`max` is missing, the number of requests of a caller that run at a time; write for example \
-                       `#[concurrency_limit(max = 3)]`";
-        (self == Self::Concurrency).then_some(message)
-    }
-
     /// What a request does under two limits with one count, and what would separate them.
     pub(crate) fn twice(self) -> (&'static str, &'static str) {
         if self == Self::Rate {

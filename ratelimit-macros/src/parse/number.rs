@@ -120,42 +120,34 @@ pub(crate) fn units(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) -
     if let Some(function) = request_fn::read(name, &value, diagnostics) {
         return function.map(Number::PerRequest);
     }
-    match &value {
+    let fault = match (&value, rate_of(&value)) {
+        (_, Some(rate)) => {
+            let found = value.to_token_stream().to_string().replace(' ', "");
+            format!("`{found}` is a rate, of which each part is an argument: write `{rate}`")
+        }
         // The compiler would expect a `u64`, and advise to call the function.
-        Expr::Path(path) if !is_constant(path) => {
+        (Expr::Path(path), _) if !is_constant(path) => {
             let path = path_text(path);
-            let fault = format!(
+            format!(
                 "`{name}` takes an integer or a const expression, and `{path}` is named like a function; did you mean \
                  `{name} = with({path})`? A const of this name is `{name} = {{ {path} }}`"
-            );
-            Err(diagnostics.error(value, fault))
+            )
         }
-        Expr::Binary(_) => match rate_of(&value) {
-            Some(rate) => {
-                let found = value.to_token_stream().to_string().replace(' ', "");
-                let fault = format!("`{found}` is a rate, of which each part is an argument: write `{rate}`");
-                Err(diagnostics.error(value, fault))
-            }
-            None => number(usage, value, UNITS, diagnostics),
-        },
-        Expr::Field(_) if is_field_of_path(&value) => {
+        (Expr::Field(_), _) if is_field_of_path(&value) => {
             let found = code_text(&value);
-            let fault = format!(
+            format!(
                 "`{name}` takes a number that is known when the program is built; for one that is known when it starts write \
                  `{name} = || {found}`, and for the field of a const `{name} = {{ {found} }}`"
-            );
-            Err(diagnostics.error(value, fault))
+            )
         }
         // No const expression parses a text or reads the environment.
-        Expr::MethodCall(_) if has_word(value.to_token_stream(), &["parse"]) => {
-            let fault = format!(
-                "`{name}` takes a number that is known when the program is built; for one that is known when it starts write \
-                 `{name} = || CONFIG.{name}`, where `CONFIG` is a `LazyLock`, or give the policy other numbers by overrides"
-            );
-            Err(diagnostics.error(value, fault))
-        }
-        _ => number(usage, value, UNITS, diagnostics),
-    }
+        (Expr::MethodCall(_), _) if has_word(value.to_token_stream(), &["parse"]) => format!(
+            "`{name}` takes a number that is known when the program is built; for one that is known when it starts write \
+             `{name} = || CONFIG.{name}`, where `CONFIG` is a `LazyLock`, or give the policy other numbers by overrides"
+        ),
+        _ => return number(usage, value, UNITS, diagnostics),
+    };
+    Err(diagnostics.error(value, fault))
 }
 
 /// The arguments for `10 / min`, where `min` is no constant.

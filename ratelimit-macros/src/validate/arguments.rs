@@ -24,7 +24,10 @@ pub(crate) fn read(kind: Kind, attribute: &Attribute, diagnostics: &mut Diagnost
 
 fn check(args: &Args, attribute: &Attribute, diagnostics: &mut Diagnostics) {
     let has_max = args.max.is_some() || args.policy.is_some() || args.has_unknown;
-    if let Some(message) = args.kind.missing_max().filter(|_| !has_max) {
+    // No number of requests at a time suits most handlers.
+    if args.kind == Kind::Concurrency && !has_max {
+        let message = "`max` is missing, the number of requests of a caller that run at a time; write for example \
+                       `#[concurrency_limit(max = 3)]`";
         diagnostics.error(attribute, message);
     }
     if let Some(policy) = &args.policy {

@@ -78,7 +78,15 @@ impl Handler {
             );
             diagnostics.error(attribute, message);
         }
-        let form = form(&signature.ident, owner, inner);
+        let form = match (inner, owner) {
+            (Some(inner), _) => Form::Beside { name: inner.clone(), is_named: true },
+            (None, None) => Form::Nested,
+            // Outside of the wrapper `Self` is valid.
+            (None, Some(_)) => {
+                let name = format_ident!("__rate_limited_{}", signature.ident.unraw());
+                Form::Beside { name, is_named: false }
+            }
+        };
         if matches!(form, Form::Nested)
             && signature.receiver().is_none()
             && let Some(own_type) = find_self(signature.to_token_stream()).or_else(|| find_self(body.clone()))
@@ -126,18 +134,6 @@ impl Handler {
     pub(crate) fn turbofish(&self) -> TokenStream {
         let names = self.parameters();
         if names.is_empty() { TokenStream::new() } else { quote!(::<#(#names),*>) }
-    }
-}
-
-/// Chooses the place of the user's function. An associated function stays outside the wrapper, where `Self`
-/// is valid.
-fn form(handler: &Ident, owner: Option<&str>, inner: Option<&Ident>) -> Form {
-    match (inner, owner) {
-        (Some(inner), _) => Form::Beside { name: inner.clone(), is_named: true },
-        (None, None) => Form::Nested,
-        (None, Some(_)) => {
-            Form::Beside { name: format_ident!("__rate_limited_{}", handler.unraw()), is_named: false }
-        }
     }
 }
 
