@@ -1,4 +1,4 @@
-//! Where mistakes are reported: all of an attribute in one compilation, each at the user's source.
+//! Records mistakes: all of an attribute are reported in one compilation, each at the user's source.
 
 use std::fmt::Display;
 

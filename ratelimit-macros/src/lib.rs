@@ -212,7 +212,7 @@ use crate::parse::kind::Kind;
 ///
 /// On an inline module the limits apply to each function with a route attribute, in nested modules too. On an
 /// impl block they apply to each `async fn` without `self`. Each handler has its own count unless `key` is
-/// given. Inside the block:
+/// written. Inside the block:
 ///
 /// - `#[rate_limit(..)]` on a handler replaces the limits of the block.
 /// - `#[rate_limit]` without arguments means the limits of the block, also on a handler without a route
@@ -317,7 +317,7 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// - A denial has no `Retry-After` if only slots are missing, because no process knows when one will be free.
 ///   If a rate denies as well, it has the wait of the rate.
 /// - Both attributes of a handler have to be imported, or written with their path.
-/// - On a module or impl block every handler inside has slots of its own, unless `key` is given. There,
+/// - On a module or impl block every handler inside has slots of its own, unless `key` is written. There,
 ///   `#[rate_limit]` without arguments means all limits of the block, of both kinds.
 #[proc_macro_attribute]
 pub fn concurrency_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {

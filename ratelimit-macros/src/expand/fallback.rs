@@ -15,9 +15,9 @@ pub(crate) fn expand(errors: &syn::Error, item: &impl ToTokens) -> TokenStream {
     tokens
 }
 
-/// A module, impl block or crate without our attributes at any depth, which would be expanded again and
-/// report that there is no `#[rate_limit]` around them. A crate also loses `#[prelude_import]`, which only
-/// the compiler may write.
+/// A module, impl block or crate without our attributes at any depth: the compiler would expand them again,
+/// and report that no `#[rate_limit]` is around them. A crate also loses `#[prelude_import]`, which only the
+/// compiler may write.
 pub(crate) fn strip(tokens: TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter().peekable();
     let mut kept = TokenStream::new();

@@ -6,7 +6,7 @@ use syn::ExprPath;
 
 use crate::validate::spec::HandlerSpec;
 
-/// The facade's hidden module. Its name holds the version, so that no other code relies on it.
+/// The facade's hidden module. Its name contains the version, so that no other code relies on it.
 pub(crate) const PRIVATE: &str = "__private_0_1";
 
 /// All names that expansions use below [`Facade::private`]. The facade has to define each.

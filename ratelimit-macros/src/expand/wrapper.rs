@@ -33,7 +33,7 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     let declaration = limits::declaration(spec);
     let steps = steps(spec);
     let used = spec.other_kind.as_ref().map(used);
-    // The wrapper holds the request, which is not `Send`, where the user's function may hold nothing.
+    // The wrapper's future contains the request, so it is not `Send`, also if the user's function is.
     quote_spanned! {site=>
         #beside
         #[allow(clippy::future_not_send)]
@@ -50,18 +50,18 @@ pub(crate) fn expand(spec: &HandlerSpec) -> TokenStream {
     }
 }
 
-/// The argument of an attribute that is only used, so that its import is not reported as unused.
+/// The argument of an attribute without effect: it only uses the import, which is not reported then.
 pub(crate) const USED: &str = "__rate_limit_used";
 
-/// A use of an attribute that the expansion has removed, on an item without effect. A missing import is then
-/// reported as that of any attribute.
+/// A use of an attribute that the expansion has removed, on an item without effect. The compiler then reports
+/// a missing import, but no unused one.
 pub(crate) fn used(path: &syn::Path) -> TokenStream {
     let mark = Ident::new(USED, Span::mixed_site());
     quote_spanned!(Span::mixed_site()=> #[#path(#mark)] const _: () = ();)
 }
 
-/// The user's function without the wrapper's attributes. Nested it has no visibility; beside the wrapper it
-/// has another name.
+/// The user's function without the wrapper's attributes. A nested one has no visibility, and one beside the
+/// wrapper has another name.
 fn function(handler: &Handler) -> TokenStream {
     let Handler { function_attributes, visibility, signature, body, form, .. } = handler;
     match form {
@@ -115,8 +115,8 @@ fn steps_with(spec: &HandlerSpec, extractors: &[&Extractor]) -> TokenStream {
 
 /// Awaits the decision, and extracts the arguments of an admitted request.
 ///
-/// Spanned at the handler's name. If one argument is no extractor, `assert_extractor` reports it; the second
-/// error of rustc, about the tuple, then points at no other argument.
+/// The code is spanned at the handler's name. If an argument is no extractor, `assert_extractor` reports it;
+/// the compiler's second error, about the tuple, then points at no other argument.
 fn extraction(spec: &HandlerSpec, extractors: &[&Extractor], names: &[Ident]) -> TokenStream {
     let span = located(spec.handler.signature.ident.span());
     let site = Span::mixed_site();
@@ -145,8 +145,8 @@ fn extraction(spec: &HandlerSpec, extractors: &[&Extractor], names: &[Ident]) ->
 
 /// Calls the user's function and responds.
 ///
-/// Spanned at the return type, which is at fault if the value is not a `Responder`. The function is taken as
-/// a value before the call, because `clippy::unused_async` ignores functions that are used as values.
+/// The code is spanned at the return type, which is wrong if the value is not a `Responder`. The function is
+/// taken as a value before the call, because `clippy::unused_async` ignores functions that are used so.
 fn respond(handler: &Handler, names: &[Ident], counted: bool) -> TokenStream {
     let signature = &handler.signature;
     let span = match &signature.output {

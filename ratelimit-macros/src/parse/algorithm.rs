@@ -6,7 +6,7 @@ pub(crate) use self::table::{ALGORITHMS, Algorithm, DEFAULT};
 use crate::parse::choice::{Choice, Related, Spelling};
 use crate::parse::kind::NO_ALGORITHM;
 
-/// Names of several algorithms, or of what is none here.
+/// Names that mean several algorithms, or none of these.
 const RELATED: [Related; 3] = [
     (
         "sliding_window",

@@ -150,7 +150,7 @@ fn read_value(
         let at = quote!(#keyword #equals);
         return Err(diagnostics.error(at, format!("`{keyword}` needs a value: write `{example}`")));
     }
-    // A fork is tried first: after a failure the input is still at the start of the value.
+    // A fork reads the value first: after a failure the input is still at the start of the value.
     let ahead = input.fork();
     if let Err(error) = ahead.parse::<Expr>() {
         let fault = if keyword == "max" && input.peek(Brace) {

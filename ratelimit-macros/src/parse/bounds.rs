@@ -1,5 +1,5 @@
 //! Bounds and defaults of the arguments. They are those of `ratelimit-core`, on which this crate does not
-//! depend: a test of the workspace compares both. This file uses no other.
+//! depend: a test of the workspace compares both, so this file uses nothing of this crate.
 
 use std::ops::RangeInclusive;
 

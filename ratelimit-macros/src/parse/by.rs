@@ -17,7 +17,7 @@ use crate::parse::tokens::{code_text, path_text};
 pub(crate) enum By {
     Ip,
     Global,
-    /// What a function of the facade finds that has this name.
+    /// The result of the facade's function of this name.
     Facade(&'static str),
     /// A parameter of the path.
     Path(Parameter),
@@ -62,7 +62,7 @@ impl By {
         if parts.len() > 1 { Some(Self::Parts(parts)) } else { parts.pop() }
     }
 
-    /// The parts of a tuple, which has none in it, or the caller itself.
+    /// The parts of a tuple, which contains no other tuple, or the caller itself.
     pub(crate) fn parts(&self) -> &[Self] {
         if let Self::Parts(parts) = self { parts } else { slice::from_ref(self) }
     }
@@ -96,7 +96,7 @@ const FACADE: [&str; 2] = ["principal", "principal_or_ip"];
 const EXPECTED: &str = "`by` takes `ip`, `global`, `path(\"id\")`, `header(\"x-api-key\")`, the path of a \
                         `fn(&HttpRequest) -> K`, a closure, or a tuple of these";
 
-/// Words used for `ip` and `global` that are no misspellings of them.
+/// Other words for `ip` and `global`, which are not similar to them.
 const IP_ALIASES: [&str; 9] =
     ["ipp", "ips", "ip_addr", "ipaddr", "ip_address", "peer_ip", "remote_ip", "addr", "address"];
 const GLOBAL_ALIASES: [&str; 5] = ["everyone", "all", "none", "shared", "any"];

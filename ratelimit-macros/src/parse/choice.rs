@@ -21,11 +21,11 @@ pub(crate) struct Spelling {
     pub(crate) aliases: &'static [&'static str],
 }
 
-/// A name in use elsewhere that means no single value here: the name, its aliases, and the advice.
+/// A name of other rate limiters that means no single value here: the name, its aliases, and the advice.
 pub(crate) type Related = (&'static str, &'static [&'static str], &'static str);
 
-/// The value of an argument that has one of a few strings. Of it are the messages, and the setter in the
-/// expansion.
+/// The value of an argument that takes one of a few strings. Messages and the setter in the expansion are
+/// made from it.
 pub(crate) trait Choice: Copy + 'static {
     /// The name of the argument, and of the setter.
     const ARGUMENT: &'static str;
@@ -166,7 +166,7 @@ pub(crate) fn read<T: Choice>(value: Expr, diagnostics: &mut Diagnostics) -> Res
     read_or(value, "", diagnostics)
 }
 
-/// Reads one of the values, beside which the argument takes `others`.
+/// Reads one of the values. `others`: what else the argument takes, for the message.
 fn read_or<T: Choice>(value: Expr, others: &str, diagnostics: &mut Diagnostics) -> Result<T, Reported> {
     let argument = T::ARGUMENT;
     let fault = match (literal(&value), word(&value)) {

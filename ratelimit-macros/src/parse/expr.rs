@@ -19,7 +19,7 @@ pub(crate) fn literal(value: &Expr) -> Option<&Lit> {
     }
 }
 
-/// The string that an argument takes, or the fault in what it has.
+/// The string in the value of an argument, or the fault.
 pub(crate) fn expect_str<'a>(
     Usage { name, example, .. }: &Usage,
     value: &'a Expr,

@@ -22,7 +22,7 @@ const ROUTE_ATTRIBUTES: [&str; 11] =
 const WRAPPER_ATTRIBUTES: [&str; 10] =
     ["doc", "cfg", "cfg_attr", "allow", "expect", "warn", "deny", "forbid", "deprecated", "must_use"];
 
-/// Those of the wrapper that a function beside it gets as well.
+/// Attributes of the wrapper that a function beside it gets as well.
 const COPIED: [&str; 7] = ["allow", "expect", "warn", "deny", "forbid", "cfg", "doc"];
 
 /// Attributes that do not work on a nested function, with their crate and effect. They change the function's
@@ -49,8 +49,8 @@ pub(crate) struct Item {
     /// The attributes with limits, in source order: first the one that is being expanded, if it is above this
     /// item.
     pub(crate) limits: Vec<(Kind, Attribute)>,
-    /// The path of an attribute of another kind than the one that is being expanded, which removes it. Inside
-    /// of a block there need not be an import of it.
+    /// The path of an attribute of the other kind below the one that is being expanded. Inside of a block the
+    /// path may be without an import, so it is not recorded.
     pub(crate) other_kind: Option<Path>,
     /// `#[no_rate_limit]`.
     pub(crate) exemption: Option<Attribute>,
@@ -144,8 +144,8 @@ impl Item {
         })
     }
 
-    /// Attributes of the wrapper, and of the user's function. If that is beside the wrapper, it gets copies of
-    /// those that would not apply to it.
+    /// Attributes of the wrapper, and of the user's function. A function beside the wrapper gets copies of
+    /// the attributes that would not apply to it.
     pub(crate) fn split_attributes(&self, is_beside: bool) -> (Vec<&Attribute>, Vec<&Attribute>) {
         let is_plain = |attribute: &Attribute, name: &&str| attribute.path().is_ident(name);
         let (mut wrapper, mut function) = (Vec::new(), Vec::new());

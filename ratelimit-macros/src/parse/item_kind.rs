@@ -14,7 +14,7 @@ pub(crate) enum ItemKind {
     Impl,
     /// Several items: an attribute at the top of a crate receives the whole crate.
     Crate,
-    /// A function, or an item that is reported for not being one.
+    /// A function, or an item that no attribute goes on.
     Other,
 }
 

@@ -1,4 +1,4 @@
-//! Messages about arguments without a name, or with one that does not exist.
+//! Messages about arguments without a name, or with a name that does not exist.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -57,7 +57,7 @@ fn spelled(name: &str, value: &Expr) -> Option<String> {
             Ok(_) => Some(written),
             Err(fault) => fault.meant.map(|meant| format!("\"{meant}\"")),
         },
-        // Elsewhere it is a switch.
+        // In other rate limiters it is a switch.
         ("mode", Lit::Bool(is_shadow)) => {
             Some(if is_shadow.value { "\"shadow\"" } else { "\"enforce\"" }.to_owned())
         }

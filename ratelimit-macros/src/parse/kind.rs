@@ -1,4 +1,4 @@
-//! The two attributes with limits: of a rate, and of what runs at a time.
+//! The two attributes with limits: of a rate, and of requests that run at a time.
 
 use std::fmt;
 

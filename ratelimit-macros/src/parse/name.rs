@@ -90,7 +90,7 @@ pub(crate) fn read_key(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics
     }
     if let Expr::Closure(_) = value {
         let fault =
-            "`key` names the count, and `by` tells callers apart: write `by = |req: &HttpRequest| ..`";
+            "`key` names the count, and `by` distinguishes callers: write `by = |req: &HttpRequest| ..`";
         return Err(diagnostics.error(value, fault));
     }
     read(usage, value, diagnostics).map(Key::Name)

@@ -100,8 +100,8 @@ pub(crate) fn number(
     Err(diagnostics.error(value, fault))
 }
 
-/// Returns true for `CONFIG.max`. Nearly always that is a configuration, which the compiler cannot read, and
-/// its advice to wrap it in a `LazyLock` is no help.
+/// Returns true for `CONFIG.max`, nearly always a configuration. The compiler cannot read it, and its advice
+/// to wrap it in a `LazyLock` does not help.
 fn is_field_of_path(value: &Expr) -> bool {
     match value {
         Expr::Field(field) => matches!(&*field.base, Expr::Path(_)) || is_field_of_path(&field.base),

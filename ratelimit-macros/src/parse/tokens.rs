@@ -47,12 +47,12 @@ pub(crate) fn find_word(tokens: TokenStream, words: &[&str]) -> Option<Ident> {
 
 /// A path as text.
 pub(crate) fn path_text(path: &ExprPath) -> String {
-    // The blanks of `<T as U>::f` belong to it.
+    // The blanks around `as` in `<T as U>::f` stay.
     let text = path.to_token_stream().to_string().replace(" as ", "\0").replace(' ', "");
     text.replace('\0', " as ")
 }
 
-/// What printed tokens have more blanks than code, and the same as code.
+/// Parts of printed tokens with blanks that code does not have, and the same as code.
 const BLANKS: [(&str, &str); 10] = [
     (" :: ", "::"),
     (" : ", ": "),

@@ -1,13 +1,13 @@
-//! How an argument is written: what the reader of its value is given.
+//! How an argument is written. The function that reads its value gets this.
 
 use crate::parse::kind::Kind;
 
 /// What an argument describes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
-    /// A policy, whose builder has a setter of this name: with `policy = PATH` it is written there.
+    /// A policy, whose builder has a setter of this name. With `policy = PATH` it is set there.
     Policy,
-    /// A policy as well, written with the start of the builder or with another argument.
+    /// A policy as well, but it has no setter: it is part of the builder's start or of another argument.
     Part,
     Limit,
     Handler,

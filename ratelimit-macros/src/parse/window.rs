@@ -48,7 +48,7 @@ pub(crate) fn time(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) ->
     Err(diagnostics.error(value, fault))
 }
 
-/// What works for a time that is no literal. A lease is for literals only.
+/// What to write for a time that is no literal. A lease is always a literal.
 fn elsewhere(Usage { name, .. }: &Usage, value: &Expr) -> String {
     match value {
         _ if *name == "lease" => String::new(),
@@ -71,7 +71,7 @@ fn takes(usage: &Usage, text: &str) -> bool {
 /// The fault, and the argument that was probably meant.
 pub(crate) fn message(usage: &Usage, Fault { text, meant }: &Fault) -> String {
     let Usage { name, example, .. } = usage;
-    // The grammar is that of a window, and begins its messages so.
+    // Messages of the grammar begin with `window`, for which it was made.
     let text = text.strip_prefix("`window`").map_or_else(|| text.clone(), |rest| format!("`{name}`{rest}"));
     match meant {
         Some(meant) if takes(usage, meant) => format!("{text}; did you mean `{name} = \"{meant}\"`?"),

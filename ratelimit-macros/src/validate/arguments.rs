@@ -31,7 +31,7 @@ fn check(args: &Args, attribute: &Attribute, diagnostics: &mut Diagnostics) {
         diagnostics.error(attribute, message);
     }
     if let Some(policy) = &args.policy {
-        // Its numbers are not in view. The compiler compares them with `cost`.
+        // The numbers of the policy are not in view. The compiler compares them with `cost`.
         check_policy(policy, args, diagnostics);
     } else {
         check_calendar(args, diagnostics);
@@ -56,7 +56,7 @@ pub(super) fn algorithm(args: &Args) -> Option<&'static Algorithm> {
     }
 }
 
-/// The fault of an argument that the algorithm does not have.
+/// The fault of an argument that is for other algorithms.
 fn misplaced(name: &str, args: &Args) -> Option<String> {
     let found = algorithm(args)?;
     let owners = ALGORITHMS.iter().filter(|algorithm| algorithm.has(name));
@@ -88,11 +88,11 @@ pub(super) fn micros(args: &Args) -> Option<u64> {
     }
 }
 
-/// Reports each argument that the policy of `policy` already has.
+/// Reports each argument that belongs to the policy of `policy`.
 fn check_policy(policy: &Argument<ExprPath>, args: &Args, diagnostics: &mut Diagnostics) {
     let path = policy.value.as_ref();
     let path = path.map_or_else(|_| "the policy".to_owned(), |path| format!("`{}`", path_text(path)));
-    for keyword in args.given(Usage::is_of_policy) {
+    for keyword in args.present(Usage::is_of_policy) {
         diagnostics.error(
             keyword,
             format!(
@@ -154,8 +154,8 @@ fn cost_fault(cost: u64, args: &Args) -> Option<String> {
     })
 }
 
-/// A block shorter than the window, or than the time to refill a bucket, would end while units of before it
-/// still count.
+/// A block must not end while units that were charged before it still count: not before the window, and not
+/// before a bucket is full.
 fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
     let Some(block) = value_of(args.block.as_ref()) else { return };
     let Some(window) = micros(args) else { return };
@@ -201,17 +201,17 @@ fn check_contradictions(args: &Args, diagnostics: &mut Diagnostics) {
         (
             "lease",
             has_dynamic_max,
-            "`lease` needs a `max` that is the same for every request of a caller, because held units were charged under it; \
+            "`lease` needs a `max` that is the same for every request of a caller, because unused units were charged under it; \
              remove `lease`, or write a constant `max`",
         ),
         (
             "lease",
             has_dynamic_anchor,
-            "`lease` needs an `anchor` that is the same for every request of a caller, because held units end with the window; \
+            "`lease` needs an `anchor` that is the same for every request of a caller, because unused units end with the window; \
              remove `lease`, or write a constant `anchor`",
         ),
     ] {
-        for keyword in args.given(|usage| contradicts && usage.name == name) {
+        for keyword in args.present(|usage| contradicts && usage.name == name) {
             diagnostics.error(keyword, message);
         }
     }
@@ -223,7 +223,7 @@ fn check_calendar(args: &Args, diagnostics: &mut Diagnostics) {
         return;
     }
     let Some(unit) = args.calendar_unit() else {
-        for keyword in args.given(|usage| matches!(usage.name, "zone" | "anchor")) {
+        for keyword in args.present(|usage| matches!(usage.name, "zone" | "anchor")) {
             let message =
                 format!("`{keyword}` is only for a `window` that is one of: {}; remove it", calendar_units());
             diagnostics.error(keyword, message);

@@ -20,7 +20,7 @@ pub(crate) struct Container {
     pub(crate) inner: Vec<Attribute>,
     pub(crate) members: Vec<Member>,
     pub(crate) braces: Group,
-    /// As of a [handler](HandlerSpec::other_kind).
+    /// The same as of a [handler](HandlerSpec::other_kind).
     pub(crate) other_kind: Option<syn::Path>,
 }
 
@@ -134,8 +134,8 @@ fn is_inline(module: &TokenStream) -> bool {
     matches!(module.clone().into_iter().last(), Some(TokenTree::Group(_)))
 }
 
-/// Returns true if the attribute is an inner attribute of a module in its own file. The braces are then
-/// spanned at the semicolon of `mod name;`.
+/// Returns true if the attribute is an inner attribute of a module in its own file: the braces are spanned at
+/// the semicolon of `mod name;`.
 fn is_file_module(item: &Item) -> bool {
     let Some(TokenTree::Group(braces)) = item.rest.clone().into_iter().last() else { return false };
     braces.span().source_text().is_some_and(|source| source.trim_end().ends_with(';'))

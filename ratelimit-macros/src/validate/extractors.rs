@@ -13,8 +13,8 @@ const MAX_ARGUMENTS: usize = 16;
 /// An argument of a handler.
 pub(crate) struct Extractor {
     pub(crate) ty: TokenStream,
-    /// The joined condition of its `cfg` attributes, the same for all arguments that have one: the expansion has
-    /// a block with these arguments, and one without.
+    /// The joined condition of its `cfg` attributes, the same for all arguments that have one: the expansion
+    /// has a block with these arguments, and one without.
     pub(crate) condition: Option<TokenStream>,
 }
 

@@ -36,7 +36,7 @@ pub(crate) enum Form {
     /// Beside the wrapper, under another name.
     Beside {
         name: Ident,
-        /// The user gave the name with `inner`, so that other code can call the function.
+        /// The user chose the name by `inner`, so that other code can call the function.
         is_named: bool,
     },
 }
@@ -111,7 +111,7 @@ impl Handler {
         })
     }
 
-    /// The name within the module: the function's, after the type's.
+    /// The name within the module: the type's, if there is one, and the function's.
     pub(crate) fn path(&self) -> String {
         let name = self.signature.ident.unraw();
         self.owner.as_ref().map_or_else(|| name.to_string(), |owner| format!("{owner}::{name}"))

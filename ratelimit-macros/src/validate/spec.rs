@@ -22,8 +22,8 @@ pub(crate) struct HandlerSpec {
     pub(crate) handler: Handler,
     /// The arguments of each limit.
     pub(crate) limits: Vec<Rc<Args>>,
-    /// The path of a stacked attribute of the other kind. Without a use of it, the compiler would report its
-    /// import.
+    /// The path of an attribute of the other kind. The expansion uses it, because the compiler would report
+    /// its import otherwise.
     pub(crate) other_kind: Option<syn::Path>,
 }
 
@@ -67,8 +67,8 @@ impl HandlerSpec {
     }
 }
 
-/// Reports a generic parameter of the handler in a value: all instances of the handler share one `static` with
-/// the limits.
+/// Reports a generic parameter of the handler in a value: all instances of the handler share one `static`
+/// with the limits.
 fn check_generics(handler: &Handler, limits: &[Rc<Args>], diagnostics: &mut Diagnostics) {
     let names: Vec<String> = handler.parameters().into_iter().map(ToString::to_string).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -84,11 +84,11 @@ fn check_generics(handler: &Handler, limits: &[Rc<Args>], diagnostics: &mut Diag
     }
 }
 
-/// The name of the handler's own function, if one of the attributes gives it.
+/// The name of the handler's own function, if an attribute has `inner`.
 fn inner_name(limits: &[Rc<Args>], diagnostics: &mut Diagnostics) -> Option<Ident> {
-    let mut given = limits.iter().filter_map(|args| args.inner.as_ref());
-    let first = given.next()?;
-    if let Some(other) = given.next() {
+    let mut present = limits.iter().filter_map(|args| args.inner.as_ref());
+    let first = present.next()?;
+    if let Some(other) = present.next() {
         diagnostics.error(&other.keyword, "a handler has one function; give `inner` once");
     }
     first.value.as_ref().ok().cloned()

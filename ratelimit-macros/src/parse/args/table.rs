@@ -20,13 +20,13 @@ use crate::parse::tokens::find_self;
 use crate::parse::usage::{Of, Usage};
 use crate::parse::window::{self, Length};
 
-/// A given argument, with its value unless that has a mistake.
+/// An argument that is present, with its value unless that has a mistake.
 pub(crate) struct Argument<T> {
     pub(crate) keyword: Ident,
     pub(crate) value: Result<T, Reported>,
 }
 
-/// The value of an argument that is given, unless it has a mistake.
+/// The value of an argument that is present, unless it has a mistake.
 pub(crate) fn value_of<T>(argument: Option<&Argument<T>>) -> Option<&T> {
     argument?.value.as_ref().ok()
 }
@@ -36,11 +36,12 @@ pub(crate) fn arguments_of(kind: Kind) -> impl Iterator<Item = &'static Usage> +
     ARGUMENTS.iter().filter(move |usage| usage.is_of(kind))
 }
 
-/// Defines [`Args`] and what goes through all arguments, from the field, name and type of each, what it is
-/// of, its example, the function that reads its value, its aliases, and, if only `#[rate_limit]` has it, why.
+/// Defines [`Args`] and what goes through all arguments. A row has the field, name and type of an argument,
+/// its [`Of`], its example, the function that reads its value, its aliases, and, if only `#[rate_limit]` has
+/// it, the reason.
 macro_rules! arguments {
     ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $read:expr, [$($alias:literal),*] $(, $why:literal)?;)*) => {
-        /// The given arguments. Mistakes in them have been recorded.
+        /// The arguments that are present. Mistakes in them have been recorded.
         pub(crate) struct Args {
             pub(crate) kind: Kind,
             /// Whether some argument has no name or an unknown one, and may stand for one that is missing.
@@ -80,17 +81,17 @@ macro_rules! arguments {
                 })*
             }
 
-            /// The given arguments that `matches` is true of, in the order of the table.
-            pub(crate) fn given(&self, matches: impl Fn(&Usage) -> bool) -> impl Iterator<Item = &Ident> {
-                let given = [$(self.$field.as_ref().map(|argument| &argument.keyword)),*];
-                let matching = ARGUMENTS.iter().zip(given).filter(move |(usage, _)| matches(usage));
+            /// The arguments that are present and match, in the order of the table.
+            pub(crate) fn present(&self, matches: impl Fn(&Usage) -> bool) -> impl Iterator<Item = &Ident> {
+                let keywords = [$(self.$field.as_ref().map(|argument| &argument.keyword)),*];
+                let matching = ARGUMENTS.iter().zip(keywords).filter(move |(usage, _)| matches(usage));
                 matching.filter_map(|(_, keyword)| keyword)
             }
         }
     };
 }
 
-/// Gives the rows of all arguments to another macro.
+/// Passes the rows of all arguments to another macro.
 macro_rules! with_arguments {
     ($each:ident) => {
         $each! {
@@ -154,7 +155,7 @@ pub(crate) use with_arguments;
 
 with_arguments!(arguments);
 
-/// Arguments of other rate limiters, in lower case and without underscores, and where the same is found here.
+/// Arguments of other rate limiters, in lower case and without underscores, and what does the same here.
 pub(crate) const ELSEWHERE: [(&[&str], &str); 5] = [
     (
         &["store", "storage", "backend", "redis"],
@@ -178,10 +179,10 @@ pub(crate) const ELSEWHERE: [(&[&str], &str); 5] = [
     ),
 ];
 
-/// Stores an argument, or reports it if one of the same name is stored.
-fn store<T>(given: &mut Option<Argument<T>>, argument: Argument<T>, diagnostics: &mut Diagnostics) {
-    let Some(first) = given else {
-        *given = Some(argument);
+/// Stores an argument, or reports it if the same argument is stored.
+fn store<T>(stored: &mut Option<Argument<T>>, argument: Argument<T>, diagnostics: &mut Diagnostics) {
+    let Some(first) = stored else {
+        *stored = Some(argument);
         return;
     };
     let keyword = argument.keyword;

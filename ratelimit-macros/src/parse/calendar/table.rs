@@ -44,7 +44,7 @@ impl CalendarUnit {
     }
 }
 
-/// Whether a year has this day; every fourth one has a 29 February.
+/// Whether a year has this day. 29 February is one.
 pub(crate) const fn has_day(month: u8, day: u8) -> bool {
     let days = match month {
         2 => 29,
