@@ -266,7 +266,7 @@ impl Value for Text {
 impl<T: Choice> Value for T {
     fn setter(&self, name: &str, facade: Facade<'_>, _: &Args) -> TokenStream {
         let Spelling { name: value, variant, .. } = self.spelling();
-        if value == T::default().spelling().name {
+        if value == T::DEFAULT.spelling().name {
             return TokenStream::new();
         }
         variant_setter(facade, name, T::TYPE, variant)

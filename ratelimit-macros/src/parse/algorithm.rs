@@ -25,13 +25,10 @@ impl Choice for &'static Algorithm {
     const ARGUMENT: &'static str = "algorithm";
     const TYPE: &'static str = "Algorithm";
     const RELATED: &'static [Related] = &RELATED;
+    const DEFAULT: Self = DEFAULT;
 
     fn all() -> impl Iterator<Item = Self> {
         ALGORITHMS.iter()
-    }
-
-    fn default() -> Self {
-        DEFAULT
     }
 
     fn spelling(self) -> Spelling {

@@ -20,22 +20,22 @@ use crate::parse::name::Key;
 
 impl Args {
     /// Reads the arguments of an attribute.
-    pub(crate) fn parse(
-        kind: Kind,
-        attribute: &Attribute,
-        diagnostics: &mut Diagnostics,
-    ) -> Result<Self, Reported> {
+    pub(crate) fn parse(kind: Kind, attribute: &Attribute, diagnostics: &mut Diagnostics) -> Self {
+        let mut args = Self::none(kind);
         let Some(tokens) = between_parentheses(attribute) else {
             let written = format!("#[{}({})]", kind.name(), kind.example());
-            let message = format!("arguments go in parentheses: write `{written}`");
-            return Err(diagnostics.error(&attribute.meta, message));
+            diagnostics.error(&attribute.meta, format!("arguments go in parentheses: write `{written}`"));
+            args.has_unknown = true;
+            return args;
         };
-        let mut args = Self::none(kind);
         let read = |input: ParseStream<'_>| {
             args.read(input, diagnostics);
             Ok(())
         };
-        read.parse2(tokens).map(|()| args).map_err(|error| diagnostics.push(error))
+        if let Err(error) = read.parse2(tokens) {
+            diagnostics.push(error);
+        }
+        args
     }
 
     /// The caller. `None` if the argument that names it has a mistake.

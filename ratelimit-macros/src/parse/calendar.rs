@@ -98,10 +98,14 @@ pub(crate) fn window(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) 
             text.value().chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
         for (unit, word, spellings) in &CALENDAR_UNITS {
             if text.value() == *word {
-                return match missing_feature(word, cfg!(any(test, feature = "calendar"))) {
-                    None => Ok(Window::Calendar(*unit, text.span())),
-                    Some(fault) => Err(diagnostics.error(value, fault)),
-                };
+                if cfg!(any(test, feature = "calendar")) {
+                    return Ok(Window::Calendar(*unit, text.span()));
+                }
+                let fault = format!(
+                    "`window = \"{word}\"` needs the feature `calendar` of ratelimit-actix; write `features = [\"calendar\"]` \
+                     in Cargo.toml"
+                );
+                return Err(diagnostics.error(value, fault));
             }
             if plain == *word || spellings.contains(&plain.as_str()) {
                 let fault = format!("unknown window {:?}; did you mean `{name} = \"{word}\"`?", text.value());
@@ -110,16 +114,6 @@ pub(crate) fn window(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics) 
         }
     }
     time(usage, value, diagnostics).map(Window::Length)
-}
-
-/// The fault of a calendar window without the feature.
-pub(crate) fn missing_feature(window: &str, has_feature: bool) -> Option<String> {
-    (!has_feature).then(|| {
-        format!(
-            "`window = \"{window}\"` needs the feature `calendar` of ratelimit-actix; write `features = [\"calendar\"]` in \
-             Cargo.toml"
-        )
-    })
 }
 
 /// Reads the IANA name of a time zone. The program looks it up when it starts.
@@ -215,16 +209,4 @@ fn day_of(text: &str) -> Result<AnchorDay, Option<String>> {
     Err(short
         .or_else(|| nearest(text, WEEKDAYS.iter().map(|(name, _)| *name)))
         .map(|name| format!("{name:?}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn without_the_feature_the_message_names_it() {
-        assert_eq!(missing_feature("month", true), None);
-        let message = missing_feature("month", false).expect("it is missing");
-        assert!(message.starts_with("`window = \"month\"` needs the feature `calendar`"), "{message}");
-    }
 }

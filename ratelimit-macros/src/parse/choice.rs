@@ -32,11 +32,10 @@ pub(crate) trait Choice: Copy + 'static {
     /// The facade's type.
     const TYPE: &'static str;
     const RELATED: &'static [Related] = &[];
+    /// The value without the argument, which is not written out.
+    const DEFAULT: Self;
 
     fn all() -> impl Iterator<Item = Self>;
-
-    /// The value without the argument, which is not written out.
-    fn default() -> Self;
 
     fn spelling(self) -> Spelling;
 
@@ -59,13 +58,10 @@ macro_rules! choices {
         impl Choice for $type {
             const ARGUMENT: &'static str = $argument;
             const TYPE: &'static str = stringify!($type);
+            const DEFAULT: Self = [$(Self::$variant),+][0];
 
             fn all() -> impl Iterator<Item = Self> {
                 [$(Self::$variant),+].into_iter()
-            }
-
-            fn default() -> Self {
-                [$(Self::$variant),+][0]
             }
 
             fn spelling(self) -> Spelling {

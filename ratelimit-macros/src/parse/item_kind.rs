@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;
-use syn::parse::{ParseStream, Parser};
+use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Signature, Token, Visibility};
 
 use crate::parse::kind::Kind;
@@ -34,7 +34,7 @@ fn is_several(item: &TokenStream) -> bool {
 
 /// Returns true if `item` is an `async fn` without `self`.
 pub(crate) fn is_associated_handler(item: &TokenStream) -> bool {
-    let signature = read(item, |input| input.parse::<Signature>());
+    let signature = read(item, Signature::parse);
     signature.is_ok_and(|signature| signature.asyncness.is_some() && signature.receiver().is_none())
 }
 

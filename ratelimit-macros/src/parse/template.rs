@@ -133,15 +133,12 @@ pub(crate) fn header(name: &str) -> Result<String, String> {
     match name.chars().find(|c| !is_token(*c)) {
         _ if name.is_empty() => Err("a header needs a name, such as `x-api-key`".to_owned()),
         None => Ok(name.to_ascii_lowercase()),
-        Some(wrong) if !wrong.is_ascii() => {
-            Err(format!("{name:?} cannot be the name of a header, because of {wrong:?}"))
-        }
         Some(wrong) => {
             let words: Vec<&str> = name.split(|c| !is_token(c)).filter(|word| !word.is_empty()).collect();
-            let meant = if words.is_empty() {
-                String::new()
-            } else {
+            let meant = if wrong.is_ascii() && !words.is_empty() {
                 format!("; did you mean `{}`?", words.join("-"))
+            } else {
+                String::new()
             };
             Err(format!("{name:?} cannot be the name of a header, because of {wrong:?}{meant}"))
         }

@@ -108,7 +108,7 @@ fn the_tables_of_arguments_have_a_row_for_each() {
             let unknown: Vec<_> = listed.iter().filter(|name| !names.contains(name)).collect();
             assert!(unknown.is_empty() && listed.len() > 5, "{place}: {unknown:?}");
             let algorithm = rows.iter().find(|row| row[0] == "`algorithm`").unwrap();
-            assert_eq!(algorithm[2], format!("`\"{}\"`", <&Algorithm>::default().name), "{place}");
+            assert_eq!(algorithm[2], format!("`\"{}\"`", <&Algorithm>::DEFAULT.name), "{place}");
             let max = rows.iter().find(|row| row[0].starts_with("`max`")).unwrap();
             assert_eq!(max[2], format!("{DEFAULT_MAX} per {} s", DEFAULT_MICROS / 1_000_000), "{place}");
         } else {
@@ -143,7 +143,7 @@ fn the_tables_of_arguments_name_every_value_and_the_default() {
     fn check<T: Choice>() {
         let rows = rows(T::ARGUMENT);
         assert!(!rows.is_empty(), "no row of `{}`", T::ARGUMENT);
-        let default = format!("| `\"{}\"` |", T::default().spelling().name);
+        let default = format!("| `\"{}\"` |", T::DEFAULT.spelling().name);
         for row in rows {
             assert!(row.ends_with(&default), "the default of `{}` is {default}, found {row}", T::ARGUMENT);
             for name in T::all().map(|value| format!("`\"{}\"`", value.spelling().name)) {

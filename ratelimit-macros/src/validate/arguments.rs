@@ -17,31 +17,27 @@ use crate::parse::window::grammar;
 
 /// Reads the arguments of an attribute, and records a mistake for each broken rule between them.
 pub(crate) fn read(kind: Kind, attribute: &Attribute, diagnostics: &mut Diagnostics) -> Args {
-    let Ok(args) = Args::parse(kind, attribute, diagnostics) else { return Args::none(kind) };
-    check(&args, attribute, diagnostics);
-    args
-}
-
-fn check(args: &Args, attribute: &Attribute, diagnostics: &mut Diagnostics) {
+    let args = Args::parse(kind, attribute, diagnostics);
     let has_max = args.max.is_some() || args.policy.is_some() || args.has_unknown;
     // No number of requests at a time suits most handlers.
-    if args.kind == Kind::Concurrency && !has_max {
+    if kind == Kind::Concurrency && !has_max {
         let message = "`max` is missing, the number of requests of a caller that run at a time; write for example \
                        `#[concurrency_limit(max = 3)]`";
         diagnostics.error(attribute, message);
     }
     if let Some(policy) = &args.policy {
         // The numbers of the policy are not in view. The compiler compares them with `cost`.
-        check_policy(policy, args, diagnostics);
+        check_policy(policy, &args, diagnostics);
     } else {
-        check_calendar(args, diagnostics);
-        check_number(args.sub_windows.as_ref(), sub_windows_fault, args, diagnostics);
-        check_number(args.burst.as_ref(), burst_fault, args, diagnostics);
-        check_block(args, diagnostics);
-        check_number(args.cost.as_ref(), cost_fault, args, diagnostics);
+        check_calendar(&args, diagnostics);
+        check_number(args.sub_windows.as_ref(), sub_windows_fault, &args, diagnostics);
+        check_number(args.burst.as_ref(), burst_fault, &args, diagnostics);
+        check_block(&args, diagnostics);
+        check_number(args.cost.as_ref(), cost_fault, &args, diagnostics);
     }
-    check_lease(args, diagnostics);
-    check_contradictions(args, diagnostics);
+    check_lease(&args, diagnostics);
+    check_contradictions(&args, diagnostics);
+    args
 }
 
 /// The algorithm of calendar windows.
@@ -185,8 +181,8 @@ fn check_block(args: &Args, diagnostics: &mut Diagnostics) {
 fn check_contradictions(args: &Args, diagnostics: &mut Diagnostics) {
     let is_template = matches!(value_of(args.key.as_ref()), Some(Key::Template(..)));
     let is_global = matches!(value_of(args.by.as_ref()), Some(By::Global));
-    let has_dynamic_max = value_of(args.max.as_ref()).and_then(Number::per_request).is_some();
-    let has_dynamic_anchor = value_of(args.anchor.as_ref()).and_then(Anchor::per_request).is_some();
+    let is_max_computed = matches!(value_of(args.max.as_ref()), Some(Number::PerRequest(_)));
+    let is_anchor_computed = matches!(value_of(args.anchor.as_ref()), Some(Anchor::PerRequest(_)));
     for (name, contradicts, message) in [
         (
             "by",
@@ -200,13 +196,13 @@ fn check_contradictions(args: &Args, diagnostics: &mut Diagnostics) {
         ),
         (
             "lease",
-            has_dynamic_max,
+            is_max_computed,
             "`lease` needs a `max` that is the same for every request of a caller, because unused units were charged under it; \
              remove `lease`, or write a constant `max`",
         ),
         (
             "lease",
-            has_dynamic_anchor,
+            is_anchor_computed,
             "`lease` needs an `anchor` that is the same for every request of a caller, because unused units end with the window; \
              remove `lease`, or write a constant `anchor`",
         ),

@@ -21,7 +21,7 @@ struct Count<'a> {
     /// The limit with this argument, in a message.
     what: String,
     /// What else decides which count it is, with const expressions as they are written.
-    rest: String,
+    rest: Vec<String>,
 }
 
 /// Reports each limit of a handler that charges the same caller in the same count as one before it.
@@ -55,7 +55,7 @@ fn may_coincide(first: &Args, second: &Args) -> bool {
 fn count(args: &Args) -> Option<Count<'_>> {
     if let Some(Argument { keyword, value }) = &args.policy {
         let what = format!("have the policy `{}`", path_text(value.as_ref().ok()?));
-        return Some(Count { keyword, what, rest: String::new() });
+        return Some(Count { keyword, what, rest: Vec::new() });
     }
     let Argument { keyword, value } = args.key.as_ref()?;
     let (Key::Name(Text { text: key, .. }) | Key::Template(Text { text: key, .. }, _)) =
@@ -66,17 +66,15 @@ fn count(args: &Args) -> Option<Count<'_>> {
         Some(unit) => unit.name().to_owned(),
         None => micros(args)?.to_string(),
     };
-    let mut rest = format!("{:?}, {}, {window}", args.kind, algorithm.name);
-    if value_of(args.mode.as_ref()) == Some(&Mode::Shadow) {
-        rest += ", shadow";
-    }
+    let is_shadow = value_of(args.mode.as_ref()) == Some(&Mode::Shadow);
+    let mut rest = vec![args.kind.to_string(), is_shadow.to_string(), algorithm.name.to_owned(), window];
     if algorithm.has("sub_windows") {
-        rest += &format!(", {}", number(args.sub_windows.as_ref(), 1)?);
+        rest.push(number(args.sub_windows.as_ref(), 1)?);
     }
     if algorithm.has("burst") {
         let max = number(args.max.as_ref(), DEFAULT_MAX)?;
         let burst = args.burst.as_ref().map_or_else(|| Some(max.clone()), |burst| number(Some(burst), 0))?;
-        rest += &format!(", {max}, {burst}");
+        rest.extend([max, burst]);
     }
     Some(Count { keyword, what: format!("count in `{key}`"), rest })
 }
