@@ -57,10 +57,8 @@ impl Args {
         while !input.is_empty() {
             if input.peek(Token![,]) {
                 let comma = input.parse::<Token![,]>().ok();
-                diagnostics.error(
-                    comma,
-                    "expected an argument before this comma, such as `max = 10`; remove the comma",
-                );
+                let message = "expected an argument before this comma, such as `max = 10`; remove the comma";
+                diagnostics.error(comma, message);
                 continue;
             }
             if is_named(input) {

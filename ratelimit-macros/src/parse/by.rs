@@ -234,25 +234,17 @@ fn read_call(call: &ExprCall, diagnostics: &mut Diagnostics) -> Result<By, Repor
 
 fn read_tuple(tuple: ExprTuple, diagnostics: &mut Diagnostics) -> Result<By, Reported> {
     if tuple.elems.is_empty() {
-        return Err(diagnostics.error(
-            tuple,
-            "an empty tuple names no caller; write `by = global` for one count of all callers",
-        ));
+        let message = "an empty tuple names no caller; write `by = global` for one count of all callers";
+        return Err(diagnostics.error(tuple, message));
     }
-    let parts: Vec<Result<By, Reported>> = tuple
-        .elems
-        .into_iter()
-        .map(|part| {
-            let part = ungrouped(part);
-            let tokens = part.to_token_stream();
-            match read_single(part, diagnostics)? {
-                By::Global => Err(diagnostics.error(
-                    tokens,
-                    "`global` does not distinguish callers, so it has no effect in a tuple; remove it",
-                )),
-                part => Ok(part),
-            }
-        })
-        .collect();
+    let read = |part: Expr| {
+        let tokens = part.to_token_stream();
+        let help = "`global` does not distinguish callers, so it has no effect in a tuple; remove it";
+        match read_single(part, diagnostics)? {
+            By::Global => Err(diagnostics.error(tokens, help)),
+            part => Ok(part),
+        }
+    };
+    let parts: Vec<Result<By, Reported>> = tuple.elems.into_iter().map(ungrouped).map(read).collect();
     parts.into_iter().collect::<Result<_, _>>().map(By::Parts)
 }

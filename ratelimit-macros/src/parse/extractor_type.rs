@@ -17,8 +17,8 @@ pub(crate) fn check(name: &str, ty: &Type, diagnostics: &mut Diagnostics) -> Res
     if let Type::Reference(reference) = bare(ty) {
         if reference.mutability.is_some() {
             let shared = reference.elem.to_token_stream().to_string().replace(' ', "");
-            return Err(diagnostics
-                .error(ty, format!("closures share what they take by reference: write `&{shared}`")));
+            let message = format!("closures share what they take by reference: write `&{shared}`");
+            return Err(diagnostics.error(ty, message));
         }
         if let Type::Path(path) = bare(&reference.elem)
             && path.path.segments.last().is_some_and(|last| last.ident == "ServiceRequest")
@@ -30,17 +30,15 @@ pub(crate) fn check(name: &str, ty: &Type, diagnostics: &mut Diagnostics) -> Res
         return check(name, &reference.elem, diagnostics);
     }
     if let Some(word) = find_word(ty.to_token_stream(), &["_"]) {
-        return Err(diagnostics
-            .error(word, "a closure's parameters need whole types here: write out what `_` stands for"));
+        let message = "a closure's parameters need whole types here: write out what `_` stands for";
+        return Err(diagnostics.error(word, message));
     }
     if let Some((reader, place)) = body_reader(ty) {
-        return Err(diagnostics.error(
-            place,
-            format!(
-                "`{reader}` reads the body, but `{name}` is decided before the body is read; choose by what is in the \
-                 head of the request, such as `web::Path`, `web::Query`, `web::ReqData` or `HttpRequest`"
-            ),
-        ));
+        let message = format!(
+            "`{reader}` reads the body, but `{name}` is decided before the body is read; choose by what is in the head \
+             of the request, such as `web::Path`, `web::Query`, `web::ReqData` or `HttpRequest`"
+        );
+        return Err(diagnostics.error(place, message));
     }
     Ok(())
 }

@@ -10,20 +10,16 @@ use crate::parse::tokens::code_text;
 /// The type of an impl block, as text.
 pub(crate) fn owner(header: &TokenStream, diagnostics: &mut Diagnostics) -> Result<String, Reported> {
     if is_trait_impl(header) {
-        return Err(diagnostics.error(
-            header,
-            format!(
-                "{} changes the functions of an impl block, and those of a trait cannot change; put it on `impl Type {{ .. }}`",
-                diagnostics.kind
-            ),
-        ));
+        let kind = diagnostics.kind;
+        let message = format!(
+            "{kind} changes the functions of an impl block, and those of a trait cannot change; put it on `impl Type {{ .. }}`"
+        );
+        return Err(diagnostics.error(header, message));
     }
     let mut whole = header.clone();
     whole.extend([TokenTree::Group(Group::new(Delimiter::Brace, TokenStream::new()))]);
-    match syn::parse2::<ItemImpl>(whole) {
-        Ok(block) => Ok(code_text(&block.self_ty)),
-        Err(error) => Err(diagnostics.push(error)),
-    }
+    let block = syn::parse2::<ItemImpl>(whole).map_err(|error| diagnostics.push(error))?;
+    Ok(code_text(&block.self_ty))
 }
 
 pub(crate) fn is_trait_impl(header: &TokenStream) -> bool {

@@ -89,12 +89,8 @@ fn check_policy(policy: &Argument<ExprPath>, args: &Args, diagnostics: &mut Diag
     let path = policy.value.as_ref();
     let path = path.map_or_else(|_| "the policy".to_owned(), |path| format!("`{}`", path_text(path)));
     for keyword in args.present(Usage::is_of_policy) {
-        diagnostics.error(
-            keyword,
-            format!(
-                "{path} has its own `{keyword}`; remove this one and set it in the policy, or remove `policy`"
-            ),
-        );
+        let remedy = "remove this one and set it in the policy, or remove `policy`";
+        diagnostics.error(keyword, format!("{path} has its own `{keyword}`; {remedy}"));
     }
 }
 

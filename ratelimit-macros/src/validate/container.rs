@@ -47,10 +47,10 @@ impl Container {
         let Some(TokenTree::Group(braces)) = header
             .pop_if(|last| matches!(last, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace))
         else {
+            let kind = diagnostics.kind;
             let message = format!(
-                "{} cannot see into a module in another file; write the module inline, or put the attribute \
-                 on each handler, on an impl block, or on a module inside of that file",
-                diagnostics.kind
+                "{kind} cannot see into a module in another file; write the module inline, or put the attribute on each \
+                 handler, on an impl block, or on a module inside of that file"
             );
             return Err(diagnostics.error(&item.rest, message));
         };
@@ -100,11 +100,9 @@ fn read_member(
 ) -> Result<Member, Reported> {
     let item = Item::split(tokens.clone());
     if let Some(conditional) = item.conditional() {
-        return Err(diagnostics.error(
-            conditional,
-            "inside a limited module or impl block, attributes with limits and #[no_rate_limit] cannot be under a condition; \
-             write the handler twice, each under `#[cfg(..)]`",
-        ));
+        let message = "inside a limited module or impl block, attributes with limits and #[no_rate_limit] cannot be under a \
+                       condition; write the handler twice, each under `#[cfg(..)]`";
+        return Err(diagnostics.error(conditional, message));
     }
     if let Some(exemption) = item.exemption.as_ref().filter(|_| item.limits.is_empty()) {
         if !matches!(exemption.meta, Meta::Path(_)) {
