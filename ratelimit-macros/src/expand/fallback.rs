@@ -23,12 +23,8 @@ pub(crate) fn strip(tokens: TokenStream) -> TokenStream {
     let mut kept = TokenStream::new();
     while let Some(token) = tokens.next() {
         let token = match token {
-            TokenTree::Punct(hash) if hash.as_char() == '#' => {
-                if tokens.next_if(|next| matches!(next, TokenTree::Group(group) if is_ours(group))).is_some()
-                {
-                    continue;
-                }
-                hash.into()
+            TokenTree::Punct(ref hash) if hash.as_char() == '#' && tokens.next_if(is_ours).is_some() => {
+                continue;
             }
             TokenTree::Group(group) => {
                 let mut inside = Group::new(group.delimiter(), strip(group.stream()));
@@ -42,7 +38,8 @@ pub(crate) fn strip(tokens: TokenStream) -> TokenStream {
     kept
 }
 
-fn is_ours(attribute: &Group) -> bool {
+fn is_ours(token: &TokenTree) -> bool {
+    let TokenTree::Group(attribute) = token else { return false };
     let meta = syn::parse2::<Meta>(attribute.stream());
     let last = meta.ok().and_then(|meta| Some(meta.path().segments.last()?.ident.clone()));
     last.is_some_and(|word| word == "prelude_import" || OURS.iter().any(|ours| word == ours))

@@ -170,12 +170,10 @@ fn assigned(input: ParseStream<'_>) -> Option<Expr> {
 }
 
 fn take_value(input: ParseStream<'_>) -> TokenStream {
-    if input.fork().parse::<Expr>().is_ok()
-        && let Ok(value) = input.parse::<Expr>()
-    {
-        return value.into_token_stream();
+    if input.fork().parse::<Expr>().is_err() {
+        return skip_argument(input);
     }
-    skip_argument(input)
+    input.parse::<Expr>().map(ToTokens::into_token_stream).unwrap_or_default()
 }
 
 fn skip_argument(input: ParseStream<'_>) -> TokenStream {

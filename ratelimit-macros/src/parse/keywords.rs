@@ -75,16 +75,16 @@ pub(crate) fn unnamed_message(kind: Kind, values: &[TokenStream]) -> String {
     for value in values {
         let name = match syn::parse2::<Lit>(value.clone()) {
             Ok(Lit::Int(_)) => "max",
-            Ok(Lit::Str(text)) if arguments_of_rate(&text.value()).is_some() => {
-                named.extend(arguments_of_rate(&text.value()));
-                continue;
-            }
-            Ok(Lit::Str(text))
-                if kind == Kind::Rate && text.value().starts_with(|c: char| c.is_ascii_digit()) =>
-            {
-                "window"
-            }
-            Ok(Lit::Str(_)) => "key",
+            Ok(Lit::Str(text)) => match arguments_of_rate(&text.value()) {
+                Some(rate) => {
+                    named.push(rate);
+                    continue;
+                }
+                None if kind == Kind::Rate && text.value().starts_with(|c: char| c.is_ascii_digit()) => {
+                    "window"
+                }
+                None => "key",
+            },
             _ => continue,
         };
         let argument = format!("{name} = {value}");

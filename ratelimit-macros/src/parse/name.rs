@@ -75,10 +75,7 @@ pub(crate) fn read_key(usage: &Usage, value: Expr, diagnostics: &mut Diagnostics
         && template::is_template(&literal.value())
     {
         let span = literal.span();
-        let template = match template::parse(&literal.value()) {
-            Ok(template) => template,
-            Err(fault) => return Err(diagnostics.error(value, fault)),
-        };
+        let template = template::parse(&literal.value()).map_err(|fault| diagnostics.error(&value, fault))?;
         if let Some(fault) = name_fault(usage, &template.name) {
             let fault = fault.replace('<', "{").replace('>', "}");
             return Err(diagnostics.error(value, fault));
