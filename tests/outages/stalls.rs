@@ -22,7 +22,6 @@ use tests::own_process::{in_own_process, in_own_process_with};
 use tests::proxy::{Mode, Proxy};
 use tests::redis::{Server, server};
 use tests::service::Service;
-use tests::strategies::cases;
 use tests::within;
 use tracing::Level;
 
@@ -180,11 +179,12 @@ fn stand_still(time: Duration) {
     assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
 }
 
-/// `STOPS` sets how often the process stands still, each time with 60 requests in flight. Redis replies to
-/// them meanwhile, within the deadline.
+/// The process stands still several times, each time with 60 requests in flight. Redis replies to them
+/// meanwhile, within the deadline.
 #[test]
 fn a_reply_that_came_while_the_process_stood_still_is_no_timeout() {
     const URL: &str = "RATELIMIT_TESTS_STALLS";
+    const STOPS: u64 = 5;
     let mut held = None;
     let variables = || {
         // Not in the process that stands still.
@@ -210,7 +210,7 @@ fn a_reply_that_came_while_the_process_stood_still_is_no_timeout() {
             // The server knows the scripts then.
             let _ = (ask("/settled").await, ask("/refunded").await);
             let mut stood_still = 0;
-            for round in 0..cases("STOPS", 5) {
+            for round in 0..STOPS {
                 let requests = (0..60).map(|i| ask(["/settled", "/refunded"][i % 2]));
                 let stop = thread::spawn(|| {
                     thread::sleep(45 * MILLIS);
@@ -226,7 +226,7 @@ fn a_reply_that_came_while_the_process_stood_still_is_no_timeout() {
             assert!(stood_still > 0, "no request was in flight");
             let response = call_service(&app, TestRequest::get().uri("/counts").to_request()).await;
             // Of each two requests, one is settled to 3 units, and one is given back.
-            let pairs = 1 + 30 * u64::from(cases("STOPS", 5));
+            let pairs = 1 + 30 * STOPS;
             let expected = format!("around {}, inside {}", 2 * pairs + 1, 3 * pairs + 1);
             assert_eq!(read_body(response).await, expected);
         });

@@ -13,10 +13,7 @@ use redis::aio::MultiplexedConnection;
 use tests::START;
 use tests::strategies::{self, step_back, step_forward};
 
-/// Random cases; the environment can set another number.
-fn cases() -> u32 {
-    strategies::cases("TAMPERED_CASES", 300)
-}
+const CASES: u32 = 300;
 
 fn policy() -> impl Strategy<Value = Policy> {
     let max = prop_oneof![3 => 1u64..8, 2 => 1u64..200, 1 => 999_999_999_000u64..=1_000_000_000_000];
@@ -278,8 +275,7 @@ fn compare_histories(everything: bool) {
     runtime.block_on(tests::redis::load_scripts(&together));
     let raw = std::cell::RefCell::new(runtime.block_on(server.raw()));
     let (requests, errors) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
-    let mut runner =
-        TestRunner::new(Config { cases: cases(), failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: CASES, failure_persistence: None, ..Config::default() });
     runner
         .run(&history(), |(policies, rushes)| {
             let mut raw = raw.borrow_mut();

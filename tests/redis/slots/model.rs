@@ -55,8 +55,7 @@ fn random_requests_of_three_processes_are_decided_as_the_model_decides_them() {
         assert!(processes[0].check_all(&group[..1]).await.unwrap().is_allowed());
     });
     let number = std::cell::Cell::new(0);
-    let cases = tests::strategies::cases("SLOTS_CASES", 60);
-    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: 60, failure_persistence: None, ..Config::default() });
     let events = (1u64..5, prop::collection::vec(event(), 1..25));
     let run = runner.run(&events, |(max, events)| {
         number.set(number.get() + 1);
@@ -65,7 +64,6 @@ fn random_requests_of_three_processes_are_decided_as_the_model_decides_them() {
         Ok(())
     });
     run.unwrap();
-    println!("{cases} cases");
 }
 
 async fn compare(
