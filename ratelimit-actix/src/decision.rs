@@ -14,7 +14,7 @@ pub(crate) use self::respond::{reject, write_quotas, write_quotas_of};
 use crate::applied_limit::{AppliedLimit, AppliedLimits};
 use crate::caller;
 use crate::config::RateLimitConfig;
-use crate::quotas::{LeftOut, Quotas};
+use crate::quotas::Quotas;
 use crate::request::nearest_limiter;
 use crate::response::Rejection;
 
@@ -27,7 +27,7 @@ pub(crate) type AdmissionResult = Result<Slots, Box<Rejection>>;
 pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
     let is_counted = config.counts(req.method()) && !caller::is_exempt(req, config);
     if !is_counted {
-        LeftOut::note_all(req);
+        Quotas::leave_all_out(req);
     }
     is_counted
 }

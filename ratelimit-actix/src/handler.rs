@@ -17,8 +17,9 @@ use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::Slots;
 
 use self::bounds::Answer;
+use self::extracted::Extracted;
 use self::limit::HandlerLimit;
-use self::values::AttributeLimit;
+use self::values::{AllValues, AttributeLimit, compute};
 use crate::config::RateLimitConfig;
 use crate::decision::{
     Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
@@ -85,6 +86,59 @@ pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerL
         Attempt::Decided(Ok(Slots::default()))
     };
     admission(req, payload.into_inner(), is_configured, attempt)
+}
+
+/// As [`admit`], for limits with values that are computed for each request.
+///
+/// # Errors
+///
+/// The response to a rejected request.
+pub async fn admit_computed(
+    req: HttpRequest,
+    payload: web::Payload,
+    limits: &'static [HandlerLimit],
+) -> Admitted {
+    let extracted = Extracted::new(req);
+    let computed = compute(limits, &extracted).await;
+    decide(extracted.into_request(), payload.into_inner(), limits, computed).await
+}
+
+fn decide(
+    req: HttpRequest,
+    payload: Payload,
+    limits: &'static [HandlerLimit],
+    (mut values, failed): (AllValues, Option<Box<Error>>),
+) -> Admission {
+    if let Some(error) = failed {
+        return Admission::Pending(Box::pin(async move {
+            Err(reject_failed(req, payload, limits, values, error).await)
+        }));
+    }
+    let config = RateLimitConfig::nearest(&req);
+    let is_configured = config.is_registered();
+    let limits =
+        limits.iter().zip(&mut values).map(|(limit, values)| AttributeLimit { limit, values: Some(values) });
+    let attempt = try_decide(&req, config, limits);
+    admission(req, payload, is_configured, attempt)
+}
+
+/// Rejects a request for which an extractor of a limit failed. The other limits are judged and charged first,
+/// as a group of their own, so that guesses of a token are limited.
+async fn reject_failed(
+    req: HttpRequest,
+    payload: Payload,
+    limits: &'static [HandlerLimit],
+    mut values: AllValues,
+    error: Box<Error>,
+) -> HttpResponse {
+    for (limit, values) in limits.iter().zip(&mut values) {
+        // Its rejection would come before the other limits are charged.
+        values.skip_without_caller(limit, &req);
+    }
+    match decide(req, payload, limits, (values, None)).await {
+        Ok(admitted) => admitted.fail(*error).await,
+        Err(denied) => denied,
+    }
 }
 
 /// The rest of the way of a request, on which only what has to wait is boxed.

@@ -183,6 +183,5 @@ pub mod __private_0_1 {
     pub use crate::handler::default_key::DefaultKey;
     pub use crate::handler::extracted::{Extracted, Failure, LaterValue, later, later_call};
     pub use crate::handler::limit::HandlerLimit;
-    pub use crate::handler::values::admit_computed;
-    pub use crate::handler::{Admission, AdmittedRequest, admit, extract};
+    pub use crate::handler::{Admission, AdmittedRequest, admit, admit_computed, extract};
 }

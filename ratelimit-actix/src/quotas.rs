@@ -16,7 +16,7 @@ use ratelimit_core::StoreError;
 use smallvec::SmallVec;
 
 use self::group::DecidedGroup;
-pub(crate) use self::left_out::LeftOut;
+use self::left_out::LeftOut;
 pub use self::limit_charge::LimitCharge;
 pub use self::quota::Quota;
 pub(crate) use self::quota::{shown, tightest};

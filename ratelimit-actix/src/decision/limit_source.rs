@@ -8,7 +8,7 @@ use crate::applied_limit::{AppliedLimit, AppliedLimits, LimitRef};
 use crate::caller::plan::Plan;
 use crate::caller::{Caller, MissingCallerError};
 use crate::config::RateLimitConfig;
-use crate::quotas::LeftOut;
+use crate::quotas::Quotas;
 use crate::response::Rejection;
 
 /// A limit for one request: as it is written, with what is computed for the request.
@@ -66,7 +66,7 @@ pub(crate) fn applied_limits<S: LimitSource>(
                 return Err(missing_caller(req));
             }
             Ok(None) | Err(MissingCallerError) => {
-                LeftOut::note(req, limit);
+                Quotas::leave_out(req, limit);
                 continue;
             }
         };
@@ -75,7 +75,7 @@ pub(crate) fn applied_limits<S: LimitSource>(
             rows.of_request(plan.name(), &caller)
         });
         if overridden.as_ref().is_some_and(InForce::is_off) {
-            LeftOut::note(req, limit);
+            Quotas::leave_out(req, limit);
             continue;
         }
         let in_force = overridden.as_ref().map(InForce::shared_policy);

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use actix_web::dev::Payload;
 use actix_web::http::Method;
-use actix_web::{Error, HttpRequest, HttpResponse, web};
+use actix_web::{Error, HttpRequest};
 use ratelimit_core::__private_0_1::help;
 use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{InForce, Policy, RateLimiter, Settings};
@@ -13,13 +12,12 @@ use smallvec::SmallVec;
 use super::computed::PerRequest;
 use super::extracted::{Extracted, Failure};
 use super::limit::HandlerLimit;
-use super::{Admission, Admitted, admission};
 use crate::applied_limit::{AppliedLimit, LimitRef};
 use crate::caller::Caller;
 use crate::caller::plan::Plan;
 use crate::config::RateLimitConfig;
+use crate::decision::is_counted;
 use crate::decision::limit_source::{LimitSource, rejects_without_value};
-use crate::decision::{is_counted, try_decide};
 use crate::request::nearest_limiter;
 
 /// A cost that no limit admits.
@@ -39,7 +37,7 @@ pub(super) struct Values {
 }
 
 /// The values of the limits of a handler, in their order.
-type AllValues = SmallVec<[Values; 2]>;
+pub(super) type AllValues = SmallVec<[Values; 2]>;
 
 /// The value for one request, if it is computed. Not an async function, whose future would be one more to
 /// poll for each value.
@@ -77,6 +75,15 @@ impl Values {
         self.cost = value!(computed.cost, extracted);
         Ok(())
     }
+
+    /// Skips a limit that requires a caller, if the request has none.
+    pub(super) fn skip_without_caller(&mut self, limit: &HandlerLimit, req: &HttpRequest) {
+        let caller = || {
+            let computed = self.caller.clone();
+            computed.unwrap_or_else(|| limit.by.caller(req, RateLimitConfig::nearest(req)))
+        };
+        self.is_skipped = self.is_skipped || limit.written.on_missing.resolve(caller()).is_err();
+    }
 }
 
 /// Computes the values of all limits, one limit after another. Returns them with the first error of an
@@ -84,7 +91,10 @@ impl Values {
 ///
 /// A limit of which a value cannot be computed is left out. Unless it is a shadow limit, the request is
 /// rejected: by another limit, or with that error.
-async fn compute(limits: &[HandlerLimit], extracted: &Extracted) -> (AllValues, Option<Box<Error>>) {
+pub(super) async fn compute(
+    limits: &[HandlerLimit],
+    extracted: &Extracted,
+) -> (AllValues, Option<Box<Error>>) {
     let req = extracted.request();
     // Only `OPTIONS` and exempt networks are worth looking the configuration up.
     let may_skip = *req.method() == Method::OPTIONS || RateLimitConfig::any_exempt();
@@ -108,62 +118,6 @@ async fn compute(limits: &[HandlerLimit], extracted: &Extracted) -> (AllValues, 
         }
     }
     (values, failed)
-}
-
-/// As [`admit`](super::admit), for limits with values that are computed for each request.
-///
-/// # Errors
-///
-/// The response to a rejected request.
-pub async fn admit_computed(
-    req: HttpRequest,
-    payload: web::Payload,
-    limits: &'static [HandlerLimit],
-) -> Admitted {
-    let extracted = Extracted::new(req);
-    let computed = compute(limits, &extracted).await;
-    decide(extracted.into_request(), payload.into_inner(), limits, computed).await
-}
-
-fn decide(
-    req: HttpRequest,
-    payload: Payload,
-    limits: &'static [HandlerLimit],
-    (mut values, failed): (AllValues, Option<Box<Error>>),
-) -> Admission {
-    if let Some(error) = failed {
-        return Admission::Pending(Box::pin(async move {
-            Err(reject_failed(req, payload, limits, values, error).await)
-        }));
-    }
-    let config = RateLimitConfig::nearest(&req);
-    let is_configured = config.is_registered();
-    let limits =
-        limits.iter().zip(&mut values).map(|(limit, values)| AttributeLimit { limit, values: Some(values) });
-    let attempt = try_decide(&req, config, limits);
-    admission(req, payload, is_configured, attempt)
-}
-
-/// Rejects a request for which an extractor of a limit failed. The other limits are judged and charged first,
-/// as a group of their own, so that guesses of a token are limited.
-async fn reject_failed(
-    req: HttpRequest,
-    payload: Payload,
-    limits: &'static [HandlerLimit],
-    mut values: AllValues,
-    error: Box<Error>,
-) -> HttpResponse {
-    let config = RateLimitConfig::nearest(&req);
-    for (limit, values) in limits.iter().zip(&mut values) {
-        // A limit without a caller is left out as well. Its rejection would come before the other limits are
-        // charged.
-        let caller = || values.caller.clone().unwrap_or_else(|| limit.by.caller(&req, config));
-        values.is_skipped = values.is_skipped || limit.written.on_missing.resolve(caller()).is_err();
-    }
-    match decide(req, payload, limits, (values, None)).await {
-        Ok(admitted) => admitted.fail(*error).await,
-        Err(denied) => denied,
-    }
 }
 
 /// A limit of an attribute, for one request.

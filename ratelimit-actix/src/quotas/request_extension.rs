@@ -11,7 +11,7 @@ use ratelimit_core::GroupOutcome;
 use super::group::{DecidedGroup, QuotaGroup};
 use super::quota::Quota;
 use super::{Quotas, group_of_attributes, with_shown};
-use crate::applied_limit::AppliedLimits;
+use crate::applied_limit::{AppliedLimits, LimitRef};
 use crate::request::nearest_limiter;
 
 #[allow(clippy::large_enum_variant, reason = "extensions are boxed, and the large variant is the usual one")]
@@ -30,13 +30,25 @@ impl Quotas {
     }
 
     /// The quotas of a request, which are shared from now on, also if no limit was checked yet.
-    pub(super) fn of_any(req: &HttpRequest) -> Self {
+    fn of_any(req: &HttpRequest) -> Self {
         let mut extensions = req.extensions_mut();
         shared(req, &mut extensions).unwrap_or_else(|| {
             let quotas = Self::default();
             extensions.insert(Stored::Shared(quotas.clone()));
             quotas
         })
+    }
+
+    /// Notes that no limit is checked.
+    #[cold]
+    pub(crate) fn leave_all_out(req: &HttpRequest) {
+        Self::of_any(req).decisions.borrow_mut().left_out.all = true;
+    }
+
+    /// Notes that one limit is not checked.
+    #[cold]
+    pub(crate) fn leave_out(req: &HttpRequest, limit: LimitRef) {
+        Self::of_any(req).decisions.borrow_mut().left_out.limits.push(limit);
     }
 
     /// Adds a decision of the nearest limiter about these limits.

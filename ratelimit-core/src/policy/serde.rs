@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Error as _, MapAccess, Unexpected, Visitor};
 use serde::ser::{Error as _, SerializeStruct};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use self::text::text;
+use self::text::{FieldValue, text};
 use super::calendar::CalendarFields;
 use super::suggest::list;
 use super::value::{Switch, Value, Written};
@@ -159,14 +159,6 @@ impl SettingsReader {
             Err(None) => Err(E::invalid_type(found, &self)),
         }
     }
-}
-
-/// A field as it is written.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(crate) enum FieldValue<'p> {
-    Number(u64),
-    Text(Cow<'p, str>),
 }
 
 impl Serialize for Policy {

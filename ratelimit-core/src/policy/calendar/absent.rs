@@ -49,7 +49,7 @@ mod fields {
 
     use super::Calendar;
     use crate::policy::Settings;
-    use crate::policy::serde::FieldValue;
+    use crate::policy::serde::text::FieldValue;
 
     /// No field is one of a calendar.
     #[derive(Default)]
@@ -72,7 +72,7 @@ mod fields {
 
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "as with the feature")]
     impl Calendar {
-        pub(crate) fn add_to(&self, _: &mut Vec<(&'static str, FieldValue<'_>)>) {
+        pub(in crate::policy) fn add_to(&self, _: &mut Vec<(&'static str, FieldValue<'_>)>) {
             match *self {}
         }
     }

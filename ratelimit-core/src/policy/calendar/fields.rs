@@ -4,8 +4,7 @@ use serde::Deserialize;
 use serde::de::MapAccess;
 
 use super::{Calendar, CalendarUnit, Weekday};
-use crate::policy::serde::FieldValue;
-use crate::policy::serde::text::text;
+use crate::policy::serde::text::{FieldValue, text};
 use crate::policy::{Settings, UnknownValueError};
 
 /// The fields of a calendar that a file has.
@@ -82,7 +81,7 @@ fn year(anchor: Anchor) -> Option<Calendar> {
 
 impl Calendar {
     /// Adds the fields of a file that make this calendar.
-    pub(crate) fn add_to(&self, fields: &mut Vec<(&'static str, FieldValue<'_>)>) {
+    pub(in crate::policy) fn add_to(&self, fields: &mut Vec<(&'static str, FieldValue<'_>)>) {
         let Self { first, second, .. } = *self;
         let text = |text: &'static str| FieldValue::Text(text.into());
         fields.push(("window", text(self.unit.as_str())));

@@ -1,5 +1,6 @@
-//! Values that are texts in files.
+//! Values in files: texts, and numbers beside them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
@@ -8,6 +9,14 @@ use serde::de::{DeserializeSeed, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::policy::{Algorithm, Mode, OnError, Window};
+
+/// A field as it is written.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(in crate::policy) enum FieldValue<'p> {
+    Number(u64),
+    Text(Cow<'p, str>),
+}
 
 /// Reads a value from its text. Errors say what is expected.
 pub(in crate::policy) struct Text<T>(&'static str, PhantomData<T>);
