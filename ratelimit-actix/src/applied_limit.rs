@@ -127,7 +127,7 @@ impl Deref for LimitRef {
 /// One limit that applies to a request.
 #[derive(Clone, Debug)]
 pub(crate) struct AppliedLimit {
-    pub(crate) limit: LimitRef,
+    pub(crate) written: LimitRef,
     /// The policy with the numbers of this request, such as those of overrides. Without it, the policy as it
     /// is written.
     pub(crate) in_force: Option<Arc<Policy>>,
@@ -142,13 +142,13 @@ impl AppliedLimit {
     /// A limit that a check describes, under which every response counts.
     #[track_caller]
     pub(crate) fn of(check: &Check<'_>) -> Self {
-        let limit = LimitRef::Middleware(Arc::new(WrittenLimit::new(Cow::Owned(check.policy().clone()))));
-        Self { limit, in_force: None, caller: check.partition().into(), cost: check.cost() }
+        let written = LimitRef::Middleware(Arc::new(WrittenLimit::new(Cow::Owned(check.policy().clone()))));
+        Self { written, in_force: None, caller: check.partition().into(), cost: check.cost() }
     }
 
     #[inline]
     pub(crate) fn policy(&self) -> &Policy {
-        self.in_force.as_deref().unwrap_or_else(|| self.limit.policy())
+        self.in_force.as_deref().unwrap_or_else(|| self.written.policy())
     }
 
     #[inline]

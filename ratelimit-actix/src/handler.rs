@@ -122,8 +122,8 @@ fn decide(
     admission(req, payload, is_configured, attempt)
 }
 
-/// Rejects a request for which an extractor of a limit failed. The other limits are judged and charged first,
-/// as a group of their own, so that guesses of a token are limited.
+/// Rejects a request for which an extractor of a limit failed. The other limits are checked first, as a group
+/// of their own, so that guesses of a token, which fail in the extractor, are limited all the same.
 async fn reject_failed(
     req: HttpRequest,
     payload: Payload,

@@ -171,6 +171,6 @@ fn with_shown<R>(groups: &[&[Quota]], read: impl FnOnce(&[&Quota]) -> R) -> R {
 
 /// [`Quotas::group_of_attributes`] among these groups.
 fn group_of_attributes(groups: &[&[Quota]]) -> Option<usize> {
-    let is_of_attribute = |quota: &Quota| matches!(quota.limit.limit, LimitRef::Attribute(_));
+    let is_of_attribute = |quota: &Quota| matches!(quota.limit.written, LimitRef::Attribute(_));
     groups.iter().rposition(|group| group.iter().any(is_of_attribute))
 }

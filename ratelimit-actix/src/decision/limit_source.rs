@@ -1,4 +1,4 @@
-//! From limits as they are written, in attributes or for middleware, to those that apply to one request.
+//! Turns the limits that are written in attributes, or for middleware, into those that apply to one request.
 
 use actix_web::HttpRequest;
 use ratelimit_core::{InForce, Policy, RateLimiter};
@@ -19,7 +19,7 @@ pub(crate) trait LimitSource {
     /// Notes that a limiter decides about the limit.
     fn note_limiter(&self, _: &RateLimiter) {}
 
-    /// Whether nothing leaves the limit out for this request, such as `skip`.
+    /// False if the limit is skipped for this request.
     fn applies_to(&self, _: &HttpRequest) -> bool {
         true
     }
@@ -27,13 +27,13 @@ pub(crate) trait LimitSource {
     /// The caller of the request, or none.
     fn caller(&mut self, req: &HttpRequest, config: &RateLimitConfig) -> Caller;
 
-    /// The plan of the request. Called while overrides have rows of plans.
+    /// The plan of the request. Called only if overrides have rows of plans.
     fn plan(&self, _: &HttpRequest) -> Plan {
         Plan::default()
     }
 
-    /// Changes the numbers in force, which are those of `row` if overrides have one, and the cost to computed
-    /// ones. Returns whether they admit any request.
+    /// Puts the numbers and the cost that are computed for this request into the limit. What `row`, the row of
+    /// overrides, sets has precedence. Returns false if no request can pass under these numbers.
     fn adjust(&self, _: &mut AppliedLimit, _row: Option<&InForce<'_>>, _: &HttpRequest) -> bool {
         true
     }
@@ -53,8 +53,9 @@ pub(crate) fn applied_limits<S: LimitSource>(
     for mut source in sources {
         source.note_limiter(limiter);
         let limit = source.limit();
-        let overridden = overrides.limit(limit.policy());
-        let is_off = overridden.as_ref().is_some_and(InForce::is_off_for_all);
+        let rows = overrides.limit(limit.policy());
+        let is_off = rows.as_ref().is_some_and(InForce::is_off_for_all);
+        // `None` leaves the limit out.
         let caller = if is_off || !source.applies_to(req) {
             Ok(None)
         } else {
@@ -70,18 +71,18 @@ pub(crate) fn applied_limits<S: LimitSource>(
                 continue;
             }
         };
-        let overridden = overridden.map(|rows| {
+        let row = rows.map(|rows| {
             let plan = if rows.has_plans() { source.plan(req) } else { Plan::default() };
             rows.of_request(plan.name(), &caller)
         });
-        if overridden.as_ref().is_some_and(InForce::is_off) {
+        if row.as_ref().is_some_and(InForce::is_off) {
             Quotas::leave_out(req, limit);
             continue;
         }
-        let in_force = overridden.as_ref().map(InForce::shared_policy);
+        let in_force = row.as_ref().map(InForce::shared_policy);
         let cost = limit.cost;
-        let mut applied = AppliedLimit { limit, in_force, caller, cost };
-        if !source.adjust(&mut applied, overridden.as_ref(), req) {
+        let mut applied = AppliedLimit { written: limit, in_force, caller, cost };
+        if !source.adjust(&mut applied, row.as_ref(), req) {
             return Err(deny_all(req, applied));
         }
         limits.push(applied);

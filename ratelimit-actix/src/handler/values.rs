@@ -30,8 +30,9 @@ pub(super) struct Values {
     is_skipped: bool,
     caller: Option<Caller>,
     plan: Plan,
-    /// What is computed of the policy.
+    /// The numbers of the policy that are computed.
     settings: Settings,
+    /// Also in `settings`; here for the log.
     max: Option<u64>,
     cost: Option<u64>,
 }
@@ -39,8 +40,7 @@ pub(super) struct Values {
 /// The values of the limits of a handler, in their order.
 pub(super) type AllValues = SmallVec<[Values; 2]>;
 
-/// The value for one request, if it is computed. Not an async function, whose future would be one more to
-/// poll for each value.
+/// The value for one request, if it is computed. An async function would be one more future to poll.
 macro_rules! value {
     ($value:expr, $extracted:expr) => {
         match &$value {
@@ -86,30 +86,30 @@ impl Values {
     }
 }
 
-/// Computes the values of all limits, one limit after another. Returns them with the first error of an
-/// extractor that an enforced limit needs.
+/// Computes the values of all limits, one limit after another.
 ///
-/// A limit of which a value cannot be computed is left out. Unless it is a shadow limit, the request is
-/// rejected: by another limit, or with that error.
+/// If an extractor fails, its limit is skipped. If that limit is enforced, the first such error is returned,
+/// too: the request is rejected with it, unless another limit denies the request.
 pub(super) async fn compute(
     limits: &[HandlerLimit],
     extracted: &Extracted,
 ) -> (AllValues, Option<Box<Error>>) {
     let req = extracted.request();
-    // Only `OPTIONS` and exempt networks are worth looking the configuration up.
+    // A configuration skips only `OPTIONS` and exempt networks. Otherwise the look-up is saved.
     let may_skip = *req.method() == Method::OPTIONS || RateLimitConfig::any_exempt();
     let skips_all = may_skip && !is_counted(req, RateLimitConfig::nearest(req));
-    let mut values = AllValues::new();
+    let mut all = AllValues::new();
     {
+        // The guard must not live across an `await`.
         let overrides = nearest_limiter(req).overrides_guard();
         let is_off = |limit: &HandlerLimit| {
             overrides.limit(limit.policy()).is_some_and(|overridden| overridden.is_off_for_all())
         };
         let start = |limit| Values { is_skipped: skips_all || is_off(limit), ..Values::default() };
-        values.extend(limits.iter().map(start));
+        all.extend(limits.iter().map(start));
     }
     let mut failed = None;
-    for (limit, values) in limits.iter().zip(&mut values).filter(|(_, values)| !values.is_skipped) {
+    for (limit, values) in limits.iter().zip(&mut all).filter(|(_, values)| !values.is_skipped) {
         if let Err(failure) = values.compute(limit, extracted).await {
             values.is_skipped = true;
             if failed.is_none() && rejects_without_value(nearest_limiter(req), limit.policy()) {
@@ -117,7 +117,7 @@ pub(super) async fn compute(
             }
         }
     }
-    (values, failed)
+    (all, failed)
 }
 
 /// A limit of an attribute, for one request.
@@ -160,7 +160,8 @@ impl LimitSource for AttributeLimit<'_> {
 }
 
 impl Values {
-    /// Puts the computed numbers into a limit. Returns whether they admit any request.
+    /// Puts the computed numbers into a limit. Returns false if the request is to be denied, because no
+    /// policy can have these numbers.
     fn adjust(
         &self,
         limit: &HandlerLimit,
@@ -181,22 +182,22 @@ impl Values {
             applied.in_force = Some(Arc::new(policy));
             return true;
         }
-        // Such a `max` admits no request, and a shadow limit only reports that: no cost of `NEVER` passes
-        // under the smallest one.
-        let only_reports = !nearest_limiter(req).enforces(applied.policy());
-        let smallest = self.settings.max(1);
-        // A shadow limit may be one by overrides.
-        let mut smallest = [replaced.over(smallest), smallest].into_iter();
-        let mut smallest = || smallest.find_map(|settings| limit.policy().with_settings(settings).ok());
-        if only_reports && let Some(policy) = smallest() {
-            applied.in_force = Some(Arc::new(policy));
-            applied.cost = NEVER;
+        if nearest_limiter(req).enforces(applied.policy()) {
+            return false;
         }
-        only_reports
+        // A shadow limit reports a denial: no policy admits the cost `NEVER`. First by the overrides, whose
+        // `mode` may make it a shadow limit.
+        let least = self.settings.max(1);
+        let mut policies = [replaced.over(least), least].into_iter();
+        if let Some(policy) = policies.find_map(|settings| limit.policy().with_settings(settings).ok()) {
+            applied.in_force = Some(Arc::new(policy));
+        }
+        applied.cost = NEVER;
+        true
     }
 
-    /// The policy with the numbers of one request. `None` if `max` admits no request, or is out of its
-    /// bounds, which is logged once.
+    /// The policy with the numbers of one request. `None` if no policy can have them, which is logged once;
+    /// a `max` of 0 is not logged, because it is a way to deny.
     fn policy(&self, limit: &HandlerLimit, settings: Settings) -> Option<Policy> {
         let policy = limit.policy().with_settings(settings);
         if let Err(error) = &policy
@@ -278,6 +279,7 @@ mod tests {
     async fn values_are_computed_in_one_order_limit_by_limit() {
         let fields = [("by", "5"), ("plan", "6"), ("max", "7"), ("cost", "2")];
         let (calls, values, failed) = compute_for(&fields).await;
+        // The last is of the shadow limit.
         assert_eq!(calls, ["skip", "by", "plan", "max", "cost", "max"]);
         assert!(failed.is_none());
         let [first, second, constant] = &values[..] else { panic!("three limits") };

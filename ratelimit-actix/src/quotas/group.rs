@@ -114,7 +114,7 @@ impl DecidedGroup {
             earlier.iter().filter(|earlier| limiter_id(&earlier.limiter) == limiter_id(&self.limiter));
         for outer in charged.flat_map(|earlier| &earlier.quotas) {
             for inner in self.quotas.iter().filter(|inner| inner.shares_count_with(outer)) {
-                let places = (outer.limit.limit.place, inner.limit.limit.place);
+                let places = (outer.limit.written.place, inner.limit.written.place);
                 if is_first("charged-twice", places) {
                     tracing::warn!(
                         policy = inner.policy().name(),

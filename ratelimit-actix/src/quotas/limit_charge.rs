@@ -72,7 +72,7 @@ impl Quotas {
         let decisions = self.decisions.borrow();
         let mut groups = decisions.groups.iter().enumerate().rev();
         let position = groups.find_map(|(group, decided)| {
-            Some((group, decided.quotas.iter().position(|quota| quota.limit.limit.is_named(name))?))
+            Some((group, decided.quotas.iter().position(|quota| quota.limit.written.is_named(name))?))
         });
         if position.is_none() && !decisions.left_out.includes(name) {
             let checked = decisions.groups.iter().flat_map(|group| &group.quotas).map(Quota::name);

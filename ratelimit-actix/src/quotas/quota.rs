@@ -17,18 +17,18 @@ pub struct Quota {
     pub(super) limit: AppliedLimit,
     /// What is left after the last charge, refund or settlement.
     left: Outcome,
-    /// The outcome of each charge, the decision about the request first. Empty while `left` is the only one,
-    /// so that most requests need no allocation.
+    /// The outcome of each charge, the decision about the request first. Empty until something changes
+    /// `left`, which is the only charge until then: most requests need no allocation.
     charges: Vec<Outcome>,
     closed: Option<Closed>,
 }
 
-/// What became of charges that cannot be settled.
+/// Why the charges cannot be settled any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closed {
-    /// They are settled, or are going to be.
+    /// A settlement is done, or has begun.
     Settled,
-    /// They are refunded after the response.
+    /// A refund follows the response.
     Refunded,
 }
 
@@ -51,7 +51,7 @@ impl Quota {
     /// several limits of one response have the same name, the header fields number the later ones: `-2`,
     /// `-3`.
     pub fn name(&self) -> &str {
-        self.limit.limit.public_name()
+        self.limit.written.public_name()
     }
 
     /// Whether the limit is a [shadow limit](ratelimit_core::Mode::Shadow), which denies nothing and is not
@@ -60,7 +60,7 @@ impl Quota {
         self.decided().is_shadow()
     }
 
-    /// Whether units come back with time. Otherwise requests hold them until they end.
+    /// False for a concurrency limit, whose slots are freed when the request ends.
     pub(crate) fn is_rate(&self) -> bool {
         self.policy().rate_window().is_some()
     }
@@ -72,7 +72,7 @@ impl Quota {
 
     /// Whether a response with this status counts under the limit.
     pub(super) fn counts(&self, status: StatusCode) -> bool {
-        self.limit.limit.count.is_none_or(|counts| counts(status))
+        self.limit.written.count.is_none_or(|counts| counts(status))
     }
 
     /// The outcome of each charge, in their order.
@@ -90,7 +90,7 @@ impl Quota {
         self.decided().is_degraded()
     }
 
-    /// Notes what is left.
+    /// Replaces what is left. The first time, the decision becomes the first of the charges.
     pub(super) fn set_left(&mut self, left: Outcome) {
         let before = mem::replace(&mut self.left, left);
         if self.charges.is_empty() {
@@ -113,7 +113,7 @@ impl Quota {
         Ok(())
     }
 
-    /// Whether both charge one count of one caller.
+    /// Whether both charge one count of one caller. A limit with a cost of 0 charges nothing.
     pub(super) fn shares_count_with(&self, other: &Self) -> bool {
         let [one, two] = [&self.limit, &other.limit];
         state_id(self.policy()) == state_id(other.policy())
@@ -122,7 +122,7 @@ impl Quota {
             && two.cost > 0
     }
 
-    /// Whether this request, or another one of cost 1, has to wait.
+    /// Whether the request was denied, or nothing is left.
     pub(crate) fn is_exhausted(&self) -> bool {
         let outcome = self.outcome();
         !outcome.is_allowed() || outcome.remaining() == 0
@@ -135,7 +135,7 @@ impl Quota {
     }
 
     /// Time in which the whole quota comes back: the window of the decision, or for a token bucket the time
-    /// to fill it.
+    /// to fill it, the window * `burst` / `max`, rounded up.
     pub(crate) fn effective_window(&self) -> Duration {
         let policy = self.policy();
         let max = u128::from(policy.max());
@@ -143,7 +143,8 @@ impl Quota {
         Duration::from_micros(u64::try_from(micros.div_ceil(max)).unwrap_or(u64::MAX))
     }
 
-    /// Larger for the longer wait, also if no process knows it; without a wait, larger for fewer units left.
+    /// What makes a limit the tightest, in this order: it never admits the request; no process knows how long
+    /// to wait; nothing is left; how few units are left; how late the next unit is available.
     fn tightness(&self) -> (bool, bool, bool, u64, Timestamp) {
         let outcome = self.outcome();
         let is_never = outcome.decision() == Decision::Denied { retry_after: None };
