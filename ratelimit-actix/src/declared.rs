@@ -85,8 +85,8 @@ impl DeclaredLimit {
         if self.limit.computed.cost.is_computed() { None } else { Some(self.limit.written.cost) }
     }
 
-    /// What distinguishes callers, as in the source: `ip`, `path("id")`, the placeholders of a template, or the
-    /// code of a closure.
+    /// What distinguishes callers, as in the source: `ip`, `path("id")`, the placeholders of a template, or
+    /// the code of a closure.
     pub const fn by(&self) -> &'static str {
         self.limit.by_text
     }

@@ -32,8 +32,8 @@ pub(crate) trait LimitSource {
         Plan::default()
     }
 
-    /// Puts the numbers and the cost that are computed for this request into the limit. What `row`, the row of
-    /// overrides, sets has precedence. Returns false if no request can pass under these numbers.
+    /// Puts the numbers and the cost that are computed for this request into the limit. What `row`, the row
+    /// of overrides, sets has precedence. Returns false if no request can pass under these numbers.
     fn adjust(&self, _: &mut AppliedLimit, _row: Option<&InForce<'_>>, _: &HttpRequest) -> bool {
         true
     }

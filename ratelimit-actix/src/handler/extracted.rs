@@ -16,7 +16,7 @@ fn failure(error: Error) -> Failure {
     Rc::new(Cell::new(Some(error)))
 }
 
-/// A value that may have to wait for an extractor. Boxed, so that functions over any extractors have one type.
+/// A value that may have to wait for an extractor. Boxed: functions over any extractors have one type.
 pub type LaterValue<'r, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + 'r>>;
 
 /// Boxes what computes a value. Its errors are those of extractors, so that `?` needs no annotation.

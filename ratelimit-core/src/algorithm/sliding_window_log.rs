@@ -19,8 +19,8 @@
 //! a cost is above 1. Above every 32 nodes is a node of the next level, with the newest time and the units of
 //! each. A decision reads and writes the last node, and searches from the oldest entry for what has expired
 //! and for the wait. It usually searches only the first node, which takes the server 4 to 10 µs; otherwise
-//! one or two nodes of each level, which takes 20 to 60 µs. A group of more than 16 logs can take longer than
-//! 1 ms in one call. When a log expires as a whole, Redis frees it at once, which takes about 5 ms for a
+//! one or two nodes of each level, which takes 20 to 60 µs. A group of more than 16 logs can take longer
+//! than 1 ms in one call. When a log expires as a whole, Redis frees it at once, which takes about 5 ms for a
 //! million entries, unless `lazyfree-lazy-expire` is set.
 //!
 //! If the clock goes back, entries from the future count as made at `now`, so that they expire after one
