@@ -73,7 +73,7 @@ impl Attachments {
         send_commands: impl Fn() + Send + Sync + 'static,
     ) {
         self.slots.set_sender(sender);
-        runtime.spawn(sweep_forever(Arc::clone(&self.slots), |slots| &slots.has_entry, SlotTable::sweep));
+        runtime.spawn(sweep_forever(Arc::clone(&self.slots), |slots| &slots.has_caller, SlotTable::sweep));
         let sweep = move |leases: &Leases| {
             let pause = leases.sweep();
             send_commands();

@@ -28,8 +28,8 @@ impl SlotCount {
     /// Numbers of a caller without running requests. They start at the number of all slots that were ever
     /// granted to this process, which is never below an earlier report of the caller. If they started at 0, a
     /// late message with a higher number would free a slot that is in use.
-    pub(super) fn start(running: u64) -> Self {
-        Self { used: 0, granted: running, pending: 0, reported_freed: running, reported_at: 0 }
+    pub(super) fn start(granted_ever: u64) -> Self {
+        Self { used: 0, granted: granted_ever, pending: 0, reported_freed: granted_ever, reported_at: 0 }
     }
 
     pub(super) const fn granted(&self) -> u64 {
@@ -52,7 +52,7 @@ impl SlotCount {
 
     /// Whether the caller can be removed: no request runs, and all freed slots are reported.
     pub(super) const fn is_over(&self) -> bool {
-        self.is_idle() && self.freed() == self.reported_freed
+        self.is_idle() && !self.has_unreported()
     }
 
     /// Whether the caller can be removed although a report may be lost: no request runs, and the server's
@@ -61,11 +61,15 @@ impl SlotCount {
         self.is_idle() && now.saturating_sub(self.reported_at) >= HOLD_US
     }
 
+    /// Whether the last message does not report all freed slots, or may be lost.
+    pub(super) const fn has_unreported(&self) -> bool {
+        self.freed() != self.reported_freed
+    }
+
     /// Whether a message is due: a slot was freed since the last message, or the last message is too old for
     /// the requests that run.
     pub(super) fn is_due(&self, now: u64) -> bool {
-        self.freed() != self.reported_freed
-            || (self.used > 0 && now.saturating_sub(self.reported_at) >= RENEW_US)
+        self.has_unreported() || (self.used > 0 && now.saturating_sub(self.reported_at) >= RENEW_US)
     }
 
     /// Notes that a message is written. Returns the granted and the freed slots that it reports.

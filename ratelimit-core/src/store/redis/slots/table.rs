@@ -25,7 +25,7 @@ const SHARDS: usize = 16;
 const LOST_AFTER_US: u64 = 3_000_000;
 
 /// Time between two sweeps.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const SWEEP_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Queues a message that only reports. Returns false if there is no connection.
 pub(in crate::store::redis) type Sender = Box<dyn Fn(LimitArg) -> bool + Send + Sync>;
@@ -36,13 +36,13 @@ pub(in crate::store::redis) struct SlotTable {
     clock: Arc<dyn Clock>,
     /// Number of this store in this process: random, in 6 bytes.
     process: u64,
-    /// Slots granted to this process so far, of all callers. Never below the granted slots of a single
-    /// caller.
-    running: AtomicU64,
+    /// Slots granted to this process since it started, of all callers. A caller that is added again starts at
+    /// this number ([`SlotCount::start`]).
+    granted_ever: AtomicU64,
     shards: Box<[Mutex<HashTable<RunningCaller>>]>,
     sender: OnceLock<Sender>,
     /// Wakes the sweeper when a caller is added.
-    pub(in crate::store::redis) has_entry: Notify,
+    pub(in crate::store::redis) has_caller: Notify,
 }
 
 /// A caller with running requests.
@@ -73,10 +73,10 @@ impl SlotTable {
         Self {
             clock,
             process: number.iter().take(6).fold(0, |number, byte| number << 8 | u64::from(*byte)),
-            running: AtomicU64::new(0),
+            granted_ever: AtomicU64::new(0),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             sender: OnceLock::new(),
-            has_entry: Notify::new(),
+            has_caller: Notify::new(),
         }
     }
 
@@ -86,8 +86,8 @@ impl SlotTable {
     }
 
     #[cfg(test)]
-    pub(super) fn set_running(&self, grants: u64) {
-        self.running.store(grants, Ordering::Relaxed);
+    pub(super) fn set_granted_ever(&self, grants: u64) {
+        self.granted_ever.store(grants, Ordering::Relaxed);
     }
 
     /// Sets how messages are queued, once, before the first request.
@@ -101,28 +101,31 @@ impl SlotTable {
     }
 
     fn lock_shard(&self, key: &StateKey) -> MutexGuard<'_, HashTable<RunningCaller>> {
-        // The upper bits, since the table uses the lower ones.
-        let shard = usize::try_from(key.hash() >> 60).unwrap_or_default();
+        // Not the upper 7 bits, since the table compares them before it compares keys. Nor the lower bits, since
+        // they choose the place in the table.
+        let shard = usize::try_from(key.hash() >> 53).unwrap_or_default();
         self.shards[shard % SHARDS].lock()
     }
 
-    /// Changes the numbers of a caller, if it is in the table, and removes it if all is reported then.
+    /// Changes the numbers of a caller, if it is in the table. Afterwards removes the caller if no request runs,
+    /// nothing is left to report, and no message is queued.
     fn change<R>(&self, key: &StateKey, change: impl FnOnce(&mut RunningCaller) -> R) -> Option<R> {
         let mut shard = self.lock_shard(key);
-        let mut known = shard.find_entry(key.hash(), |entry| entry.key == *key).ok()?;
-        let entry = known.get_mut();
-        let granted = entry.count.granted();
-        let result = change(entry);
-        // Under the lock, so that a removed caller starts with a number that has this grant.
-        self.running.fetch_add(entry.count.granted() - granted, Ordering::Relaxed);
-        if entry.count.is_over() && entry.queued_at.is_none() {
+        let mut known = shard.find_entry(key.hash(), |caller| caller.key == *key).ok()?;
+        let caller = known.get_mut();
+        let granted = caller.count.granted();
+        let result = change(caller);
+        // Before the lock is released: if the caller is removed and added again, its first number must include
+        // this grant.
+        self.granted_ever.fetch_add(caller.count.granted() - granted, Ordering::Relaxed);
+        if caller.count.is_over() && caller.queued_at.is_none() {
             known.remove();
         }
         Some(result)
     }
 
-    /// The report about a caller for a message that requests `requested` slots. If the server does not store
-    /// it, the caller is still to be reported.
+    /// The report about a caller for a message that requests `requested` slots. `is_stored` is false if the
+    /// server does not keep the report; then the report stays due.
     pub(super) fn report(
         &self,
         key: &StateKey,
@@ -132,18 +135,21 @@ impl SlotTable {
     ) -> OwnEntry {
         let now = self.now();
         let mut shard = self.lock_shard(key);
-        if requested > 0 && shard.find(key.hash(), |entry| entry.key == *key).is_none() {
-            let count = SlotCount::start(self.running.load(Ordering::Relaxed));
-            let entry = RunningCaller { key: key.clone(), policy, count, queued_at: None };
-            shard.insert_unique(key.hash(), entry, |entry| entry.key.hash());
-            self.has_entry.notify_one();
+        if requested > 0 && shard.find(key.hash(), |caller| caller.key == *key).is_none() {
+            let count = SlotCount::start(self.granted_ever.load(Ordering::Relaxed));
+            let caller = RunningCaller { key: key.clone(), policy, count, queued_at: None };
+            shard.insert_unique(key.hash(), caller, |caller| caller.key.hash());
+            self.has_caller.notify_one();
         }
-        let (granted, freed) = match shard.find_mut(key.hash(), |entry| entry.key == *key) {
-            Some(entry) => {
-                entry.count.request(requested);
-                if is_stored { entry.count.report(now) } else { entry.count.numbers() }
+        let (granted, freed) = match shard.find_mut(key.hash(), |caller| caller.key == *key) {
+            Some(caller) => {
+                caller.count.request(requested);
+                if is_stored { caller.count.report(now) } else { caller.count.numbers() }
             }
-            None => [self.running.load(Ordering::Relaxed); 2].into(),
+            None => {
+                let granted_ever = self.granted_ever.load(Ordering::Relaxed);
+                (granted_ever, granted_ever)
+            }
         };
         OwnEntry { process: self.process, granted, freed }
     }
@@ -152,9 +158,9 @@ impl SlotTable {
     /// reported the same meanwhile.
     pub(in crate::store::redis) fn take_message(&self, key: &StateKey) -> bool {
         let now = self.now();
-        let is_due = self.change(key, |entry| {
-            entry.queued_at = None;
-            entry.count.is_due(now)
+        let is_due = self.change(key, |caller| {
+            caller.queued_at = None;
+            caller.count.is_due(now)
         });
         is_due.unwrap_or(false)
     }
@@ -162,10 +168,10 @@ impl SlotTable {
     /// Takes the reply to a message that requested `requested` slots, of which `granted` are granted.
     /// `granted_there` is the number of granted slots in the server's entry of this process.
     pub(super) fn answer(&self, key: &StateKey, requested: u64, granted: u64, granted_there: Option<u64>) {
-        self.change(key, |entry| {
-            entry.count.answer(requested, granted);
+        self.change(key, |caller| {
+            caller.count.answer(requested, granted);
             if let Some(granted_there) = granted_there {
-                entry.count.free_lost(granted_there);
+                caller.count.free_lost(granted_there);
             }
         });
     }
@@ -173,9 +179,9 @@ impl SlotTable {
     /// Notes that a message that requested slots gets no reply. Its report may be lost as well, so the
     /// sweeper repeats it.
     pub(super) fn lose(&self, key: &StateKey, requested: u64) {
-        self.change(key, |entry| {
-            entry.count.lose(requested);
-            entry.count.forget_message();
+        self.change(key, |caller| {
+            caller.count.lose(requested);
+            caller.count.forget_message();
         });
     }
 
@@ -188,12 +194,12 @@ impl SlotTable {
     /// Changes the numbers of a caller, and queues a message if one is due.
     fn change_and_report(&self, key: &StateKey, change: impl FnOnce(&mut SlotCount)) {
         let now = self.now();
-        let message = self.change(key, |entry| {
-            change(&mut entry.count);
-            let is_wanted = entry.count.is_due(now) && !entry.is_queued(now);
+        let message = self.change(key, |caller| {
+            change(&mut caller.count);
+            let is_wanted = caller.count.is_due(now) && !caller.is_queued(now);
             is_wanted.then(|| {
-                entry.queued_at = Some(now);
-                entry.message()
+                caller.queued_at = Some(now);
+                caller.message()
             })
         });
         if let Some(message) = message.flatten() {
@@ -205,40 +211,45 @@ impl SlotTable {
     fn send(&self, message: LimitArg) {
         let key = message.key.clone();
         if !self.sender.get().is_some_and(|send| send(message)) {
-            self.change(&key, |entry| entry.queued_at = None);
+            self.change(&key, |caller| caller.queued_at = None);
         }
     }
 
     /// Queues a message about each caller for which one is due, and removes callers whose entry on the server
-    /// has ended. Returns the pause until the next sweep, or `None` if there is no caller.
+    /// has ended. Leaves alone each caller with a queued message. Returns the pause until the next sweep, or
+    /// `None` if there is no caller.
     pub(in crate::store::redis) fn sweep(&self) -> Option<Duration> {
-        let (now, mut any) = (self.now(), false);
+        let (now, mut has_callers) = (self.now(), false);
         for shard in &self.shards {
             let mut due = Vec::new();
-            shard.lock().retain(|entry| {
-                if !entry.is_queued(now) {
-                    if entry.count.is_over_on_server(now) {
-                        return false;
-                    }
-                    if entry.count.is_due(now) {
-                        entry.queued_at = Some(now);
-                        due.push(entry.message());
-                    }
+            let mut shard = shard.lock();
+            shard.retain(|caller| {
+                if caller.is_queued(now) {
+                    return true;
                 }
-                any = true;
+                if caller.count.is_over_on_server(now) {
+                    return false;
+                }
+                if caller.count.is_due(now) {
+                    caller.queued_at = Some(now);
+                    due.push(caller.message());
+                }
                 true
             });
+            has_callers |= !shard.is_empty();
+            drop(shard);
             for message in due {
                 self.send(message);
             }
         }
-        any.then_some(LOOK_INTERVAL)
+        has_callers.then_some(SWEEP_INTERVAL)
     }
 
-    /// Queues a message about each caller, on a new connection: the server may have lost its entries.
+    /// Queues a message about each caller, on a new connection: the server may have lost its entries. A message
+    /// that is queued already reports its caller.
     pub(in crate::store::redis) fn report_all_again(&self) {
         for shard in &self.shards {
-            shard.lock().iter_mut().for_each(|entry| entry.count.forget_message());
+            shard.lock().iter_mut().for_each(|caller| caller.count.forget_message());
         }
         self.sweep();
     }
@@ -246,9 +257,11 @@ impl SlotTable {
     /// Messages about all callers with freed slots that are not reported.
     pub(in crate::store::redis) fn unreported(&self) -> Vec<LimitArg> {
         let shards = self.shards.iter().map(|shard| shard.lock());
-        let is_due = |entry: &&RunningCaller| entry.count.is_due(0);
+        let has_unreported = |caller: &&RunningCaller| caller.count.has_unreported();
         shards
-            .flat_map(|shard| shard.iter().filter(is_due).map(RunningCaller::message).collect::<Vec<_>>())
+            .flat_map(|shard| {
+                shard.iter().filter(has_unreported).map(RunningCaller::message).collect::<Vec<_>>()
+            })
             .collect()
     }
 

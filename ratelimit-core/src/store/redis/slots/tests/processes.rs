@@ -79,7 +79,7 @@ impl World {
         let table = |queue: &Arc<Mutex<Vec<LimitArg>>>| {
             let table = SlotTable::new(Arc::new(clock.clone()));
             // Reported numbers soon pass the 48 bits that the server keeps.
-            table.set_running((1 << 48) - 4);
+            table.set_granted_ever((1 << 48) - 4);
             let queue = Arc::clone(queue);
             table.set_sender(Box::new(move |message| {
                 queue.lock().push(message);
