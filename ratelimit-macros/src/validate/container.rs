@@ -20,7 +20,8 @@ pub(crate) struct Container {
     pub(crate) inner: Vec<Attribute>,
     pub(crate) members: Vec<Member>,
     pub(crate) braces: Group,
-    /// The same as of a [handler](HandlerSpec::other_kind).
+    /// The path of an attribute of the other kind (`rate_limit` or `concurrency_limit`). The expansion uses it,
+    /// because the compiler would report its import otherwise.
     pub(crate) other_kind: Option<syn::Path>,
 }
 
@@ -62,17 +63,19 @@ impl Container {
         let (inner, members) = members.map_err(|error| diagnostics.push(error))?;
         let has_own = !item.limits.is_empty();
         let read = |member| read_member(member, &inherited, owner.as_deref(), has_own, diagnostics);
+        // All members are read before the first error returns, so that each mistake is recorded.
         let members: Vec<Result<Member, Reported>> = members.into_iter().map(read).collect();
         let members = members.into_iter().collect::<Result<Vec<_>, _>>()?;
+        // `inherited.limits` is empty if a mistake was reported in them.
         if has_own && !inherited.limits.is_empty() && !members.iter().any(Member::is_limited) {
-            let help = match owner {
+            let message = match owner {
                 Some(_) => "no `async fn` without `self` in this impl block; nothing would be limited",
                 None => {
                     "no function with a route attribute in this module, so nothing would be limited; write \
                      `#[rate_limit]` above each handler that has none"
                 }
             };
-            return Err(diagnostics.error(header, help));
+            return Err(diagnostics.error(header, message));
         }
         let (attributes, other_kind) = (item.attributes.clone(), item.other_kind.clone());
         Ok(Self { attributes, header, inner, members, braces, other_kind })
@@ -89,8 +92,10 @@ impl Member {
     }
 }
 
-/// Reads a member of a module, or of an impl block of the type `owner`. `has_own`: limits are above this
-/// module or impl block, not only around it.
+/// Reads a member of a module, or of an impl block of the type `owner`.
+///
+/// `has_own`: limits are written directly on this module or impl block. In an impl block, only these apply to
+/// functions without their own; limits of a module around it do not.
 fn read_member(
     tokens: TokenStream,
     inherited: &Inherited,
@@ -104,19 +109,23 @@ fn read_member(
                        condition; write the handler twice, each under `#[cfg(..)]`";
         return Err(diagnostics.error(conditional, message));
     }
-    if let Some(exemption) = item.exemption.as_ref().filter(|_| item.limits.is_empty()) {
+    if let Some(exemption) = &item.exemption
+        && item.limits.is_empty()
+    {
         if !matches!(exemption.meta, Meta::Path(_)) {
-            let help = "#[no_rate_limit] takes no arguments; write it without any, or #[rate_limit(..)] for another limit";
-            return Err(diagnostics.error(exemption, help));
+            let message = "#[no_rate_limit] takes no arguments; write it without any, or #[rate_limit(..)] for another limit";
+            return Err(diagnostics.error(exemption, message));
         }
         return Ok(Member::Other(item.into_token_stream()));
     }
     let is_container = matches!(item.kind(), ItemKind::Module | ItemKind::Impl);
-    let inherits = match owner {
+    let inherits = if is_container {
         // The functions of a module in another file are not in view, and those of a trait cannot change.
-        _ if is_container => is_inline(&item.rest) && !is_trait_impl(&item.rest),
-        None => item.has_route(),
-        Some(_) => has_own && is_associated_handler(&item.rest),
+        ends_with_braces(&item.rest) && !is_trait_impl(&item.rest)
+    } else if owner.is_some() {
+        has_own && is_associated_handler(&item.rest)
+    } else {
+        item.has_route()
     };
     if item.limits.is_empty() && !inherits {
         Ok(Member::Other(tokens))
@@ -128,12 +137,12 @@ fn read_member(
     }
 }
 
-fn is_inline(module: &TokenStream) -> bool {
-    matches!(module.clone().into_iter().last(), Some(TokenTree::Group(_)))
+fn ends_with_braces(item: &TokenStream) -> bool {
+    matches!(item.clone().into_iter().last(), Some(TokenTree::Group(_)))
 }
 
-/// Returns true if the attribute is an inner attribute of a module in its own file: the braces are spanned at
-/// the semicolon of `mod name;`.
+/// Returns true if the attribute is an inner attribute of a module in its own file. rustc then gives the braces
+/// the span of the semicolon of `mod name;`, so the source text of that span ends with `;`.
 fn is_file_module(item: &Item) -> bool {
     let Some(TokenTree::Group(braces)) = item.rest.clone().into_iter().last() else { return false };
     braces.span().source_text().is_some_and(|source| source.trim_end().ends_with(';'))
