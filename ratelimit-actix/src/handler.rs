@@ -37,7 +37,7 @@ pub struct AdmittedRequest {
     payload: Payload,
     /// Whether it has a configuration. Otherwise the response need not look for one.
     is_configured: bool,
-    /// Held until the response has been sent, or until this is dropped without one.
+    /// The slots of the request, until its response has been sent, or until this is dropped without one.
     held: Cell<Slots>,
 }
 

@@ -133,7 +133,7 @@ impl Quotas {
     }
 
     /// The position of the last group of attributes, if any applied. The groups before it are of middleware,
-    /// which refunds them itself; behind it are denials of
+    /// which refunds them itself; after it are denials of
     /// [checks by hand](crate::Rejection::unless_allowed).
     pub(crate) fn group_of_attributes(&self) -> Option<usize> {
         self.with_groups(group_of_attributes)

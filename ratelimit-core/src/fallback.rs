@@ -20,6 +20,10 @@ use crate::policy::{OnError, Policy};
 use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
 
+/// The wait, in microseconds, of a request that costs more than the part of this process, and passes when the
+/// store is back: how long an outage lasts is unknown. The same as for a limit that fails closed.
+const RETRY_US: u64 = 1_000_000;
+
 /// The store of last resort, and whether an outage is on.
 #[derive(Debug)]
 pub(crate) struct Fallback {
@@ -79,8 +83,9 @@ impl Fallback {
         let outcomes = group.iter().zip(&parts).map(|(check, part)| {
             let capacity = check.policy().capacity();
             if let Some(outcome) = part.as_ref().and_then(|_| outcomes.next()) {
-                // The limit as configured, not the part of this process.
-                return outcome.clone().with_limit(capacity);
+                // Shows the limit as configured, not the part of this process.
+                let outcome = outcome.clone().with_limit(capacity);
+                return if check.cost() <= capacity { outcome.or_denied_for(RETRY_US) } else { outcome };
             }
             let units = decided.outcomes().first().filter(|_| operation == Operation::UpTo);
             let cost = units.map_or(check.cost(), Outcome::cost);

@@ -22,8 +22,8 @@ pub struct Outcome {
     /// [`UNKNOWN_WAIT`](Self::UNKNOWN_WAIT) while something remains, and if the store does not report it.
     next_unit_after_us: u64,
     verdict: Verdict,
-    /// Time for which the charge still counts after `reset_after_us`: that of units of a token bucket which
-    /// were given back out of order.
+    /// How long the charge still counts after `reset_after_us`. Only of a token bucket: the time of the units
+    /// that were given back out of order.
     returned_us: u64,
     is_shadow: bool,
     /// Whether it was charged to an overflow count, which callers share if there is no room.
@@ -149,6 +149,14 @@ impl Outcome {
     /// Replaces the reported limit.
     pub(crate) const fn with_limit(mut self, limit: u64) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// The same, with a wait if it denies the request for ever.
+    pub(crate) const fn or_denied_for(mut self, wait_us: u64) -> Self {
+        if let Verdict::Never = self.verdict {
+            self.verdict = Verdict::RetryAfterMicros(wait_us);
+        }
         self
     }
 

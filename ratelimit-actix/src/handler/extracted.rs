@@ -41,7 +41,7 @@ pub fn later_call<'r, T: 'static, V: 'static, Form: 'r, F: RequestFn<T, Form> + 
 )]
 pub struct Extracted {
     req: HttpRequest,
-    /// Not in the request's own extensions, because a value may hold the request.
+    /// Not in the request's own extensions, because a value may contain the request.
     shared: RefCell<Extensions>,
 }
 

@@ -52,8 +52,8 @@ macro_rules! value {
 }
 
 impl Values {
-    /// Computes the values in this order: `skip`, `by`, `plan`, `anchor`, `max`, `cost`. A limit that is
-    /// skipped needs no other value.
+    /// Computes the values in this order: `skip`, `by` if it has to be awaited, `plan`, `anchor`, `max`, `cost`.
+    /// A limit that is skipped needs no other value.
     async fn compute(&mut self, limit: &HandlerLimit, extracted: &Extracted) -> Result<(), Failure> {
         let computed = &limit.computed;
         self.is_skipped = value!(computed.skip, extracted).unwrap_or_default();
@@ -78,11 +78,11 @@ impl Values {
 
     /// Skips a limit that requires a caller, if the request has none.
     pub(super) fn skip_without_caller(&mut self, limit: &HandlerLimit, req: &HttpRequest) {
-        let caller = || {
-            let computed = self.caller.clone();
-            computed.unwrap_or_else(|| limit.by.caller(req, RateLimitConfig::nearest(req)))
-        };
-        self.is_skipped = self.is_skipped || limit.written.on_missing.resolve(caller()).is_err();
+        if !self.is_skipped {
+            let find = || limit.by.caller(req, RateLimitConfig::nearest(req));
+            let caller = self.caller.get_or_insert_with(find).clone();
+            self.is_skipped = limit.written.on_missing.resolve(caller).is_err();
+        }
     }
 }
 

@@ -42,7 +42,7 @@ impl DecidedGroup {
 
     /// Refunds the limits for which `refunded` is true. Returns whether all of it was refunded.
     ///
-    /// Makes one attempt. A refund that misses its deadline goes on without the request.
+    /// Makes one attempt. The store finishes a refund that misses its deadline; the request does not wait.
     pub(super) async fn refund(&self, refunded: &[bool]) -> bool {
         let most_charges = self.quotas.iter().map(|quota| quota.charges().len()).max().unwrap_or_default();
         // The latest charge counts for longest, so it comes first.

@@ -57,9 +57,12 @@ fn a_request_that_costs_more_than_the_part_is_denied_and_charges_nothing() {
             assert!(!denied.is_allowed(), "{algorithm}");
             for (outcome, check) in denied.outcomes().iter().zip(group) {
                 let numbers = (outcome.limit(), outcome.cost(), outcome.remaining(), outcome.retry_after());
-                assert_eq!(numbers, (100, check.cost(), 10, None), "{algorithm}");
+                let until_the_store_is_back = Some(Duration::from_secs(1));
+                assert_eq!(numbers, (100, check.cost(), 10, until_the_store_is_back), "{algorithm}");
             }
         }
+        let never = Check::new(&policy, "a").with_cost(101);
+        assert_eq!(decide(&fallback, &[never], Operation::Check).retry_after(), None, "{algorithm}");
         assert_eq!(decide(&fallback, &[one], Operation::Check).outcomes()[0].remaining(), 9, "{algorithm}");
     }
 }
@@ -70,7 +73,29 @@ fn a_turn_that_costs_more_than_the_part_is_denied() {
     let check = Check::new(&policy, "a").with_cost(11);
     let turn = decide(&fallback, &[check], Operation::Wait { at_most_us: 60_000_000 });
     assert!(!turn.is_allowed());
-    assert_eq!(turn.retry_after(), None);
+    assert_eq!(turn.retry_after(), Some(Duration::from_secs(1)));
+}
+
+#[test]
+fn a_group_of_which_one_limit_denies_charges_nothing() {
+    let ((fallback, _), policy) = (one_of_ten(), bucket());
+    let other = Policy::builder("other").max(20).build();
+    let group = [Check::new(&policy, "a").with_cost(5), Check::new(&other, "a").with_cost(3)];
+    assert!(!decide(&fallback, &group, Operation::Check).is_allowed());
+    let left = |check| decide(&fallback, &[check], Operation::Peek).outcomes()[0].remaining();
+    assert_eq!(group.map(left), [10, 2]);
+}
+
+#[test]
+fn a_refund_beside_a_settlement_gives_back_its_own_charge_only() {
+    let ((fallback, _), policy) = (one_of_ten(), bucket());
+    let check = Check::new(&policy, "a").with_cost(4);
+    let charged = decide(&fallback, &[check], Operation::Check);
+    fallback.overdraw(&check.with_cost(50));
+    let wait = || decide(&fallback, &[check.with_cost(1)], Operation::Peek).retry_after();
+    assert_eq!(wait(), Some(refill(45)));
+    fallback.refund(&charged.reservation(&[check]).unwrap()).unwrap();
+    assert_eq!(wait(), Some(refill(41)));
 }
 
 #[test]

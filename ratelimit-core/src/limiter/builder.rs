@@ -30,8 +30,8 @@ impl RateLimiterBuilder {
     ///
     /// During an outage of the store, each process enforces a limit with
     /// [`OnError::Local`](crate::OnError::Local) by itself, at `max` and burst divided by this number,
-    /// rounded up. With more processes, the Redis store also makes [leases](crate::PolicyBuilder::lease)
-    /// smaller.
+    /// rounded up. A request that costs more is denied until the store is back. With more processes,
+    /// the Redis store also makes [leases](crate::PolicyBuilder::lease) smaller.
     pub fn instances(mut self, instances: NonZeroU32) -> Self {
         self.instances = instances;
         self

@@ -1,14 +1,30 @@
 //! The parts of a module or impl block: the header, and the items between the braces.
 
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream, Parser};
-use syn::{Attribute, ItemImpl};
+use syn::{Attribute, GenericParam, Generics, ItemImpl};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::tokens::code_text;
 
-/// The type of an impl block, as text.
-pub(crate) fn owner(header: &TokenStream, diagnostics: &mut Diagnostics) -> Result<String, Reported> {
+/// The type of an impl block, and the generic parameters of the block.
+pub(crate) struct Owner {
+    /// The type as text.
+    pub(crate) name: String,
+    pub(crate) parameters: Vec<Ident>,
+}
+
+/// Type and const parameters.
+pub(crate) fn parameters(generics: &Generics) -> impl Iterator<Item = &Ident> {
+    generics.params.iter().filter_map(|parameter| match parameter {
+        GenericParam::Type(parameter) => Some(&parameter.ident),
+        GenericParam::Const(parameter) => Some(&parameter.ident),
+        GenericParam::Lifetime(_) => None,
+    })
+}
+
+/// Reads the header of an impl block.
+pub(crate) fn owner(header: &TokenStream, diagnostics: &mut Diagnostics) -> Result<Owner, Reported> {
     if is_trait_impl(header) {
         let kind = diagnostics.kind;
         let message = format!(
@@ -19,7 +35,8 @@ pub(crate) fn owner(header: &TokenStream, diagnostics: &mut Diagnostics) -> Resu
     let mut whole = header.clone();
     whole.extend([TokenTree::Group(Group::new(Delimiter::Brace, TokenStream::new()))]);
     let block = syn::parse2::<ItemImpl>(whole).map_err(|error| diagnostics.push(error))?;
-    Ok(code_text(&block.self_ty))
+    let parameters = parameters(&block.generics).cloned().collect();
+    Ok(Owner { name: code_text(&block.self_ty), parameters })
 }
 
 pub(crate) fn is_trait_impl(header: &TokenStream) -> bool {

@@ -8,7 +8,7 @@ use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::item::Item;
 use crate::parse::item_kind::{ItemKind, is_associated_handler};
 use crate::parse::kind::Kind;
-use crate::parse::members::{is_trait_impl, owner, split_items};
+use crate::parse::members::{Owner, is_trait_impl, owner, split_items};
 use crate::validate::inherited::Inherited;
 use crate::validate::spec::HandlerSpec;
 
@@ -62,7 +62,7 @@ impl Container {
         };
         let (inner, members) = members.map_err(|error| diagnostics.push(error))?;
         let has_own = !item.limits.is_empty();
-        let read = |member| read_member(member, &inherited, owner.as_deref(), has_own, diagnostics);
+        let read = |member| read_member(member, &inherited, owner.as_ref(), has_own, diagnostics);
         // All members are read before the first error returns, so that each mistake is recorded.
         let members: Vec<Result<Member, Reported>> = members.into_iter().map(read).collect();
         let members = members.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -99,7 +99,7 @@ impl Member {
 fn read_member(
     tokens: TokenStream,
     inherited: &Inherited,
-    owner: Option<&str>,
+    owner: Option<&Owner>,
     has_own: bool,
     diagnostics: &mut Diagnostics,
 ) -> Result<Member, Reported> {

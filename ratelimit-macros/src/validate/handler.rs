@@ -4,11 +4,12 @@ use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Attribute, Generics, Signature, Visibility};
+use syn::{Attribute, Signature, Visibility};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::item::Item;
 use crate::parse::item_kind::expect_function;
+use crate::parse::members::parameters;
 use crate::parse::tokens::{find_self, has_word};
 use crate::validate::extractors::{self, Extractor};
 
@@ -117,22 +118,9 @@ impl Handler {
         self.owner.as_ref().map_or_else(|| name.to_string(), |owner| format!("{owner}::{name}"))
     }
 
-    /// Type and const parameters.
-    pub(crate) fn parameters(&self) -> Vec<&Ident> {
-        let Generics { params, .. } = &self.signature.generics;
-        params
-            .iter()
-            .filter_map(|parameter| match parameter {
-                syn::GenericParam::Type(parameter) => Some(&parameter.ident),
-                syn::GenericParam::Const(parameter) => Some(&parameter.ident),
-                syn::GenericParam::Lifetime(_) => None,
-            })
-            .collect()
-    }
-
     /// The parameters for a call of the user's function: `::<T, N>`.
     pub(crate) fn turbofish(&self) -> TokenStream {
-        let names = self.parameters();
+        let names: Vec<&Ident> = parameters(&self.signature.generics).collect();
         if names.is_empty() { TokenStream::new() } else { quote!(::<#(#names),*>) }
     }
 }

@@ -10,6 +10,7 @@ use crate::parse::args::Args;
 use crate::parse::bounds::MAX_GROUP;
 use crate::parse::by::{By, Parameter};
 use crate::parse::item::Item;
+use crate::parse::members::{Owner, parameters};
 use crate::parse::route::Route;
 use crate::parse::tokens::find_word;
 use crate::validate::handler::Handler;
@@ -28,17 +29,16 @@ pub(crate) struct HandlerSpec {
 }
 
 impl HandlerSpec {
-    /// Reads a function with its limits, and records all mistakes. `owner`: the type of the impl block around
-    /// it.
+    /// Reads a function with its limits, and records all mistakes. `owner`: the impl block around it.
     pub(crate) fn read(
         item: &Item,
-        owner: Option<&str>,
+        owner: Option<&Owner>,
         around: &Inherited,
         diagnostics: &mut Diagnostics,
     ) -> Result<Self, Reported> {
         let limits = around.limits_of(item, diagnostics);
         let inner = inner_name(&limits, diagnostics);
-        let handler = Handler::parse(item, owner, inner.as_ref(), diagnostics);
+        let handler = Handler::parse(item, owner.map(|owner| &*owner.name), inner.as_ref(), diagnostics);
         if let Ok(handler) = &handler {
             let found = limits.len();
             if found > MAX_GROUP {
@@ -46,7 +46,7 @@ impl HandlerSpec {
                     format!("a handler can have at most {MAX_GROUP} limits, found {found}; remove some");
                 diagnostics.error(&handler.signature.ident, message);
             }
-            check_generics(handler, &limits, diagnostics);
+            check_generics(handler, owner, &limits, diagnostics);
         }
         let routes = item.routes(&around.scope);
         for by in limits.iter().filter_map(|args| args.caller()) {
@@ -67,10 +67,17 @@ impl HandlerSpec {
     }
 }
 
-/// Reports a generic parameter of the handler in a value: all instances of the handler share one `static`
-/// with the limits.
-fn check_generics(handler: &Handler, limits: &[Rc<Args>], diagnostics: &mut Diagnostics) {
-    let names: Vec<String> = handler.parameters().into_iter().map(ToString::to_string).collect();
+/// Reports a generic parameter of the handler, or of the impl block around it, in a value: all instances of
+/// the handler share one `static` with the limits.
+fn check_generics(
+    handler: &Handler,
+    owner: Option<&Owner>,
+    limits: &[Rc<Args>],
+    diagnostics: &mut Diagnostics,
+) {
+    let own = parameters(&handler.signature.generics);
+    let names = own.chain(owner.into_iter().flat_map(|owner| &owner.parameters));
+    let names: Vec<String> = names.map(ToString::to_string).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     for args in limits {
         if let Some(name) = find_word(args.code.clone(), &names) {
