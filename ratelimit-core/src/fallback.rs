@@ -1,5 +1,5 @@
 //! Fallback: decisions during an outage of the store, by the failure policy of each limit; and one log line
-//! at its start and one at its end.
+//! at the start of the outage and one at its end.
 
 #[cfg(test)]
 mod tests;
@@ -39,7 +39,8 @@ impl Fallback {
     }
 
     /// Decides in place of the store, by the failure policy of each limit. Returns `error` if one of them
-    /// fails closed. Only an outage is logged and counted as a failure of the store.
+    /// fails closed, or if the group itself is the cause (`is_of_group`). `is_outage` is false if only this
+    /// request had too little time. Only an outage is logged and counted as a failure of the store.
     pub(crate) fn decide(
         &self,
         group: &[Check<'_>],
@@ -53,14 +54,15 @@ impl Fallback {
             self.outage.record_failure(&error);
         }
         let decided = self.decide_locally(group, operation, error);
-        if operation.charges()
-            && let Ok(outcome) = &decided
-        {
-            observer.decided(group, outcome.outcomes());
-        }
-        if operation.charges() && !matches!(&decided, Err(error) if error.is_of_group()) {
-            let outcomes = decided.as_ref().ok().map(GroupOutcome::outcomes);
-            observer.degraded(group, outcomes, || self.callers());
+        if operation.charges() {
+            match &decided {
+                Ok(outcome) => {
+                    observer.decided(group, outcome.outcomes());
+                    observer.degraded(group, Some(outcome.outcomes()), || self.callers());
+                }
+                Err(error) if error.is_of_group() => {}
+                Err(_) => observer.degraded(group, None, || self.callers()),
+            }
         }
         decided
     }
@@ -79,20 +81,24 @@ impl Fallback {
         let counted: SmallVec<[Check<'_>; 2]> =
             counted.filter_map(|(check, part)| Some(check.with_policy(part.as_ref()?))).collect();
         let decided = self.local.decide_group(&counted, operation);
-        let mut outcomes = decided.outcomes().iter();
-        let outcomes = group.iter().zip(&parts).map(|(check, part)| {
+        let mut local_outcomes = decided.outcomes().iter();
+        let all_outcomes = group.iter().zip(&parts).map(|(check, part)| {
             let capacity = check.policy().capacity();
-            if let Some(outcome) = part.as_ref().and_then(|_| outcomes.next()) {
+            if let Some(outcome) = part.as_ref().and_then(|_| local_outcomes.next()) {
                 // Shows the limit as configured, not the part of this process.
                 let outcome = outcome.clone().with_limit(capacity);
                 return if check.cost() <= capacity { outcome.or_denied_for(RETRY_US) } else { outcome };
             }
-            let units = decided.outcomes().first().filter(|_| operation == Operation::UpTo);
-            let cost = units.map_or(check.cost(), Outcome::cost);
+            // `UpTo` charges every limit the same number: the one that the counted limits admit.
+            let cost = match operation {
+                Operation::UpTo => decided.outcomes().first().map_or(check.cost(), Outcome::cost),
+                _ => check.cost(),
+            };
+            // Fails open: reported as untouched.
             Outcome::unknown(check).with_cost(cost).with_remaining(capacity)
         });
-        let outcomes = outcomes.collect();
-        Ok(decided.with_outcomes(outcomes).degraded())
+        let all_outcomes = all_outcomes.collect();
+        Ok(decided.with_outcomes(all_outcomes).degraded())
     }
 
     /// The policy that this process enforces in place of a limit: its part of the units. `None` for a limit
@@ -106,7 +112,7 @@ impl Fallback {
         self.local.len()
     }
 
-    /// Refunds charges of this process, made during an outage.
+    /// Refunds charges of this process, made during an outage. Refunds all, and returns the first error.
     pub(crate) fn refund(&self, reservation: &Reservation<'_>) -> Result<(), StoreError> {
         let mut result = Ok(());
         for charge in reservation.charges() {
@@ -134,7 +140,7 @@ impl Fallback {
     }
 }
 
-/// Whether an outage is on.
+/// Whether an outage is on, and limits of its log lines.
 #[derive(Debug, Default)]
 pub(crate) struct Outage {
     clock: SystemClock,
@@ -144,7 +150,7 @@ pub(crate) struct Outage {
     /// For lines about corrupt states.
     corrupt_state: LogLimit,
     /// For lines about failed refunds and settlements.
-    failed_refund: LogLimit,
+    failed_correction: LogLimit,
 }
 
 /// Quiet period after the last failure, in microseconds, before the outage counts as over. A part of a
@@ -205,7 +211,7 @@ impl Outage {
 
     /// Logs that the store failed to refund.
     pub(crate) fn log_failed_refund(&self, error: &StoreError) {
-        if self.failed_refund.may_log() {
+        if self.failed_correction.may_log() {
             tracing::warn!(
                 error = %ErrorChain(error),
                 help = help("failed-refund"),
@@ -216,7 +222,7 @@ impl Outage {
 
     /// Logs that the store failed to settle.
     pub(crate) fn log_failed_settlement(&self, error: &StoreError) {
-        if self.failed_refund.may_log() {
+        if self.failed_correction.may_log() {
             tracing::warn!(
                 error = %ErrorChain(error),
                 help = help("failed-settlement"),

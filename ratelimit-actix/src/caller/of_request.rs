@@ -225,7 +225,7 @@ pub enum By {
 }
 
 impl By {
-    /// Whether a request may have no such caller. A path parameter is one of the route, or of a scope around it.
+    /// Whether a request may have no such caller. A path parameter is one of the route, or of a scope.
     #[cfg(feature = "utoipa")]
     pub(crate) fn may_be_missing(&self) -> bool {
         match self {

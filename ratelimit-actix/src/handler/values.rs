@@ -52,8 +52,8 @@ macro_rules! value {
 }
 
 impl Values {
-    /// Computes the values in this order: `skip`, `by` if it has to be awaited, `plan`, `anchor`, `max`, `cost`.
-    /// A limit that is skipped needs no other value.
+    /// Computes the values in this order: `skip`, `by` if it has to be awaited, `plan`, `anchor`, `max`,
+    /// `cost`. A limit that is skipped needs no other value.
     async fn compute(&mut self, limit: &HandlerLimit, extracted: &Extracted) -> Result<(), Failure> {
         let computed = &limit.computed;
         self.is_skipped = value!(computed.skip, extracted).unwrap_or_default();

@@ -20,8 +20,8 @@ pub(crate) struct Container {
     pub(crate) inner: Vec<Attribute>,
     pub(crate) members: Vec<Member>,
     pub(crate) braces: Group,
-    /// The path of an attribute of the other kind (`rate_limit` or `concurrency_limit`). The expansion uses it,
-    /// because the compiler would report its import otherwise.
+    /// The path of an attribute of the other kind (`rate_limit` or `concurrency_limit`). The expansion uses
+    /// it, because the compiler would report its import otherwise.
     pub(crate) other_kind: Option<syn::Path>,
 }
 
@@ -141,8 +141,8 @@ fn ends_with_braces(item: &TokenStream) -> bool {
     matches!(item.clone().into_iter().last(), Some(TokenTree::Group(_)))
 }
 
-/// Returns true if the attribute is an inner attribute of a module in its own file. rustc then gives the braces
-/// the span of the semicolon of `mod name;`, so the source text of that span ends with `;`.
+/// Returns true if the attribute is an inner attribute of a module in its own file. rustc then gives the
+/// braces the span of the semicolon of `mod name;`, so the source text of that span ends with `;`.
 fn is_file_module(item: &Item) -> bool {
     let Some(TokenTree::Group(braces)) = item.rest.clone().into_iter().last() else { return false };
     braces.span().source_text().is_some_and(|source| source.trim_end().ends_with(';'))

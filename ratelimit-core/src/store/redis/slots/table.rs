@@ -101,22 +101,22 @@ impl SlotTable {
     }
 
     fn lock_shard(&self, key: &StateKey) -> MutexGuard<'_, HashTable<RunningCaller>> {
-        // Not the upper 7 bits, since the table compares them before it compares keys. Nor the lower bits, since
-        // they choose the place in the table.
+        // Not the upper 7 bits, since the table compares them before it compares keys. Nor the lower bits,
+        // since they choose the place in the table.
         let shard = usize::try_from(key.hash() >> 53).unwrap_or_default();
         self.shards[shard % SHARDS].lock()
     }
 
-    /// Changes the numbers of a caller, if it is in the table. Afterwards removes the caller if no request runs,
-    /// nothing is left to report, and no message is queued.
+    /// Changes the numbers of a caller, if it is in the table. Afterwards removes the caller if no request
+    /// runs, nothing is left to report, and no message is queued.
     fn change<R>(&self, key: &StateKey, change: impl FnOnce(&mut RunningCaller) -> R) -> Option<R> {
         let mut shard = self.lock_shard(key);
         let mut known = shard.find_entry(key.hash(), |caller| caller.key == *key).ok()?;
         let caller = known.get_mut();
         let granted = caller.count.granted();
         let result = change(caller);
-        // Before the lock is released: if the caller is removed and added again, its first number must include
-        // this grant.
+        // Before the lock is released: if the caller is removed and added again, its first number must
+        // include this grant.
         self.granted_ever.fetch_add(caller.count.granted() - granted, Ordering::Relaxed);
         if caller.count.is_over() && caller.queued_at.is_none() {
             known.remove();
@@ -245,8 +245,8 @@ impl SlotTable {
         has_callers.then_some(SWEEP_INTERVAL)
     }
 
-    /// Queues a message about each caller, on a new connection: the server may have lost its entries. A message
-    /// that is queued already reports its caller.
+    /// Queues a message about each caller, on a new connection: the server may have lost its entries. A
+    /// message that is queued already reports its caller.
     pub(in crate::store::redis) fn report_all_again(&self) {
         for shard in &self.shards {
             shard.lock().iter_mut().for_each(|caller| caller.count.forget_message());
