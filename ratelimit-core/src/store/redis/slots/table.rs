@@ -141,15 +141,13 @@ impl SlotTable {
             shard.insert_unique(key.hash(), caller, |caller| caller.key.hash());
             self.has_caller.notify_one();
         }
-        let (granted, freed) = match shard.find_mut(key.hash(), |caller| caller.key == *key) {
-            Some(caller) => {
-                caller.count.request(requested);
-                if is_stored { caller.count.report(now) } else { caller.count.numbers() }
-            }
-            None => {
-                let granted_ever = self.granted_ever.load(Ordering::Relaxed);
-                (granted_ever, granted_ever)
-            }
+        let known = shard.find_mut(key.hash(), |caller| caller.key == *key);
+        let (granted, freed) = if let Some(caller) = known {
+            caller.count.request(requested);
+            if is_stored { caller.count.report(now) } else { caller.count.numbers() }
+        } else {
+            let granted_ever = self.granted_ever.load(Ordering::Relaxed);
+            (granted_ever, granted_ever)
         };
         OwnEntry { process: self.process, granted, freed }
     }
