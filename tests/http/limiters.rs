@@ -11,7 +11,9 @@ use actix_web::test::init_service;
 use actix_web::web::{self};
 use ratelimit_actix::core::store::toolkit::Operation;
 use ratelimit_actix::core::store::{Deadline, Store};
-use ratelimit_actix::{Check, GroupOutcome, Quotas, RateLimiter, Reservation, StoreError, rate_limit};
+use ratelimit_actix::{
+    Check, GroupOutcome, Quotas, RateLimitConfig, RateLimiter, Reservation, StoreError, rate_limit,
+};
 use tests::answer::{get, statuses};
 use tests::log::Log;
 use tests::own_process::in_own_process;
@@ -39,6 +41,24 @@ fn a_handler_without_a_limiter_is_limited_and_logs_one_warning() {
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].contains("app_data(limiter.clone())"), "{warnings:?}");
         assert!(warnings[0].contains("install"), "{warnings:?}");
+    });
+}
+
+/// A process without a configuration looks for none.
+#[test]
+fn a_configuration_that_is_built_after_a_request_applies() {
+    in_own_process(|| {
+        actix_web::rt::System::new().block_on(async {
+            let limiter = web::Data::new(fresh());
+            let app = || App::new().app_data(limiter.clone()).route("/", web::get().to(handler));
+            let before = init_service(app()).await;
+            assert!(send(&before, get("/")).await.header("x-ratelimit-limit").is_some());
+            let silent = RateLimitConfig::builder().headers([]).build().unwrap();
+            let after = init_service(app().app_data(silent)).await;
+            let denied = send(&after, get("/")).await;
+            assert_eq!((denied.status, denied.header("x-ratelimit-limit")), (429, None));
+            assert!(send(&before, get("/")).await.header("x-ratelimit-limit").is_some());
+        });
     });
 }
 
