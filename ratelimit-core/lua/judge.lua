@@ -1,6 +1,9 @@
 -- judge.lua: judges one request, which is a group of limits. Twin of src/algorithm/group.rs, shadow.rs and block.rs
--- Finds the largest number of units, at most `most`, that fits every enforced limit from `first` to `last`. Limits of one key
--- take the number each. Returns 1 if none fits, which is then denied.
+-- `requests` has three places for each limit: its key; its policy, which is negative for a shadow limit; its cost. The policy's
+-- maximum is at 4 * policy in `args`, its algorithm before it, and its window behind it. The other globals are those of open.lua.
+
+-- Finds the largest number of units, at most `most`, that fits every enforced limit from `first` to `last`. A key with two limits
+-- is charged twice the number. If not even 1 fits, returns 1, which the steps then deny.
 local function largest_fit(first, last, sums, most)
   local function fits(units)
     for limit = first, last, 3 do
@@ -41,17 +44,17 @@ local function change_log(key, is_charged, cost)
   end
 end
 
--- Replaces a string by the bytes of its step. Returns the length of the block that the new string is, if it is a block: a block
--- that was too long was cut. A state that is not charged changes only if the clock went back, or if its step writes on denial.
+-- Replaces a string by the bytes of its step. If the step has cut a block that was too long, the new string is a block: returns
+-- its length. A state that is not charged changes only if the clock went back, or if its step writes on denial.
 local function change_string(key, is_charged, change)
   local value, policy, bytes, ttl = values[key], change[1], change[2], change[3]
-  if not is_charged then -- a cost that never fits
+  if not is_charged then -- no cost of infinity fits: what the step writes on denial
     _, bytes, ttl = step(key, policy, math.huge)
   end
   if bytes and ttl then
     values[key], ttls[key] = bytes, ttl
     return end_of_block(bytes) and ttl
-  elseif bytes then
+  elseif bytes then -- five bytes, from the ninth on
     values[key], ttls[key] = string.sub(value, 1, 8) .. bytes .. string.sub(value, 14), ttls[key] or false
   end
 end
@@ -80,7 +83,7 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
   end
 
   -- Runs the step of each limit. By number of the key:
-  local denies = {} -- whether a limit of the key does not fit, or the state is corrupt
+  local denies = {} -- whether a limit of the key does not fit, or the step finds its state corrupt
   local changes = {} -- policy, bytes and TTL of the step that may change the state
   local begun = {} -- length of the block that replaces the state
   for limit = first, last, 3 do
@@ -93,13 +96,13 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
         log.note_wait(value, sums[key], args[policy])
       end
     elseif not corrupt[key] then
-      -- If another state is corrupt, a cost of 0 still shows whether this one is, since the reply has the state.
+      -- After a corrupt state nothing is charged. A cost of 0 only shows whether this state is corrupt, too.
       local bytes, ttl
       fits, bytes, ttl = step(key, policy, verdict == '-' and 0 or sums[key])
       if fits == nil then
         corrupt[key], verdict, again = args[policy + 1], '-', true
       end
-      -- Of several policies of the key, the one with the shortest block cuts a block that is too long.
+      -- Of several policies of the key that cut its block, the one with the shortest block is kept.
       if not (change and change[2] and (not bytes or ttl and change[3] and change[3] < ttl)) then
         changes[key] = { policy, bytes, ttl }
       end
@@ -115,7 +118,7 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
       end
     end
   end
-  -- Of several blocks of one key the shortest begins: the next request would cut a longer one.
+  -- Where a denial begins a block, the shortest of all policies of the key begins: the next request would cut a longer one.
   for limit = first, next(begun) and last or 0, 3 do
     local key, block = requests[limit], blocks[math.abs(requests[limit + 1])] or 0
     begun[key] = begun[key] and block > 0 and math.min(begun[key], block) or begun[key]
@@ -142,7 +145,7 @@ local function judge(first, last, is_peek, is_denied, is_up_to)
     end
   end
   if verdict == '-' or not (next(begun) or charges and (next(denies) or units < most)) then
-    return verdict -- which says all: the whole costs were charged, or nothing
+    return verdict -- the whole costs were charged, or nothing; details are for blocks and parts
   end
   local details = { '+', verdict }
   for limit = first, last, 3 do

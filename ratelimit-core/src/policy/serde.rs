@@ -39,7 +39,8 @@ impl<'de> Deserialize<'de> for Policy {
     }
 }
 
-/// Reads each field by its name, so that an error names it in every format.
+/// Reads each field by its name, so that each error names the field, also in formats whose errors have no
+/// position.
 struct PolicyVisitor;
 
 impl<'de> Visitor<'de> for PolicyVisitor {
@@ -61,10 +62,12 @@ impl<'de> Visitor<'de> for PolicyVisitor {
                 return Err(A::Error::duplicate_field(FIELDS[index]));
             }
             found |= 1 << index;
+            if reader.calendar.read(FIELDS[index], &mut map)? {
+                continue;
+            }
             match FIELDS[index] {
                 "key" => key = Some(map.next_value_seed(text("a string for `key`"))?),
                 "name" => name = Some(map.next_value_seed(text("a string for `name`"))?),
-                other if reader.calendar.read(other, &mut map)? => {}
                 _ => {
                     reader.field = Field::ALL[index - OTHERS.len()];
                     map.next_value_seed(&mut reader)?;
@@ -74,7 +77,7 @@ impl<'de> Visitor<'de> for PolicyVisitor {
         let key: String = key.ok_or_else(|| A::Error::missing_field("key"))?;
         reader.calendar.add_to(&mut reader.settings).map_err(A::Error::custom)?;
         let numbers = reader.settings.judged().map_err(A::Error::custom)?;
-        // Until the key is checked.
+        // The key is a placeholder: `with_key` checks and sets the real one.
         let policy = Policy { key: Cow::Borrowed(""), name: None, numbers, span: None, state_id: 0 };
         let named = |policy: Policy| match name {
             Some(name) => policy.with_name(name),
@@ -143,7 +146,7 @@ impl Visitor<'_> for &mut SettingsReader {
             return Ok(());
         }
         if self.field == Field::Mode {
-            // No policy is off.
+            // `mode = "off"` exists only in overrides.
             self.settings.mode = Some(Switch::On(text.parse().map_err(E::custom)?));
             return Ok(());
         }
@@ -169,12 +172,12 @@ impl Serialize for Policy {
         for (field, value) in self.settings().values() {
             let Some(value) = value else { continue };
             let entry = match value {
-                // Files that older versions read have no `mode`.
+                // The default is not written, so that older versions, which have no `mode`, read the file.
                 Value::Name(_) if field == Field::Mode && self.mode() == Mode::Enforce => continue,
                 Value::Number(number) => FieldValue::Number(number),
                 Value::Name(name) => FieldValue::Text(name.into()),
                 Value::Time(time) => match Window::try_from(time) {
-                    Ok(time) => FieldValue::Text(time.to_string().into()),
+                    Ok(window) => FieldValue::Text(window.to_string().into()),
                     Err(error) => return Err(S::Error::custom(error.about(field.as_str()))),
                 },
                 Value::Calendar(calendar) => {

@@ -347,8 +347,8 @@ fn by(facade: Facade<'_>, by: &By, span: Span) -> TokenStream {
             quote_spanned!(span=> #private::By::Path(#name))
         }
         By::Header(name) => quote_spanned!(span=> #private::By::Header(#name)),
-        By::Function(path) => per_request::path(facade, "By", path, CALLER),
-        By::Closure(closure) => per_request::closure(facade, "By", closure, CALLER),
+        By::Function(path) => per_request::expand_path(facade, "By", path, CALLER),
+        By::Closure(closure) => per_request::expand_closure(facade, "By", closure, CALLER),
         By::Parts(parts) => {
             let parts = parts.iter().map(|part| self::by(facade, part, span));
             quote_spanned!(span=> #private::By::Parts(const { &[#(#parts),*] }))

@@ -1,9 +1,11 @@
-//! Writes out code that runs for each request as a function in the `static` of the limits.
+//! Expands the closures and functions in arguments, which run for each request, into functions in the
+//! `static` of the limits.
 
 use std::slice;
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::ExprPath;
 
 use crate::diagnostics::located_at_start;
 use crate::expand::paths::Facade;
@@ -52,7 +54,7 @@ impl Returned {
         let (ty, method) = match self {
             Self::Primitive(_) => return quote_spanned!(span=> ::core::convert::identity),
             Self::Day(CalendarUnit::Week) => ("Calendar", "week"),
-            // A window of a day has no anchor; the attribute is rejected before.
+            // A window of a day has no anchor: `validate` rejects the attribute.
             Self::Day(CalendarUnit::Day | CalendarUnit::Month) => ("Calendar", "month"),
             Self::Day(CalendarUnit::Year) => return quote_spanned!(span=> #private::calendar_year),
             Self::Into { bound, method } => (bound, method),
@@ -70,165 +72,213 @@ impl Returned {
     }
 }
 
-/// `PerRequest::Now(..)` or `PerRequest::Later(..)`.
+/// Expands the code of an argument into `PerRequest::Now(..)` or `PerRequest::Later(..)`.
 pub(crate) fn value(facade: Facade<'_>, function: &RequestFn, returned: Returned) -> TokenStream {
     match function {
-        RequestFn::Closure(closure) => self::closure(facade, "PerRequest", closure, returned),
-        RequestFn::Path(path) => self::path(facade, "PerRequest", path, returned),
-        // Spanned at the user's path: an unsuitable function is reported there.
+        RequestFn::Closure(closure) => expand_closure(facade, "PerRequest", closure, returned),
+        RequestFn::Path(path) => expand_path(facade, "PerRequest", path, returned),
         RequestFn::With(path) => {
-            let span = located_at_start(path);
-            let ty = returned.ty(facade, span);
-            later(facade, "PerRequest", span, &call(facade, span, &ty, &quote!(_), path, returned))
+            let code = Code { facade, kind: "PerRequest", returned, span: located_at_start(path) };
+            let ty = returned.ty(facade, code.span);
+            code.later(&code.call_known_form(&ty, &quote!(_), path))
         }
     }
 }
 
-/// A `fn(&HttpRequest) -> R`. Spanned at the user's path: an unsuitable function is reported there.
-pub(crate) fn path(facade: Facade<'_>, kind: &str, path: &syn::ExprPath, returned: Returned) -> TokenStream {
-    let span = located_at_start(path);
-    now(
-        facade,
-        kind,
-        span,
-        &returned.convert(facade, span, quote_spanned!(span=> #path(__rate_limit_request))),
-    )
-}
-
-/// A closure, written out as a function, which may return a borrow of the request.
-pub(crate) fn closure(facade: Facade<'_>, kind: &str, closure: &Closure, returned: Returned) -> TokenStream {
-    let span = located_at_start(&closure.body);
-    let (name, function) = function(facade, closure, returned);
-    let convert = |value| returned.convert(facade, span, value);
-    let inputs = match &closure.inputs {
-        Inputs::Request(input) => {
-            // Spanned at the type: a type other than the request's is reported there.
-            let at = located_at_start(&input.ty);
-            if closure.is_immediate() {
-                let request = Ident::new("__rate_limit_request", at);
-                let value = convert(quote_spanned!(span=> #name(#request)));
-                return now(facade, kind, span, &quote!(#function #value));
-            }
-            let request = quote_spanned!(at=> __rate_limit_extracted.request());
-            let value = convert(quote_spanned!(span=> __rate_limit_function(#request).await));
-            return later(facade, kind, span, &block(facade, span, &called(span, &name, &function, &value)));
-        }
-        Inputs::Extractors(inputs) => inputs,
-    };
-    let checks = inputs.iter().map(|Input { ty, shared, .. }| {
-        let ty = shared.as_ref().unwrap_or(ty);
-        let span = located_at_start(ty);
-        let private = facade.private(span);
-        quote_spanned!(span=> #private::assert_bodyless_extractor::<#ty>();)
-    });
-    if inputs.len() <= MAX_FORM && inputs.iter().all(|input| input.shared.is_none()) {
-        let form = if closure.asyncness.is_some() { "TakesExtractorsAsync" } else { "TakesExtractors" };
-        let (private, form) = (facade.private(span), Ident::new(form, span));
-        let types = inputs.iter().map(|input| &input.ty);
-        let form = quote_spanned!(span=> #private::#form<(#(#types,)*)>);
-        let call = call(facade, span, &quote!(_), &form, &name, returned);
-        return later(facade, kind, span, &quote!(#function #(#checks)* #call));
-    }
-    let name_of = |index| Ident::new(&format!("__rate_limit_choice_{index}"), span);
-    let names: Vec<Ident> = (0..inputs.len()).map(name_of).collect();
-    let with_names = || inputs.iter().zip(&names);
-    let shared = with_names()
-        .filter_map(|(input, name)| Some((input.shared.as_ref()?, name)))
-        .map(|(ty, name)| quote_spanned!(span=> let #name = __rate_limit_extracted.share::<#ty>().await?;));
-    let (types, owned): (Vec<_>, Vec<_>) = with_names()
-        .filter(|(input, _)| input.shared.is_none())
-        .map(|(input, name)| (&input.ty, name))
-        .unzip();
-    let owned = (!types.is_empty()).then(|| {
-        quote_spanned!(span=> let (#(#owned,)*) = __rate_limit_extracted.extract::<(#(#types,)*)>().await?;)
-    });
-    let arguments = with_names().map(|(input, name)| {
-        let reference = input.shared.as_ref().map(|_| quote_spanned!(span=> &));
-        quote_spanned!(span=> #reference #name)
-    });
-    let wait = closure.asyncness.map(|_| quote_spanned!(span=> .await));
-    let value = convert(quote_spanned!(span=> __rate_limit_function(#(#arguments),*) #wait));
-    let called = called(span, &name, &function, &quote!(#(#checks)* #(#shared)* #owned #value));
-    later(facade, kind, span, &block(facade, span, &called))
-}
-
-/// Largest number of extractors of which the facade knows the form of a function over them.
-const MAX_FORM: usize = 8;
-
-/// Calls a function in one of the forms that the facade knows: the compiler has less to check than in
-/// [`block`].
-fn call(
+/// Expands the path of a `fn(&HttpRequest) -> R`.
+pub(crate) fn expand_path(
     facade: Facade<'_>,
-    span: Span,
-    ty: &TokenStream,
-    form: &TokenStream,
-    function: &impl ToTokens,
+    kind: &'static str,
+    path: &ExprPath,
     returned: Returned,
 ) -> TokenStream {
-    let (private, conversion) = (facade.private(span), returned.conversion(facade, span));
-    quote_spanned! {span=>
-        #private::later_call::<#ty, _, #form, _>(__rate_limit_extracted, #function, #conversion)
-    }
+    let code = Code { facade, kind, returned, span: located_at_start(path) };
+    code.now(&code.convert(quote_spanned!(code.span=> #path(__rate_limit_request))))
 }
 
-/// Code with an `await`, which may borrow from what it takes by reference.
-fn block(facade: Facade<'_>, span: Span, value: &TokenStream) -> TokenStream {
-    let private = facade.private(span);
-    quote_spanned! {span=>
-        #private::later(async move {
-            ::core::result::Result::Ok({ #value })
-        })
-    }
-}
-
-/// The function is taken as a value before the call, because `clippy::unused_async` ignores functions that
-/// are used as values.
-fn called(span: Span, name: &Ident, function: &TokenStream, value: &TokenStream) -> TokenStream {
-    quote_spanned! {span=>
-        #function
-        let __rate_limit_function = #name;
-        #value
-    }
-}
-
-fn now(facade: Facade<'_>, kind: &str, span: Span, value: &TokenStream) -> TokenStream {
-    let (private, kind) = (facade.private(span), Ident::new(kind, span));
-    quote_spanned!(span=> #private::#kind::Now(|__rate_limit_request: &#private::HttpRequest| { #value }))
-}
-
-fn later(facade: Facade<'_>, kind: &str, span: Span, value: &TokenStream) -> TokenStream {
-    let (private, kind) = (facade.private(span), Ident::new(kind, span));
-    quote_spanned!(span=> #private::#kind::Later(|__rate_limit_extracted| { #value }))
-}
-
-/// The function of a closure, with the closure's own return type or else that of the value, and its name.
-///
-/// Actix-web makes a unit struct of a handler with a route attribute. A parameter of the same name would be a
-/// pattern of that struct. A nested function of the same name hides the struct, and a parameter may shadow a
-/// function.
-fn function(facade: Facade<'_>, closure: &Closure, returned: Returned) -> (Ident, TokenStream) {
-    let span = located_at_start(&closure.body);
-    let name = Ident::new("__rate_limit_chosen", span);
-    let Closure { asyncness, inputs, output, body, .. } = closure;
-    let returned = output.clone().unwrap_or_else(|| {
-        let ty = returned.ty(facade, span);
-        match (inputs, returned) {
-            (Inputs::Request(_), Returned::Into { .. }) => quote_spanned!(span=> #ty + '_),
-            _ => ty,
+/// Expands a closure. It becomes a function: unlike a closure, it may return what borrows from the request.
+pub(crate) fn expand_closure(
+    facade: Facade<'_>,
+    kind: &'static str,
+    closure: &Closure,
+    returned: Returned,
+) -> TokenStream {
+    let code = Code { facade, kind, returned, span: located_at_start(&closure.body) };
+    let is_async = closure.asyncness.is_some();
+    let function = code.define_function(closure);
+    match &closure.inputs {
+        Inputs::Request(input) if is_async => code.of_request_later(&function, input),
+        Inputs::Request(input) => code.of_request_now(&function, input),
+        Inputs::Extractors(inputs)
+            if inputs.len() <= MAX_EXTRACTORS && inputs.iter().all(|input| input.shared.is_none()) =>
+        {
+            code.of_owned_extractors(&function, is_async, inputs)
         }
-    });
-    let inputs = match inputs {
-        Inputs::Request(input) => slice::from_ref(&**input),
-        Inputs::Extractors(inputs) => inputs,
-    };
-    let parameters = inputs.iter().map(|Input { pattern, ty, .. }| quote!(#pattern: #ty));
-    let shadows = inputs.iter().flat_map(|input| &input.names).map(|name| {
-        // Used at once: dead code would be reported.
-        quote_spanned!(span=> const fn #name() {} const _: fn() = #name;)
-    });
-    let function = quote_spanned! {span=>
-        #(#shadows)*
-        #asyncness fn #name(#(#parameters),*) -> #returned #body
-    };
-    (name, function)
+        Inputs::Extractors(inputs) => code.of_extractors(&function, is_async, inputs),
+    }
+}
+
+/// The facade implements `TakesExtractors` for functions of up to this many extractors.
+const MAX_EXTRACTORS: usize = 8;
+
+/// What the code of one value becomes.
+#[derive(Clone, Copy)]
+struct Code<'a> {
+    facade: Facade<'a>,
+    /// The enum with the variants `Now` and `Later`: `PerRequest` or `By`.
+    kind: &'static str,
+    returned: Returned,
+    /// The place of the user's code, where the compiler reports what does not fit.
+    span: Span,
+}
+
+impl Code<'_> {
+    fn now(&self, value: &TokenStream) -> TokenStream {
+        let (span, private, kind) =
+            (self.span, self.facade.private(self.span), Ident::new(self.kind, self.span));
+        quote_spanned!(span=> #private::#kind::Now(|__rate_limit_request: &#private::HttpRequest| { #value }))
+    }
+
+    fn later(&self, value: &TokenStream) -> TokenStream {
+        let (span, private, kind) =
+            (self.span, self.facade.private(self.span), Ident::new(self.kind, self.span));
+        quote_spanned!(span=> #private::#kind::Later(|__rate_limit_extracted| { #value }))
+    }
+
+    fn convert(&self, value: TokenStream) -> TokenStream {
+        self.returned.convert(self.facade, self.span, value)
+    }
+
+    /// `|req: &HttpRequest| ..`
+    fn of_request_now(&self, function: &TokenStream, input: &Input) -> TokenStream {
+        let name = self.function_name();
+        // At the type: the compiler reports a type other than the request's there.
+        let request = Ident::new("__rate_limit_request", located_at_start(&input.ty));
+        let value = self.convert(quote_spanned!(self.span=> #name(#request)));
+        self.now(&quote!(#function #value))
+    }
+
+    /// `async |req: &HttpRequest| ..`
+    fn of_request_later(&self, function: &TokenStream, input: &Input) -> TokenStream {
+        let request = quote_spanned!(located_at_start(&input.ty)=> __rate_limit_extracted.request());
+        let value = self.convert(quote_spanned!(self.span=> __rate_limit_function(#request).await));
+        self.later(&self.async_block(&self.call_through_value(function, &value)))
+    }
+
+    /// A closure over extractors by value.
+    fn of_owned_extractors(&self, function: &TokenStream, is_async: bool, inputs: &[Input]) -> TokenStream {
+        let (span, private) = (self.span, self.facade.private(self.span));
+        let form = Ident::new(if is_async { "TakesExtractorsAsync" } else { "TakesExtractors" }, span);
+        let types = inputs.iter().map(|input| &input.ty);
+        let form = quote_spanned!(span=> #private::#form<(#(#types,)*)>);
+        let call = self.call_known_form(&quote!(_), &form, &self.function_name());
+        let checks = self.checks(inputs);
+        self.later(&quote!(#function #checks #call))
+    }
+
+    /// A closure with inputs by reference, or with more than a known form has: extracts the shared inputs one
+    /// by one and the others together, and calls the function.
+    fn of_extractors(&self, function: &TokenStream, is_async: bool, inputs: &[Input]) -> TokenStream {
+        let span = self.span;
+        let name_of = |index| Ident::new(&format!("__rate_limit_choice_{index}"), span);
+        let names: Vec<Ident> = (0..inputs.len()).map(name_of).collect();
+        let with_names = || inputs.iter().zip(&names);
+        let shared = with_names().filter_map(|(input, name)| Some((input.shared.as_ref()?, name))).map(
+            |(ty, name)| quote_spanned!(span=> let #name = __rate_limit_extracted.share::<#ty>().await?;),
+        );
+        let (types, owned): (Vec<_>, Vec<_>) = with_names()
+            .filter(|(input, _)| input.shared.is_none())
+            .map(|(input, name)| (&input.ty, name))
+            .unzip();
+        let owned = (!types.is_empty()).then(|| {
+            quote_spanned!(span=> let (#(#owned,)*) = __rate_limit_extracted.extract::<(#(#types,)*)>().await?;)
+        });
+        let arguments = with_names().map(|(input, name)| {
+            let reference = input.shared.as_ref().map(|_| quote_spanned!(span=> &));
+            quote_spanned!(span=> #reference #name)
+        });
+        let wait = is_async.then(|| quote_spanned!(span=> .await));
+        let value = self.convert(quote_spanned!(span=> __rate_limit_function(#(#arguments),*) #wait));
+        let checks = self.checks(inputs);
+        self.later(
+            &self.async_block(&self.call_through_value(function, &quote!(#checks #(#shared)* #owned #value))),
+        )
+    }
+
+    /// Reports a type that is no extractor at its place.
+    fn checks(&self, inputs: &[Input]) -> TokenStream {
+        let check = |Input { ty, shared, .. }: &Input| {
+            let ty = shared.as_ref().unwrap_or(ty);
+            let span = located_at_start(ty);
+            let private = self.facade.private(span);
+            quote_spanned!(span=> #private::assert_bodyless_extractor::<#ty>();)
+        };
+        inputs.iter().map(check).collect()
+    }
+
+    /// Calls a function through a trait of the facade, such as `TakesExtractors`. The compiler has less to
+    /// check than in an [`async_block`](Self::async_block).
+    fn call_known_form(&self, ty: &TokenStream, form: &TokenStream, function: &impl ToTokens) -> TokenStream {
+        let (span, private) = (self.span, self.facade.private(self.span));
+        let conversion = self.returned.conversion(self.facade, span);
+        quote_spanned! {span=>
+            #private::later_call::<#ty, _, #form, _>(__rate_limit_extracted, #function, #conversion)
+        }
+    }
+
+    /// An async block, boxed by `later`. What the value borrows lives inside of it.
+    fn async_block(&self, value: &TokenStream) -> TokenStream {
+        let (span, private) = (self.span, self.facade.private(self.span));
+        quote_spanned! {span=>
+            #private::later(async move {
+                ::core::result::Result::Ok({ #value })
+            })
+        }
+    }
+
+    /// Otherwise `clippy::unused_async` would report an `async` closure without an `await`. The lint ignores
+    /// functions that are used as values.
+    fn call_through_value(&self, function: &TokenStream, value: &TokenStream) -> TokenStream {
+        let name = self.function_name();
+        quote_spanned! {self.span=>
+            #function
+            let __rate_limit_function = #name;
+            #value
+        }
+    }
+
+    fn function_name(&self) -> Ident {
+        Ident::new("__rate_limit_chosen", self.span)
+    }
+
+    /// The function of a closure, with the closure's own return type or else that of the value.
+    ///
+    /// Under `#[get(..)] async fn user`, Actix-web makes a `struct user;`. A parameter `user` of the function
+    /// would be that struct as a pattern. `const fn user() {}` hides the struct, and a parameter may shadow a
+    /// function.
+    fn define_function(&self, closure: &Closure) -> TokenStream {
+        let (span, name) = (self.span, self.function_name());
+        let Closure { asyncness, inputs, output, body, .. } = closure;
+        let returned = output.clone().unwrap_or_else(|| {
+            let ty = self.returned.ty(self.facade, span);
+            match (inputs, self.returned) {
+                // `impl IntoCaller` may borrow from the request.
+                (Inputs::Request(_), Returned::Into { .. }) => quote_spanned!(span=> #ty + '_),
+                _ => ty,
+            }
+        });
+        let inputs = match inputs {
+            Inputs::Request(input) => slice::from_ref(&**input),
+            Inputs::Extractors(inputs) => inputs,
+        };
+        let parameters = inputs.iter().map(|Input { pattern, ty, .. }| quote!(#pattern: #ty));
+        let shadows = inputs.iter().flat_map(|input| &input.names).map(|name| {
+            // The compiler would report a function that is not used.
+            quote_spanned!(span=> const fn #name() {} const _: fn() = #name;)
+        });
+        quote_spanned! {span=>
+            #(#shadows)*
+            #asyncness fn #name(#(#parameters),*) -> #returned #body
+        }
+    }
 }

@@ -17,8 +17,8 @@ use crate::policy::Policy;
 /// Maximum number of leases of one count with unused units.
 const MAX_LEASES: usize = 2;
 
-/// Part of an interval that passes before the next lease is considered in the background again.
-const RETRY: u64 = 32;
+/// One 32nd of the interval passes before the next lease is considered in the background again.
+const RETRY_DIVISOR: u64 = 32;
 
 /// The settings of a limit at a request.
 #[derive(Clone, Copy, Debug)]
@@ -201,7 +201,7 @@ impl LeasedCount {
         self.resets += 1;
     }
 
-    /// Ends a reset.
+    /// Ends a reset. Forgets again, because an answer during the reset may show the state before it.
     pub(super) fn end_reset(&mut self, effects: &mut Effects) {
         self.forget(effects);
         self.resets = self.resets.saturating_sub(1);
@@ -209,7 +209,7 @@ impl LeasedCount {
 
     // ---- Take
 
-    /// Whether there are at least `cost` unused units, and at least one.
+    /// Whether there are at least `cost` unused units, and one even for a cost of 0.
     #[inline]
     pub(super) fn covers(&mut self, terms: Terms<'_>, cost: u64, now: u64, effects: &mut Effects) -> bool {
         self.adopt(terms, now, effects);
@@ -228,6 +228,7 @@ impl LeasedCount {
             missing -= units;
         }
         debug_assert_eq!(missing, 0, "fewer units are unused than are taken");
+        // The latest bound of all leases, which is never before the server's time.
         let (unused, at) = self
             .leases
             .iter()
@@ -247,7 +248,7 @@ impl LeasedCount {
         u64::try_from(wait.as_micros()).ok()
     }
 
-    /// Whether half of the last lease is used, and it is time to consider the next one.
+    /// Whether the count [has room](Self::has_room), and the pause after the last attempt is over.
     #[inline]
     fn wants_lease(&self, unused: u64, now: u64) -> bool {
         self.has_room(unused) && now >= self.prefetch_after
@@ -275,8 +276,8 @@ impl LeasedCount {
     }
 
     /// Gives back all unused units before the server decides a request of `cost` units, unless the server
-    /// surely has enough. `requested` is how many units all processes may have requested since its last
-    /// answer.
+    /// surely has enough. `requested` is how many units all processes may have requested since the
+    /// server's last answer.
     pub(super) fn make_way(
         &mut self,
         terms: Terms<'_>,
@@ -321,14 +322,13 @@ impl LeasedCount {
         self.adopt(terms, now, effects);
         self.trim(now, effects);
         let end = end_of_window(&self.policy, at);
-        match self.leases.iter_mut().find(|lease| lease.end == end) {
-            Some(lease) if self.resets == 0 => lease.put_back(units),
-            _ => return false,
-        }
+        let lease = self.leases.iter_mut().find(|lease| lease.end == end).filter(|_| self.resets == 0);
+        let Some(lease) = lease else { return false };
+        lease.put_back(units);
         true
     }
 
-    // ---- Learn
+    // ---- Request
 
     /// The request for the next lease in the call that is being written, if half of the last lease is used.
     /// The server decides it after all other requests of the call.
@@ -353,10 +353,9 @@ impl LeasedCount {
         LeaseRequest { id: self.last_id, units, max: self.policy.max(), connection: self.connection }
     }
 
-    /// Whether to fetch the next lease in the background. In either case, no lease is considered in the
-    /// background for a while.
+    /// Begins a pause in which no lease is considered in the background. Returns whether to fetch one now.
     pub(super) fn may_prefetch(&mut self, demand: &Demand, instances: u64, now: u64) -> bool {
-        self.prefetch_after = now + self.interval / RETRY;
+        self.prefetch_after = now + self.interval / RETRY_DIVISOR;
         self.next_size(demand, instances, now) > 0
     }
 
@@ -366,6 +365,8 @@ impl LeasedCount {
         last.map_or(0, |last| last.lease_size(&self.policy, demand, self.interval, instances, now))
     }
 
+    // ---- Learn
+
     /// Learns from an answer. A block or a debt ends leases. The answer shows how many units are left, and
     /// whether the requested lease was granted. A lease is void if the connection was replaced, or the count
     /// was reset, after it was requested.
@@ -374,11 +375,12 @@ impl LeasedCount {
         self.renew(connection, effects);
         if answer.is_overdrawn {
             self.give_back_all(connection, now, effects);
-            // A lease of the same call was decided after the debt, so it stays.
+            // A lease of another call may have been decided before the debt, so it goes back. One of the same
+            // call was decided after the debt.
             let own = answer.lease.map(|(request, _)| request.id);
             self.goes_back = self.in_flight.filter(|id| Some(*id) != own).or(self.goes_back);
         }
-        // On the server, the end of the block has replaced all charges.
+        // A block replaced the state on the server, so the charges of the leases are gone.
         if answer.state.blocked_until().is_some_and(|until| until > Timestamp::from_micros(at)) {
             self.forget(effects);
         }
