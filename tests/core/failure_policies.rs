@@ -5,7 +5,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use ratelimit_core::{Algorithm, Check, Decision, OnError, Policy, RateLimiter};
+use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter};
 use tests::log::Log;
 use tests::store::watched_builder;
 use tracing::Level;
