@@ -84,10 +84,13 @@ impl Fallback {
         let mut local_outcomes = decided.outcomes().iter();
         let all_outcomes = group.iter().zip(&parts).map(|(check, part)| {
             let capacity = check.policy().capacity();
-            if let Some(outcome) = part.as_ref().and_then(|_| local_outcomes.next()) {
+            if let Some(part) = part
+                && let Some(outcome) = local_outcomes.next()
+            {
                 // Shows the limit as configured, not the part of this process.
                 let outcome = outcome.clone().with_limit(capacity);
-                return if check.cost() <= capacity { outcome.or_denied_for(RETRY_US) } else { outcome };
+                let may_pass = part.capacity() < capacity && check.cost() <= capacity;
+                return if may_pass { outcome.or_denied_for(RETRY_US) } else { outcome };
             }
             // `UpTo` charges every limit the same number: the one that the counted limits admit.
             let cost = match operation {

@@ -343,7 +343,9 @@ impl Outcome {
     /// Smallest wait from the decision after which the same request passes, if no other request is charged
     /// meanwhile.
     ///
-    /// Exact: one microsecond earlier the request would still be denied. `None` if the limit admitted the
+    /// Exact: one microsecond earlier the request would still be denied. Only if the outcome is
+    /// [degraded](Self::is_degraded), and the request costs more than the part of this process, it is 1 s,
+    /// because how long an outage lasts is unknown. `None` if the limit admitted the
     /// request, if the request never passes because its cost exceeds the limit, and if a concurrency limit is
     /// [busy](Self::is_busy). So a loop that waits matches the [`decision`](Self::decision), which
     /// distinguishes these.

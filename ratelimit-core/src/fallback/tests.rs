@@ -77,6 +77,15 @@ fn a_turn_that_costs_more_than_the_part_is_denied() {
 }
 
 #[test]
+fn what_a_whole_limit_cannot_admit_never_passes() {
+    let fallback = Fallback::new(NonZeroU32::MIN, 100);
+    let policy = Policy::builder("p").max(100).build();
+    let group = [60, 50].map(|cost| Check::new(&policy, "a").with_cost(cost));
+    let denied = decide(&fallback, &group, Operation::Check);
+    assert_eq!((denied.is_allowed(), denied.retry_after()), (false, None));
+}
+
+#[test]
 fn a_group_of_which_one_limit_denies_charges_nothing() {
     let ((fallback, _), policy) = (one_of_ten(), bucket());
     let other = Policy::builder("other").max(20).build();
