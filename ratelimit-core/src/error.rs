@@ -89,6 +89,11 @@ pub enum StoreError {
     )]
     SeveralCallers,
 
+    /// The limiter has a Redis store, and was made before a fork, by the parent of this process, which has
+    /// the store's threads and connections. No call of it works in a child: make a limiter after the fork.
+    #[error("the limiter was made before a fork, by the parent of this process; make it after the fork")]
+    Forked,
+
     /// A charge of a token bucket stays, because its [refund](crate::RateLimiter::refund) would move
     /// [turns](crate::RateLimiter::wait) that are not due. The other charges of the reservation were
     /// refunded.
@@ -160,6 +165,7 @@ impl StoreError {
     /// | [`Rejected`](Self::Rejected), [`Protocol`](Self::Protocol) | no | look at the server: another program or version may use it |
     /// | [`GroupTooLarge`](Self::GroupTooLarge) | no | check fewer limits at once |
     /// | [`SeveralCallers`](Self::SeveralCallers) | no | charge each caller alone, or check a number of units |
+    /// | [`Forked`](Self::Forked) | no | make the limiter after the fork |
     /// | [`TurnsNotDue`](Self::TurnsNotDue) | no | nothing: the units come back with time |
     /// | [`ConcurrencyLimit`](Self::ConcurrencyLimit) | no | check the limit, and free the slots when the work ends |
     pub const fn is_transient(&self) -> bool {
@@ -169,9 +175,10 @@ impl StoreError {
         )
     }
 
-    /// Whether the group is the cause, and not the store: no failure policy decides then.
-    pub(crate) const fn is_of_group(&self) -> bool {
-        matches!(self, Self::GroupTooLarge { .. } | Self::SeveralCallers)
+    /// Whether the program is the cause, and not the store: no failure policy decides then. In a child of a
+    /// fork its counts may be locked for ever.
+    pub(crate) const fn is_of_program(&self) -> bool {
+        matches!(self, Self::GroupTooLarge { .. } | Self::SeveralCallers | Self::Forked)
     }
 }
 
@@ -365,6 +372,7 @@ mod tests {
             StoreError::protocol("a number"),
             StoreError::GroupTooLarge { size: 65 },
             StoreError::SeveralCallers,
+            StoreError::Forked,
             StoreError::TurnsNotDue,
             StoreError::ConcurrencyLimit { limit: "k".to_owned() },
         ];

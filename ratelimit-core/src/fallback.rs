@@ -39,7 +39,7 @@ impl Fallback {
     }
 
     /// Decides in place of the store, by the failure policy of each limit. Returns `error` if one of them
-    /// fails closed, or if the group itself is the cause (`is_of_group`). `is_outage` is false if only this
+    /// fails closed, or if the program is the cause (`is_of_program`). `is_outage` is false if only this
     /// request had too little time. Only an outage is logged and counted as a failure of the store.
     pub(crate) fn decide(
         &self,
@@ -49,7 +49,7 @@ impl Fallback {
         is_outage: bool,
         observer: &Observer,
     ) -> Result<GroupOutcome, StoreError> {
-        if is_outage && !error.is_of_group() {
+        if is_outage && !error.is_of_program() {
             observer.failed(&error);
             self.outage.record_failure(&error);
         }
@@ -60,7 +60,7 @@ impl Fallback {
                     observer.decided(group, outcome.outcomes());
                     observer.degraded(group, Some(outcome.outcomes()), || self.callers());
                 }
-                Err(error) if error.is_of_group() => {}
+                Err(error) if error.is_of_program() => {}
                 Err(_) => observer.degraded(group, None, || self.callers()),
             }
         }
@@ -73,7 +73,7 @@ impl Fallback {
         operation: Operation,
         error: StoreError,
     ) -> Result<GroupOutcome, StoreError> {
-        if error.is_of_group() || group.iter().any(|check| check.on_error() == OnError::Deny) {
+        if error.is_of_program() || group.iter().any(|check| check.on_error() == OnError::Deny) {
             return Err(error);
         }
         let parts: SmallVec<[Option<Policy>; 2]> = group.iter().map(|check| self.part(check)).collect();

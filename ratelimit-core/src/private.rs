@@ -8,6 +8,7 @@ pub use crate::overrides::check::{DeclaredLimits, KnownLimit};
 #[cfg(feature = "calendar")]
 pub use crate::policy::calendar::DeclaredZones;
 pub use crate::policy::state_kind::{FNV_OFFSET, fnv1a, is_name_byte};
+pub use crate::process::OfProcess;
 use crate::store::Task;
 use crate::{GroupOutcome, Outcome, RateLimiter, Timestamp};
 

@@ -1,7 +1,7 @@
-//! What belongs to one process: threads and connections stay with the parent of a fork, so the child makes
-//! its own.
+//! What belongs to one process. A child of a fork has a copy of it without the threads behind it, and a lock
+//! that another thread of the parent held at the fork stays locked there for ever.
 
-use once_cell::sync::OnceCell;
+use std::mem;
 
 /// The process that made this.
 #[derive(Clone, Debug)]
@@ -21,46 +21,38 @@ impl Process {
     }
 }
 
-/// A value for each process that uses it: one of the process that made it, and one of each child.
+/// A value of the process that made it. A child cannot use it, and does not drop it.
 #[derive(Debug)]
-pub(crate) struct PerProcess<T> {
+pub struct OfProcess<T> {
     process: Process,
-    value: T,
-    of_child: OnceCell<Box<Self>>,
+    value: Option<T>,
 }
 
-impl<T> PerProcess<T> {
-    /// Stores the value of the present process.
-    pub(crate) fn new(value: T) -> Self {
-        Self { process: Process::present(), value, of_child: OnceCell::new() }
+impl<T> OfProcess<T> {
+    /// Stores a value of the process that runs.
+    pub fn new(value: T) -> Self {
+        Self { process: Process::present(), value: Some(value) }
     }
 
-    /// The value of the present process, which `make` makes once in each child. It must not read the value
-    /// itself.
+    /// The value. `None` in a child.
     #[inline]
-    pub(crate) fn get_or_make<E>(&self, make: impl Fn() -> Result<T, E>) -> Result<&T, E> {
-        if self.process.is_past() { self.in_child(make) } else { Ok(&self.value) }
+    pub fn get(&self) -> Option<&T> {
+        if self.process.is_past() { None } else { self.value.as_ref() }
     }
 
-    #[cold]
-    fn in_child<E>(&self, make: impl Fn() -> Result<T, E>) -> Result<&T, E> {
-        // A child may have children.
-        let mut place = self;
-        while place.process.is_past() {
-            if place.of_child.get().is_none() {
-                // Made outside of the cell: after the next fork the thread that makes the value may be gone,
-                // and the cell would wait for it.
-                let _ = place.of_child.set(Box::new(Self::new(make()?)));
-            }
-            let Some(child) = place.of_child.get() else { break };
-            place = child;
+    /// Takes the value out. `None` in a child.
+    pub fn take(&mut self) -> Option<T> {
+        let value = self.value.take();
+        if self.process.is_past() {
+            mem::forget(value);
+            return None;
         }
-        Ok(&place.value)
+        value
     }
 }
 
-impl<T: Default> Default for PerProcess<T> {
-    fn default() -> Self {
-        Self::new(T::default())
+impl<T> Drop for OfProcess<T> {
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }

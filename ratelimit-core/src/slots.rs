@@ -7,6 +7,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 pub(crate) use self::held::operation_of_one;
+use crate::process::OfProcess;
 
 /// Slots of concurrency limits that an admitted request holds. They are freed when this is dropped.
 ///
@@ -44,9 +45,10 @@ pub(crate) use self::held::operation_of_one;
 pub struct Slots(Option<Arc<dyn Any + Send + Sync>>);
 
 impl Slots {
-    /// Slots that are freed by `free`, which is called when they are dropped.
+    /// Slots that are freed by `free`, which is called when they are dropped, except in a child of a fork:
+    /// the work of the parent goes on.
     pub(crate) fn freed_by(free: impl Fn() + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(OnDrop(free))))
+        Self(Some(Arc::new(OfProcess::new(OnDrop(free)))))
     }
 
     /// Holds no slot, but keeps `owner` for as long as the slots that are [joined](Self::and) with it.

@@ -8,18 +8,17 @@
 //! would never end.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr;
-use std::sync::LazyLock;
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use once_cell::race::OnceBox;
 use parking_lot::Mutex;
 
-use crate::process::PerProcess;
+use crate::process::Process;
 
 /// Microseconds since an instant before the process began, with the time for which the machine was suspended.
 /// The standard library's clock leaves that time out on Linux and macOS.
@@ -65,19 +64,35 @@ struct Sleepers {
     until: u64,
 }
 
-type Timer = Mutex<Sleepers>;
-
-/// The timer of this process. A child of a fork has its own, since the parent's may stay locked there for
+/// The timer of one process. A child of a fork has its own, since the parent's may stay locked there for
 /// ever.
-fn timer() -> &'static Timer {
-    static TIMER: LazyLock<PerProcess<Timer>> = LazyLock::new(PerProcess::default);
-    let Ok(timer) = TIMER.get_or_make(|| Ok::<_, Infallible>(Timer::default()));
-    timer
+struct Timer {
+    process: Process,
+    sleepers: Mutex<Sleepers>,
+    of_child: OnceBox<Self>,
+}
+
+impl Timer {
+    fn new() -> Self {
+        Self { process: Process::present(), sleepers: Mutex::default(), of_child: OnceBox::new() }
+    }
+
+    /// The timer of the process that runs. Waits for no other thread, which a fork may have left behind.
+    fn present() -> &'static Self {
+        static FIRST: OnceBox<Timer> = OnceBox::new();
+        let make = || Box::new(Self::new());
+        let mut timer = FIRST.get_or_init(make);
+        // A child may have children.
+        while timer.process.is_past() {
+            timer = timer.of_child.get_or_init(make);
+        }
+        timer
+    }
 }
 
 /// Adds a sleep. Returns its key, or `None` if no thread can be started.
 fn insert(timer: &'static Timer, end: u64, waker: Waker, now: u64) -> Option<Key> {
-    let mut sleepers = timer.lock();
+    let mut sleepers = timer.sleepers.lock();
     match &sleepers.thread {
         // If the thread should have looked before `now`, its wait may have stood still.
         Some(thread) if end < sleepers.until || sleepers.until < now => {
@@ -101,7 +116,7 @@ fn insert(timer: &'static Timer, end: u64, waker: Waker, now: u64) -> Option<Key
 /// Ends sleeps, by a clock in microseconds.
 fn wake_sleepers(timer: &Timer, now: impl Fn() -> u64) {
     loop {
-        let mut sleepers = timer.lock();
+        let mut sleepers = timer.sleepers.lock();
         let now = now();
         let end = match sleepers.wakers.first_entry() {
             Some(first) if first.key().0 <= now => {
@@ -155,9 +170,9 @@ impl Delay {
     /// Removes the sleep from the timer, unless that is the timer of the parent of a fork.
     fn forget(&mut self) {
         if let Some((of, key, _)) = self.registered.take()
-            && ptr::eq(of, timer())
+            && !of.process.is_past()
         {
-            let waker = of.lock().wakers.remove(&key);
+            let waker = of.sleepers.lock().wakers.remove(&key);
             guarded(|| drop(waker));
         }
     }
@@ -171,7 +186,7 @@ impl Future for Delay {
         if now >= self.end {
             return Poll::Ready(());
         }
-        let (timer, waker) = (timer(), context.waker());
+        let (timer, waker) = (Timer::present(), context.waker());
         let is_present = |(of, _, id): &(&Timer, Key, WakerId)| ptr::eq(*of, timer) && *id == id_of(waker);
         if !self.registered.as_ref().is_some_and(is_present) {
             self.forget();
@@ -215,8 +230,8 @@ mod tests {
 
     /// A timer with a thread that runs `run`, and that looks by itself at `until`.
     fn timer_with(until: u64, run: impl FnOnce(&'static Timer) + Send + 'static) -> &'static Timer {
-        let timer = &*Box::leak(Box::<Timer>::default());
-        let mut sleepers = timer.lock();
+        let timer = &*Box::leak(Box::new(Timer::new()));
+        let mut sleepers = timer.sleepers.lock();
         sleepers.until = until;
         sleepers.thread = Some(thread::spawn(move || run(timer)).thread().clone());
         drop(sleepers);
@@ -246,7 +261,7 @@ mod tests {
         });
         let sleep_until = |end, now| {
             assert!(insert(timer, end, Waker::noop().clone(), now).is_some());
-            timer.lock().until
+            timer.sleepers.lock().until
         };
         assert_eq!(sleep_until(11, 0), 10, "the thread finds it by itself");
         assert_eq!(unparked.recv_timeout(LOOK / 20), Err(RecvTimeoutError::Timeout));
@@ -266,7 +281,7 @@ mod tests {
             });
         });
         looked.recv_timeout(30 * LOOK).unwrap();
-        assert_eq!(timer.lock().until, LOOK_US);
+        assert_eq!(timer.sleepers.lock().until, LOOK_US);
     }
 
     /// Polls a sleep for a new task. Returns the task, and the channel of its messages.

@@ -1,10 +1,10 @@
-//! A process that makes a limiter, forks, and uses the limiter in both; started by `core/forks.rs` and
-//! `redis/forks.rs`.
+//! A process that makes a limiter and forks; started by `core/forks.rs` and `redis/forks.rs`.
 //!
 //! Arguments: the case, and what it needs. Each process prints what it finds, the child first.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is the report")]
 
-use std::pin::pin;
+use std::panic;
+use std::pin::{Pin, pin};
 use std::process::exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +13,11 @@ use std::thread;
 use std::time::Duration;
 
 use fork::{Fork, fork, waitpid};
-use ratelimit_core::overrides::Overrides;
-use ratelimit_core::{Algorithm, MemoryStore, OnError, Policy, RateLimiter, RedisStore};
+use futures_util::future::join_all;
+use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore, StoreError, WaitError};
+use tests::log::Log;
 use tokio::runtime::{Builder, Runtime};
+use tracing::Level;
 
 /// Longest time in which a child does what it is for; far above what it takes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,15 +34,12 @@ static TEN: Policy = Policy::builder("ten")
 static TEN_LOCAL: Policy =
     Policy::builder("ten").max(10).window(HOUR).algorithm(Algorithm::FixedWindow).build();
 
-static LEASED: Policy = Policy::builder("leased")
-    .max(1000)
-    .window(HOUR)
-    .algorithm(Algorithm::FixedWindow)
-    .lease(Duration::from_secs(10))
-    .on_error(OnError::Deny)
-    .build();
+static MANY: Policy =
+    Policy::builder("many-units").max(1_000_000).window(HOUR).on_error(OnError::Deny).build();
 
 static TWO_AT_A_TIME: Policy = Policy::concurrency("two", 2);
+
+static MANY_AT_A_TIME: Policy = Policy::concurrency("many", 1000);
 
 static TURNS: Policy = Policy::builder("turns")
     .algorithm(Algorithm::TokenBucket)
@@ -57,29 +56,34 @@ static SLOW_TURNS: Policy = Policy::builder("slow")
     .burst(1)
     .build();
 
-static SHOP: Policy = Policy::new("shop", 10, HOUR);
+static HOURLY_TURNS: Policy =
+    Policy::builder("hourly").algorithm(Algorithm::TokenBucket).max(1).window(HOUR).build();
 
 fn main() {
+    // Also in a child, and while other threads go on.
+    panic::set_hook(Box::new(|panic| {
+        eprintln!("{panic}");
+        exit(1);
+    }));
     let arguments: Vec<String> = std::env::args().collect();
     let arguments: Vec<&str> = arguments[1..].iter().map(String::as_str).collect();
     match arguments[..] {
-        ["check", url, first, on_error] => {
-            check(&redis(url), first == "after", if on_error == "deny" { &TEN } else { &TEN_LOCAL });
-        }
-        ["lease", url] => lease(&redis(url)),
-        ["slot", url] => slot(&redis(url)),
+        ["calls", url] => calls(&redis(url)),
+        ["own", url] => own_limiter(url),
+        ["slot", url] => slot(url),
+        ["drop amid work", url, forks] => drop_amid_work(url, forks.parse().unwrap()),
+        ["make amid work", url, forks] => make_amid_work(url, forks.parse().unwrap()),
         ["wait"] => wait(&RateLimiter::in_memory()),
         ["amid a wait"] => fork_amid_a_wait(&RateLimiter::in_memory()),
-        ["watch", path] => watch(path),
+        ["drop"] => drop_in_memory(&RateLimiter::in_memory()),
         _ => panic!("{arguments:?}"),
     }
 }
 
 fn redis(url: &str) -> RateLimiter {
     // Long, so that a busy machine is no outage.
-    RateLimiter::new(
-        RedisStore::builder(url).deadline(PATIENCE / 2).connect_timeout(PATIENCE / 2).build().unwrap(),
-    )
+    let store = RedisStore::builder(url).deadline(PATIENCE / 2).connect_timeout(PATIENCE / 2);
+    RateLimiter::new(store.ping_interval(Duration::from_millis(1)).build().unwrap())
 }
 
 fn runtime() -> Runtime {
@@ -115,41 +119,126 @@ fn charge(limiter: &RateLimiter, policy: &Policy, name: &str) {
     }
 }
 
-fn check(limiter: &RateLimiter, is_used_before: bool, policy: &Policy) {
-    if is_used_before {
-        charge(limiter, policy, "parent");
-    }
+/// Each call of the parent's limiter in a child of a child, and the lines that it logs.
+fn calls(limiter: &RateLimiter) {
+    charge(limiter, &TEN, "parent");
+    let group = [Check::new(&TEN, "caller")];
+    let log = Log::of_process();
+    let charged = || runtime().block_on(limiter.check_all(&group)).unwrap().reservation(&group).unwrap();
+    let (refunded, settled) = (charged(), charged());
     in_child(|| {
-        in_child(|| charge(limiter, policy, "grandchild"));
-        charge(limiter, policy, "child");
+        in_child(|| {
+            let is_forked = |name: &str, result: Result<(), StoreError>| {
+                assert!(matches!(result, Err(StoreError::Forked)), "{name}: {result:?}");
+            };
+            runtime().block_on(async {
+                assert!(limiter.try_check(&TEN, "caller").unwrap().is_none());
+                for policy in [&TEN, &TEN_LOCAL] {
+                    is_forked("check", limiter.check(policy, "caller").await.map(drop));
+                    is_forked("peek", limiter.peek(policy, "caller").await.map(drop));
+                    is_forked("check_up_to", limiter.check_up_to(policy, "caller", 2).await.map(drop));
+                    is_forked("reset", limiter.reset(policy, "caller").await);
+                }
+                is_forked("acquire", limiter.acquire(&TWO_AT_A_TIME, "caller").await.map(drop));
+                is_forked("refund", limiter.refund(refunded).await);
+                let waited = limiter.wait(&TURNS, "host", 1, PATIENCE).await;
+                assert!(matches!(waited, Err(WaitError::Store(StoreError::Forked))), "{waited:?}");
+                let settled = limiter.settle(settled, 7).await;
+                assert!(settled.is_err());
+            });
+            assert!(!limiter.is_ready() && limiter.store_status().connection.is_none());
+            println!("grandchild {}", log.at(Level::ERROR).join("|"));
+        });
+        let error = runtime().block_on(limiter.check(&TEN, "caller")).unwrap_err();
+        println!("child {error}");
     });
-    charge(limiter, policy, "parent");
+    charge(limiter, &TEN, "parent");
 }
 
-fn lease(limiter: &RateLimiter) {
-    let admitted = |most: u64| {
-        runtime().block_on(async {
-            let mut admitted = 0;
-            while admitted < most && limiter.check(&LEASED, "caller").await.unwrap().is_allowed() {
-                admitted += 1;
-            }
-            admitted
-        })
-    };
-    let before = admitted(300);
-    let held = limiter.store_status().connection.unwrap().leases;
-    println!("before {before} {held:?}");
-    in_child(|| println!("child {}", admitted(u64::MAX)));
-    println!("parent {}", admitted(u64::MAX));
+/// A limiter that the child makes, beside that of its parent.
+fn own_limiter(url: &str) {
+    let mut limiter = Some(redis(url));
+    charge(limiter.as_ref().unwrap(), &TEN, "parent");
+    in_child(|| {
+        in_child(|| charge(&redis(url), &TEN, "grandchild"));
+        drop(limiter.take());
+        charge(&redis(url), &TEN, "child");
+    });
+    charge(limiter.as_ref().unwrap(), &TEN, "parent");
 }
 
-fn slot(limiter: &RateLimiter) {
-    let acquire = || runtime().block_on(limiter.acquire(&TWO_AT_A_TIME, "caller")).unwrap();
-    let held = acquire();
+fn slot(url: &str) {
+    let acquire =
+        |limiter: &RateLimiter| runtime().block_on(limiter.acquire(&TWO_AT_A_TIME, "caller")).unwrap();
+    let held = acquire(&redis(url)).unwrap();
     in_child(|| {
         drop(held);
-        let (first, second) = (acquire(), acquire());
+        let limiter = redis(url);
+        let (first, second) = (acquire(&limiter), acquire(&limiter));
         println!("child {} {}", first.is_ok(), second.is_ok());
+    });
+}
+
+/// Runs `in_children` while threads take and free slots, and look at all that the store keeps.
+fn amid_work(limiter: &RateLimiter, forks: u32, in_children: impl Fn()) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                runtime().block_on(async {
+                    while !is_over.load(Ordering::SeqCst) {
+                        drop(join_all((0..20).map(|_| limiter.acquire(&MANY_AT_A_TIME, "caller"))).await);
+                    }
+                });
+            });
+        }
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                let _ = limiter.store_status();
+            }
+        });
+        for _ in 0..forks {
+            in_children();
+        }
+        is_over.store(true, Ordering::SeqCst);
+    });
+    println!("{forks} children have ended");
+}
+
+/// A child drops slots, a turn, and futures that began before the fork.
+fn drop_amid_work(url: &str, forks: u32) {
+    let limiter = redis(url);
+    let _ = runtime().block_on(limiter.wait(&TURNS, "host", 1, PATIENCE)).unwrap();
+    amid_work(&limiter, forks, || {
+        let slots = runtime().block_on(limiter.acquire(&MANY_AT_A_TIME, "caller")).unwrap();
+        let mut wait = Box::pin(limiter.wait(&TURNS, "host", 1, PATIENCE));
+        let mut check = Box::pin(limiter.check(&MANY, "caller"));
+        let context = &mut Context::from_waker(Waker::noop());
+        let _ = (wait.as_mut().poll(context), check.as_mut().poll(context));
+        in_child(|| drop((slots, wait, check)));
+    });
+}
+
+/// A child makes a limiter, and waits for its answer and for turns.
+fn make_amid_work(url: &str, forks: u32) {
+    let limiter = redis(url);
+    amid_work(&limiter, forks, || {
+        in_child(|| {
+            let limiter = redis(url);
+            runtime().block_on(async {
+                let outcome = limiter.check(&MANY, "caller").await.unwrap();
+                assert!(outcome.is_allowed() && !outcome.is_degraded());
+                for _ in 0..2 {
+                    assert!(
+                        limiter
+                            .wait(&TURNS, std::process::id().to_string(), 1, PATIENCE)
+                            .await
+                            .unwrap()
+                            .is_allowed()
+                    );
+                }
+            });
+        });
     });
 }
 
@@ -203,27 +292,29 @@ fn fork_amid_a_wait(limiter: &RateLimiter) {
     println!("parent has waited");
 }
 
-fn watch(path: &str) {
-    let write = |max: u64| std::fs::write(path, format!("[limit.shop]\nmax = {max}\n")).unwrap();
-    write(20);
-    let overrides = Overrides::from_file(path).unwrap().watch();
-    let limiter =
-        RateLimiter::builder(MemoryStore::new()).policies([&SHOP]).overrides(overrides).unwrap().build();
-    let await_max = |max| {
-        while limiter.in_force(&SHOP).policy().max() != max {
-            thread::sleep(Duration::from_millis(5));
-        }
+/// A slot and a turn of the parent, and the task that waits for the turn, which a child drops.
+fn drop_in_memory(limiter: &RateLimiter) {
+    struct Task;
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+    let acquire = || runtime().block_on(limiter.acquire(&TWO_AT_A_TIME, "caller")).unwrap();
+    let (held, _held) = (acquire().unwrap(), acquire().unwrap());
+    let _ = runtime().block_on(limiter.wait(&HOURLY_TURNS, "host", 1, 2 * HOUR)).unwrap();
+    let task = Arc::new(Task);
+    let mut wait: Pin<Box<dyn Future<Output = _>>> =
+        Box::pin(limiter.wait(&HOURLY_TURNS, "host", 1, 2 * HOUR));
+    assert!(wait.as_mut().poll(&mut Context::from_waker(&Arc::clone(&task).into())).is_pending());
+    let turns_left = || limiter.try_check(&HOURLY_TURNS, "host").unwrap().unwrap().retry_after().unwrap();
+    let found = |name: &str| {
+        let is_kept = turns_left() > HOUR;
+        println!("{name} slot {} turn {is_kept} task {}", acquire().is_err(), Arc::strong_count(&task) - 1);
     };
-    write(30);
-    await_max(30);
+    let mut of_parent = Some((held, wait));
     in_child(|| {
-        // What was in the file when the parent began.
-        write(20);
-        await_max(20);
-        write(40);
-        await_max(40);
-        println!("child has read");
+        drop(of_parent.take());
+        found("child");
     });
-    await_max(40);
-    println!("parent has read");
+    drop(of_parent);
+    found("parent");
 }

@@ -1,4 +1,4 @@
-//! A limiter in memory that was made before a fork: what needs a thread works in the child, too.
+//! A process that forks, with a limiter in memory.
 
 use tests::program::lines;
 
@@ -17,8 +17,7 @@ fn a_wait_that_began_before_a_fork_ends_in_both_processes() {
 }
 
 #[test]
-fn a_watched_file_is_read_in_a_child() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("limits.toml");
-    assert_eq!(forker(&["watch", path.to_str().unwrap()]), ["child has read", "parent has read"]);
+fn what_a_child_drops_stays_its_parents() {
+    let [in_child, in_parent] = ["child slot true turn true task 1", "parent slot false turn false task 0"];
+    assert_eq!(forker(&["drop"]), [in_child, in_parent]);
 }

@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 
+use ratelimit_core::__private_0_1::OfProcess;
 use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{GroupOutcome, RateLimiter, SettleError as LimiterError};
 use smallvec::smallvec;
@@ -162,7 +163,7 @@ impl LimitCharge {
     /// }
     /// ```
     pub fn settle_on_drop(self, counter: impl Into<UsageCounter>) -> Result<SettleOnDrop, SettleError> {
-        Ok(SettleOnDrop { settled: self.claim()?, counter: counter.into() })
+        Ok(SettleOnDrop { settled: self.claim()?.map(OfProcess::new), counter: counter.into() })
     }
 
     /// The limit as a group of one. No other call settles or refunds it from now on. `None` if it does not

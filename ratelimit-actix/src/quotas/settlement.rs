@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ratelimit_core::__private_0_1::{help, spawn};
+use ratelimit_core::__private_0_1::{OfProcess, help, spawn};
 use ratelimit_core::policy::MAX_UNITS;
 use tokio::runtime::Handle;
 
@@ -61,13 +61,14 @@ impl From<&Self> for UsageCounter {
 #[must_use = "the limit is settled when this is dropped; move it into the stream of the response"]
 pub struct SettleOnDrop {
     /// `None` for a limit that does not apply to the request.
-    pub(super) settled: Option<DecidedGroup>,
+    pub(super) settled: Option<OfProcess<DecidedGroup>>,
     pub(super) counter: UsageCounter,
 }
 
 impl Drop for SettleOnDrop {
     fn drop(&mut self) {
-        let Some(settled) = self.settled.take() else { return };
+        // A child of a fork leaves it to the parent, whose response goes on.
+        let Some(settled) = self.settled.as_mut().and_then(OfProcess::take) else { return };
         let actual = self.counter.get().min(MAX_UNITS);
         let (limiter, unsettled) = (settled.limiter.clone(), Unsettled);
         let task = Box::pin(async move {

@@ -74,9 +74,12 @@ impl RateLimiter {
     /// [`MAX_GROUP`](crate::MAX_GROUP) limits.
     pub async fn reset_all(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
         validate_size(group)?;
-        for check in group {
-            self.inner.fallback.reset(check);
+        let result = self.inner.store.as_dyn().reset(group, self.deadline).await;
+        if !matches!(result, Err(StoreError::Forked)) {
+            for check in group {
+                self.inner.fallback.reset(check);
+            }
         }
-        self.inner.store.as_dyn().reset(group, self.deadline).await
+        result
     }
 }

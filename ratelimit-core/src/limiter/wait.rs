@@ -12,6 +12,7 @@ use crate::clock::micros;
 use crate::error::{StoreError, WaitError};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
+use crate::process::OfProcess;
 use crate::reservation::{Charge, Reservation};
 
 impl RateLimiter {
@@ -96,10 +97,11 @@ impl RateLimiter {
         }
         let wait = outcome.due_after();
         if !wait.is_zero() {
-            let turn = Turn { limiter: self, check, outcome: &outcome };
+            let turn = OfProcess::new(Turn { limiter: self, check, outcome: &outcome });
             // The clocks of the store and of this process may differ by a thousandth in speed.
             self.inner.clock.sleep(wait + wait / 1_000).await;
-            turn.start();
+            // Keeps the turn, which is due.
+            mem::forget(turn);
         }
         Ok(outcome)
     }
@@ -145,18 +147,11 @@ fn check_wait(policy: &Policy, cost: u64, at_most: Duration) -> Result<(), WaitE
     }
 }
 
-/// A turn that is not due yet. It is given up if it is dropped before [`start`](Self::start).
+/// A turn that is not due yet. It is given up if it is dropped.
 struct Turn<'a> {
     limiter: &'a RateLimiter,
     check: Check<'a>,
     outcome: &'a Outcome,
-}
-
-impl Turn<'_> {
-    /// Keeps the turn, which is due.
-    fn start(self) {
-        mem::forget(self);
-    }
 }
 
 impl Drop for Turn<'_> {

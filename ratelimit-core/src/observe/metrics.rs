@@ -182,6 +182,7 @@ fn class(error: &StoreError) -> Option<&'static str> {
         StoreError::NoTimeLeft
         | StoreError::GroupTooLarge { .. }
         | StoreError::SeveralCallers
+        | StoreError::Forked
         | StoreError::ConcurrencyLimit { .. }
         | StoreError::TurnsNotDue => None,
     }

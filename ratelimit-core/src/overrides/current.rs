@@ -1,8 +1,6 @@
 //! The overrides of a limiter that are in force: read by every request without a lock, replaced as a whole.
 
 use std::borrow::Borrow;
-use std::convert::Infallible;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +14,6 @@ use super::set::Overrides;
 use super::table::OverrideTable;
 use crate::observe::Observer;
 use crate::policy::Policy;
-use crate::process::{PerProcess, Process};
 
 /// The overrides in force of one limiter.
 #[derive(Debug, Default)]
@@ -29,22 +26,8 @@ pub(crate) struct Current {
     /// The number of the newest watch. All earlier ones are over. Locked while other overrides are put in
     /// force, but not while they are checked, which takes long for many rows.
     watch: Mutex<u64>,
-    /// The file that is watched.
-    watched: Mutex<Option<Watched>>,
-    /// Whether a child of the process has to watch the file again.
-    has_to_watch_again: PerProcess<AtomicBool>,
     /// Why the newest contents of the file are not in force.
     rejected: Mutex<Option<Arc<OverridesError>>>,
-}
-
-/// A file that is watched by a thread of one process.
-#[derive(Clone, Debug)]
-pub(super) struct Watched {
-    pub(super) path: PathBuf,
-    pub(super) number: u64,
-    pub(super) process: Process,
-    /// Watches it in another process.
-    pub(super) again: fn(&Arc<Current>, Self),
 }
 
 /// The overrides in force, while one group looks its limits up. `None` if there have not been any.
@@ -122,24 +105,6 @@ impl Current {
         before
     }
 
-    /// Notes which file is watched.
-    pub(super) fn note_watched(&self, watched: Watched) {
-        *self.watched.lock() = Some(watched);
-    }
-
-    /// Watches the file again in a child of the process whose thread watches it. One relaxed load in any
-    /// other process.
-    #[inline]
-    fn watch_again(self: &Arc<Self>) {
-        let Ok(has_to) = self.has_to_watch_again.get_or_make(|| Ok::<_, Infallible>(AtomicBool::new(true)));
-        if has_to.load(Ordering::Relaxed) && has_to.swap(false, Ordering::Relaxed) {
-            let watched = self.watched.lock().clone();
-            if let Some(watched) = watched.filter(|watched| watched.process.is_past()) {
-                (watched.again)(self, watched);
-            }
-        }
-    }
-
     /// Whether this watch is over.
     pub(super) fn is_over(&self, number: u64) -> bool {
         *self.watch.lock() != number
@@ -168,17 +133,15 @@ impl Current {
     /// The overrides in force, without touching a reference count. Not to be kept while a request waits. One
     /// relaxed load if there have not been any.
     #[inline]
-    pub(crate) fn guard(self: &Arc<Self>) -> OverridesGuard {
+    pub(crate) fn guard(&self) -> OverridesGuard {
         if !self.is_set.load(Ordering::Relaxed) {
             return OverridesGuard(None);
         }
-        self.watch_again();
         OverridesGuard(Some(self.table.load()))
     }
 
     /// The overrides as a whole. `None` if there have not been any.
-    pub(crate) fn status(self: &Arc<Self>) -> Option<OverridesStatus> {
-        self.watch_again();
+    pub(crate) fn status(&self) -> Option<OverridesStatus> {
         let table = self.table.load();
         let table = table.as_ref()?;
         let (limits, rows) = table.size();

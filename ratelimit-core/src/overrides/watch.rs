@@ -9,12 +9,11 @@ use std::sync::{Arc, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::current::{Current, Watched};
+use super::current::Current;
 use super::error::OverridesError;
 use super::set::{Overrides, file_name, read_file};
 use crate::observe::Observer;
 use crate::observe::log::help;
-use crate::process::Process;
 
 /// Pause between two reads.
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
@@ -35,10 +34,9 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Watches a file whose text is in force; `None` if it is not known which one is.
-    pub(super) fn new(path: PathBuf, text: Option<String>, number: u64) -> Self {
-        let seen = text.ok_or_else(String::new);
-        Self { path, judged: seen.clone(), seen, number }
+    /// Watches a file whose text is in force.
+    pub(super) fn new(path: PathBuf, text: String, number: u64) -> Self {
+        Self { path, judged: Ok(text.clone()), seen: Ok(text), number }
     }
 
     /// Reads the file. Contents that two reads in a row have found, and that are new, are put in force or
@@ -107,30 +105,26 @@ impl Overrides {
     pub(crate) fn start(self, current: &Arc<Current>) -> Result<(), OverridesError> {
         // Before anything changes: without room for a thread the overrides stay as they are.
         let thread = match &self.file {
-            Some((path, text)) if self.is_watched => {
-                Some((path.clone(), start_thread(path.clone(), Some(text.clone()), current)?))
-            }
+            Some((path, text)) if self.is_watched => Some(start_thread(path.clone(), text.clone(), current)?),
             _ => None,
         };
         let number = current.replace(&self)?;
-        if let Some((path, thread)) = thread {
+        if let Some(begin) = thread {
             Observer::overrides_watched();
-            thread.begin(path, number, current);
+            // The thread waits for it.
+            let _ = begin.send(number);
         }
         Ok(())
     }
 }
 
-/// A thread that is going to watch a file. It ends if this is dropped before the watch begins.
-struct WatchThread(mpsc::Sender<u64>);
-
-/// Starts a thread that watches a file, from [`begin`](WatchThread::begin) on until the limiter is dropped or
-/// gets other overrides.
+/// Starts a thread that watches a file, from the number of the watch on until the limiter is dropped or gets
+/// other overrides. It ends if no number comes.
 fn start_thread(
     path: PathBuf,
-    text: Option<String>,
+    text: String,
     current: &Arc<Current>,
-) -> Result<WatchThread, OverridesError> {
+) -> Result<mpsc::Sender<u64>, OverridesError> {
     let name = file_name(&path);
     let current: Weak<Current> = Arc::downgrade(current);
     let (sender, number) = mpsc::channel();
@@ -144,35 +138,9 @@ fn start_thread(
         }
     };
     match thread::Builder::new().name("ratelimit-overrides".to_owned()).spawn(watch) {
-        Ok(_) => Ok(WatchThread(sender)),
+        Ok(_) => Ok(sender),
         Err(error) => {
             Err(OverridesError::one(&name, format!("cannot start a thread that watches it: {error}")))
-        }
-    }
-}
-
-impl WatchThread {
-    /// Begins the watch with this number.
-    fn begin(self, path: PathBuf, number: u64, current: &Current) {
-        current.note_watched(Watched { path, number, process: Process::present(), again: watch_again });
-        // The thread waits for it.
-        let _ = self.0.send(number);
-    }
-}
-
-/// Watches a file again in a child of the process that began to watch it. Which text of it is in force is not
-/// known here.
-#[cold]
-fn watch_again(current: &Arc<Current>, watched: Watched) {
-    let Watched { path, number, .. } = watched;
-    match start_thread(path.clone(), None, current) {
-        Ok(thread) => thread.begin(path, number, current),
-        Err(error) => {
-            tracing::error!(
-                help = help("overrides"),
-                %error,
-                "the overrides are not watched in this child of the process"
-            );
         }
     }
 }

@@ -28,7 +28,7 @@ mod topology;
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use self::breaker::Breaker;
@@ -43,8 +43,9 @@ use super::{Deadline, Store, Task};
 use crate::algorithm::Operation;
 use crate::check::{Check, in_windows};
 use crate::error::StoreError;
+use crate::observe::log::help;
 use crate::outcome::GroupOutcome;
-use crate::process::PerProcess;
+use crate::process::OfProcess;
 use crate::reservation::Reservation;
 
 /// Counts shared by every process that uses the same Redis server.
@@ -69,42 +70,42 @@ use crate::reservation::Reservation;
 /// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3
 ///   digest. A key and its state take about 128 bytes of the server's memory; a log takes 6 to 9 bytes more
 ///   for each entry of one unit.
-/// * A child of a process that has forked makes a connection of its own, and shares the counts.
+/// * The store belongs to the process that made it. In a child of a fork its calls fail with
+///   [`StoreError::Forked`]: make a store there.
 pub struct RedisStore {
-    groups: PerProcess<Groups>,
-    connect: Box<Connect>,
+    groups: OfProcess<Groups>,
     /// Longest time for a decision.
     deadline: Duration,
-    instances: AtomicU32,
+    /// Whether it was logged that a child of a fork calls the store.
+    was_forked: AtomicBool,
 }
 
-/// Starts threads and a connection.
-type Connect = dyn Fn() -> Result<Groups, RedisConfigError> + Send + Sync;
-
 impl RedisStore {
-    fn start(
-        deadline: Duration,
-        connect: impl Fn() -> Result<Groups, RedisConfigError> + Send + Sync + 'static,
-    ) -> Result<Self, RedisConfigError> {
-        let groups = PerProcess::new(connect()?);
-        Ok(Self { groups, connect: Box::new(connect), deadline, instances: AtomicU32::new(1) })
+    fn new(groups: Groups, deadline: Duration) -> Self {
+        Self { groups: OfProcess::new(groups), deadline, was_forked: AtomicBool::new(false) }
     }
 
-    /// The part of the store that belongs to this process. In a child of the process that made the store it
-    /// is started anew: the threads that read replies and keep deadlines belong to the parent, and so do the
-    /// connection, leases and slots.
+    /// What decides. Each call of the store comes here first, before it takes a lock.
     fn groups(&self) -> Result<&Groups, StoreError> {
-        let groups = self.groups.get_or_make(|| {
-            let groups = (self.connect)()?;
-            groups.set_instances(self.instances.load(Ordering::Relaxed));
-            Ok(groups)
-        });
-        groups.map_err(|error: RedisConfigError| StoreError::unavailable(error))
+        self.groups.get().ok_or_else(|| self.forked())
+    }
+
+    /// The error of a call in a child of a fork.
+    #[cold]
+    fn forked(&self) -> StoreError {
+        if !self.was_forked.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                help = help("forked"),
+                "the limiter was made before a fork, so its calls fail in this child of the process; \
+                 make the limiter after the fork"
+            );
+        }
+        StoreError::Forked
     }
 
     /// Whether there is a connection that serves, for a readiness probe. A part of a cluster may be out.
     pub fn is_connected(&self) -> bool {
-        self.groups().is_ok_and(|groups| groups.client.link.is_up())
+        self.groups.get().is_some_and(|groups| groups.client.link.is_up())
     }
 }
 
@@ -143,7 +144,7 @@ impl Store for RedisStore {
     /// Spawns on the thread of the store, which ends after the task: the task keeps the limiter, and so the
     /// store.
     fn spawn(&self, task: Task) -> Result<(), Task> {
-        let Ok(groups) = self.groups() else { return Err(task) };
+        let Some(groups) = self.groups.get() else { return Err(task) };
         groups.client.runtime.spawn(task);
         Ok(())
     }
@@ -153,15 +154,14 @@ impl Store for RedisStore {
         if operation != Operation::Check {
             return None;
         }
-        let groups = self.groups().ok()?;
+        let groups = self.groups.get()?;
         let policies = groups.policies_now(group);
         groups.try_decide(&in_windows(group, &policies))
     }
 
     fn set_instances(&self, instances: NonZeroU32) {
-        self.instances.store(instances.get(), Ordering::Relaxed);
-        if let Ok(groups) = self.groups() {
-            groups.set_instances(instances.get());
+        if let Some(groups) = self.groups.get() {
+            groups.set_instances(instances);
         }
     }
 
@@ -174,7 +174,7 @@ impl Store for RedisStore {
     }
 
     fn status(&self) -> super::StoreStatus {
-        let Ok(groups) = self.groups() else { return super::StoreStatus::new() };
+        let Some(groups) = self.groups.get() else { return super::StoreStatus::new() };
         let mut connection = groups.client.status();
         connection.cached_denials = groups.denials.len();
         groups.client.link.observer.report(&mut connection);

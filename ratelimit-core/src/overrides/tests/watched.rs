@@ -24,7 +24,7 @@ impl Watched {
         fs::write(&path, &text).unwrap();
         let current = current();
         let number = current.replace(&Overrides::from_file(&path).unwrap()).unwrap();
-        Self { watcher: Watcher::new(path, Some(text), number), current, folder }
+        Self { watcher: Watcher::new(path, text, number), current, folder }
     }
 
     fn path(&self) -> PathBuf {

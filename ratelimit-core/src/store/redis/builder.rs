@@ -309,20 +309,14 @@ impl RedisStoreBuilder {
     /// does not start. With `redis-tls-no-provider` and without `redis-tls`,
     /// `RedisConfigError::NoCryptoProvider` if a URL has TLS and the process has installed no provider.
     pub fn build(self) -> Result<RedisStore, RedisConfigError> {
-        RedisStore::start(self.timeouts.deadline, move || self.connect())
-    }
-
-    /// Starts threads and a connection.
-    fn connect(&self) -> Result<Groups, RedisConfigError> {
         let key_format = KeyFormat::new(&self.prefix, &self.secret).ok_or(RedisConfigError::Prefix)?;
         self.timeouts.validate()?;
         self.breaker.validate()?;
         if self.connections == 0 {
             return Err(RedisConfigError::Setting { setting: "connections", expected: "at least 1" });
         }
-        let credentials =
-            self.credentials.clone().map(|function| CredentialsSource::new(function, &self.timeouts));
-        let settings = ConnectSettings { timeouts: self.timeouts, tls: self.tls.clone(), credentials };
+        let credentials = self.credentials.map(|function| CredentialsSource::new(function, &self.timeouts));
+        let settings = ConnectSettings { timeouts: self.timeouts, tls: self.tls, credentials };
         let topology = Topology::parse(&self.url, settings)?;
         let default_lease_us = match self.default_lease {
             None => 0,
@@ -334,7 +328,7 @@ impl RedisStoreBuilder {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let now: Box<dyn Fn() -> Option<u64> + Send + Sync> = Box::new(|| None);
         #[cfg(feature = "test-util")]
-        let (clock, now) = match self.clock.clone() {
+        let (clock, now) = match self.clock {
             Some(fake) => {
                 let clock: Arc<dyn Clock> = Arc::new(fake.clone());
                 (clock, Box::new(move || Some(fake.now().as_micros())) as _)
@@ -347,7 +341,8 @@ impl RedisStoreBuilder {
         let attachments = Attachments::new(&clock, default_lease_us.into(), is_cluster, &denials);
         let most = self.connections;
         let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &attachments, most)?;
-        Ok(Groups::new(client, encoder, denials, attachments))
+        let groups = Groups::new(client, encoder, denials, attachments);
+        Ok(RedisStore::new(groups, self.timeouts.deadline))
     }
 }
 

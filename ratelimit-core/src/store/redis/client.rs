@@ -18,7 +18,6 @@ use super::shared::Shared;
 use super::timeouts::Timeouts;
 use super::topology::{SLOT_RANGES, Topology, key_in_each_range};
 use crate::check::random_key;
-use crate::process::Process;
 use crate::store::ConnectionStatus;
 
 /// Keys of a probe of a single server. Behind a proxy with two servers all 16 keys are on one of them once in
@@ -63,7 +62,6 @@ impl Client {
             runtime: runtime.handle().clone(),
             encoder: Arc::clone(encoder),
             attachments: attachments.clone(),
-            process: Process::present(),
             was_refused: AtomicBool::new(false),
         });
         let connections = Connections::of_store(Arc::clone(&shared));

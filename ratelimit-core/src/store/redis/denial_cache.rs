@@ -35,6 +35,7 @@ use smallvec::SmallVec;
 use crate::check::{Check, group_digest, random_key};
 use crate::clock::{Clock, Timestamp};
 use crate::outcome::{Decision, GroupOutcome};
+use crate::process::OfProcess;
 
 /// Number of locks over which the entries are spread.
 const SHARDS: usize = 16;
@@ -248,7 +249,7 @@ impl DenialCache {
 
     /// A guard that ends the entries of these states when it is dropped, for a command that is about to
     /// change them.
-    pub(super) fn invalidate_on_drop(self: &Arc<Self>, checks: &[Check<'_>]) -> InvalidateOnDrop {
+    pub(super) fn invalidate_on_drop(self: &Arc<Self>, checks: &[Check<'_>]) -> OfProcess<InvalidateOnDrop> {
         let states = checks.iter().map(|check| (check.digest_in_window(&self.key), change_bucket(check)));
         self.invalidate_states_on_drop(states.collect())
     }
@@ -257,8 +258,8 @@ impl DenialCache {
     pub(super) fn invalidate_states_on_drop(
         self: &Arc<Self>,
         states: SmallVec<[(u128, usize); 2]>,
-    ) -> InvalidateOnDrop {
-        InvalidateOnDrop { denials: Arc::clone(self), states }
+    ) -> OfProcess<InvalidateOnDrop> {
+        OfProcess::new(InvalidateOnDrop { denials: Arc::clone(self), states })
     }
 
     /// The key of the digests.

@@ -140,8 +140,8 @@ impl Groups {
         Ok(unknown_outcome(group, self.denials.now()))
     }
 
-    pub(super) fn set_instances(&self, instances: u32) {
-        self.attachments.leases.set_instances(NonZeroU32::new(instances).unwrap_or(NonZeroU32::MIN));
+    pub(super) fn set_instances(&self, instances: NonZeroU32) {
+        self.attachments.leases.set_instances(instances);
     }
 
     pub(super) async fn refund_each_caller(

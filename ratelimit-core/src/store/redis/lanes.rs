@@ -206,13 +206,9 @@ impl Lanes {
     /// Queues in the lane of this worker, or in the store's lane. Returns false if the request would fail
     /// anyway: then it has failed.
     fn push(self: &Arc<Self>, queued: Queued, worker: Option<Id>) -> bool {
-        let Shared { link, process, .. } = &*self.shared;
-        // A forked child drops its copies of the parent's slots, which come here. It must not take the lock
-        // of a queue: another thread of the parent may have locked it at the fork.
-        let past = process.is_past().then_some(CallError::Unavailable);
         // Fails here and not on the lane's thread, which may be busy with connecting: TLS takes computing
         // time.
-        if let Some(error) = past.or_else(|| link.fast_fail(range_of_slot(queued.hash_slot()))) {
+        if let Some(error) = self.shared.link.fast_fail(range_of_slot(queued.hash_slot())) {
             queued.fail(error);
             return false;
         }

@@ -8,7 +8,6 @@ use tokio::runtime::Handle;
 use super::attachments::Attachments;
 use super::link::Link;
 use super::protocol::Encoder;
-use crate::process::Process;
 
 /// What the lanes of a store and its supervisor share.
 pub(super) struct Shared {
@@ -17,8 +16,6 @@ pub(super) struct Shared {
     pub(super) runtime: Handle,
     pub(super) encoder: Arc<Encoder>,
     pub(super) attachments: Attachments,
-    /// Process that has the threads and connections.
-    pub(super) process: Process,
     /// Whether it was logged that a server refuses a worker its connection.
     pub(super) was_refused: AtomicBool,
 }
@@ -43,7 +40,6 @@ pub(super) mod tests {
             runtime: runtime.clone(),
             encoder: Arc::new(Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None))),
             attachments: Attachments::new(&clock, 0, false, &denials),
-            process: Process::present(),
             was_refused: AtomicBool::new(false),
         })
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use super::refund::refund_command;
 use crate::check::{Check, OwnedCheck};
 use crate::outcome::{GroupOutcome, Outcome};
+use crate::process::OfProcess;
 use crate::reservation::Charge;
 use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::lanes::Lanes;
@@ -18,7 +19,7 @@ pub(super) struct UnclaimedTurn {
     encoder: Arc<Encoder>,
     denials: Arc<DenialCache>,
     /// Weak, because the lanes have their requests.
-    lanes: Weak<Lanes>,
+    lanes: OfProcess<Weak<Lanes>>,
 }
 
 impl UnclaimedTurn {
@@ -28,15 +29,17 @@ impl UnclaimedTurn {
         denials: Arc<DenialCache>,
         lanes: &Arc<Lanes>,
     ) -> Self {
-        Self { check: OwnedCheck::new(check), encoder, denials, lanes: Arc::downgrade(lanes) }
+        let lanes = OfProcess::new(Arc::downgrade(lanes));
+        Self { check: OwnedCheck::new(check), encoder, denials, lanes }
     }
 }
 
 impl Unclaimed for UnclaimedTurn {
     fn refund(&self, reply: &Reply) {
+        let Some(lanes) = self.lanes.get().and_then(Weak::upgrade) else { return };
         let check = self.check.check();
         let outcome = reply.outcome(slice::from_ref(&check)).ok().and_then(GroupOutcome::into_only);
-        if let (Some(outcome), Some(lanes)) = (outcome.filter(Outcome::is_allowed), self.lanes.upgrade()) {
+        if let Some(outcome) = outcome.filter(Outcome::is_allowed) {
             let charge = Charge::turn(check, &outcome);
             let command = refund_command(&[charge], &self.encoder, &self.denials);
             // The command goes on without a wait for its end.
