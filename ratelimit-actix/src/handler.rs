@@ -122,8 +122,9 @@ fn decide(
     admission(req, payload, is_configured, attempt)
 }
 
-/// Rejects a request for which an extractor of a limit failed. The other limits are checked first, as a group
-/// of their own, so that guesses of a token, which fail in the extractor, are limited all the same.
+/// Rejects a request for which an extractor of a limit failed. The other limits by address or principal are
+/// checked first, as a group of their own, so that guesses of a token, which fail in the extractor, are
+/// limited all the same.
 async fn reject_failed(
     req: HttpRequest,
     payload: Payload,
@@ -132,8 +133,7 @@ async fn reject_failed(
     error: Box<Error>,
 ) -> HttpResponse {
     for (limit, values) in limits.iter().zip(&mut values) {
-        // Its rejection would come before the other limits are charged.
-        values.skip_without_caller(limit, &req);
+        values.skip_unless_known(limit, &req);
     }
     match decide(req, payload, limits, (values, None)).await {
         Ok(admitted) => admitted.fail(*error).await,

@@ -137,15 +137,17 @@ use crate::parse::kind::Kind;
 /// # Extractors that fail
 ///
 /// If an extractor of a closure or function fails, its limit is left out, and its error is the response. The
-/// other limits of the handler are checked and charged first, as a group of their own: if they deny, the
-/// response is theirs. So guesses of a token are limited:
+/// other limits of the handler whose caller holds the client's address or its `Principal` are checked and
+/// charged first, as a group of their own: if they deny, the response is theirs. So guesses of a token are
+/// limited:
 ///
 /// ```text
 /// #[rate_limit(max = 100, by = |claims: Claims| claims.0)]    401 for a wrong token
 /// #[rate_limit(max = 3, by = ip)]                             the fourth wrong token of an address gets 429
 /// ```
 ///
-/// A limit without a caller is left out then, too. The error counts as any other response for `count`.
+/// All other limits, such as `by = global` and `by = header(..)`, are left out then, too, so that strangers
+/// cannot use them up; a warning says so once. The error counts as any other response for `count`.
 ///
 /// # Limits with one count
 ///

@@ -1,18 +1,24 @@
-//! An extractor of one limit fails: the other limits of the handler are judged and charged all the same, so
-//! that guesses are limited.
+//! An extractor of one limit fails: of the other limits of the handler those by address are judged and
+//! charged all the same, so that guesses are limited, and no others, so that strangers use up nothing of
+//! others.
 
 use std::future::{Ready, ready};
+use std::net::IpAddr;
 use std::pin::pin;
 
-use actix_web::dev::Payload;
+use actix_web::dev::{Payload, Service as _};
 use actix_web::error::ErrorUnauthorized;
-use actix_web::http::StatusCode;
+use actix_web::http::{Method, StatusCode};
 use actix_web::web::Query;
-use actix_web::{App, Error, FromRequest, HttpRequest, HttpResponse, get, test::TestRequest, web};
-use ratelimit_actix::{concurrency_limit, rate_limit};
+use actix_web::{
+    App, Error, FromRequest, HttpMessage as _, HttpRequest, HttpResponse, get, post, test::TestRequest, web,
+};
+use ratelimit_actix::{Principal, caller, concurrency_limit, rate_limit};
 use tests::answer::{by, get as from_client};
+use tests::log::Log;
 use tests::store::{fresh, watched};
 use tests::{send, service};
+use tracing::Level;
 
 /// The verified owner of a token; only `right` is one.
 struct Claims(String);
@@ -98,7 +104,7 @@ async fn the_error_of_the_extractor_counts_as_a_failure() {
 
 #[rate_limit(max = 100, by = |claims: Claims| claims.0)]
 #[rate_limit(max = 9, by = ip, key = "others-wide")]
-#[rate_limit(max = 2, by = global, key = "others-narrow")]
+#[rate_limit(max = 2, by = ip, key = "others-narrow")]
 #[get("/group")]
 async fn group(_claims: Claims) -> &'static str {
     "ok"
@@ -132,6 +138,118 @@ async fn a_guess_without_another_caller_is_charged_as_well() {
     assert_eq!(seen!(app, 3, guess("/missing")), [(401, Some(1)), (401, Some(0)), (429, Some(0))]);
     // The right token without a tenant is what it was: a bad request, which is charged to no limit.
     assert_eq!(seen!(app, 3, right("/missing")), [(400, None); 3]);
+}
+
+#[rate_limit(max = 5, by = global, name = "installation")]
+#[rate_limit(max = 100, by = |claims: &Claims| claims.0.clone(), name = "project")]
+#[post("/ingest")]
+async fn ingest(_claims: Claims) -> &'static str {
+    "ok"
+}
+
+#[actix_web::test]
+async fn strangers_use_up_no_limit_of_all() {
+    let (limiter, watch) = watched();
+    let app = service!(limiter, ingest);
+    let post = |request: TestRequest| request.method(Method::POST);
+    let (log, _guard) = Log::of_thread();
+    assert_eq!(seen!(app, 9, post(guess("/ingest"))), [(401, None); 9]);
+    assert_eq!(watch.calls(), 0, "no limit is left");
+    assert_eq!(seen!(app, 2, post(right("/ingest"))), [(200, Some(4)), (200, Some(3))]);
+    let [line] = &log.at(Level::WARN)[..] else { panic!("one line: {:?}", log.at(Level::WARN)) };
+    assert!(
+        line.contains("a limit is left out") && line.contains("installation") && line.contains("#left-out"),
+        "{line}"
+    );
+}
+
+fn peer(req: &HttpRequest) -> IpAddr {
+    req.peer_addr().unwrap().ip()
+}
+
+macro_rules! beside_claims {
+    ($($path:literal $name:ident: ($($argument:tt)*);)*) => {
+        $(
+            #[rate_limit(max = 100, by = |claims: &Claims| claims.0.clone())]
+            #[rate_limit(max = 2, $($argument)*)]
+            #[get($path)]
+            async fn $name() -> &'static str {
+                "ok"
+            }
+        )*
+    };
+}
+
+beside_claims! {
+    "/ip" by_ip: (by = ip);
+    "/tuple" by_tuple: (by = (header("x-tenant"), ip));
+    "/template" by_template: (key = "{ip}-for-{header:x-tenant}");
+    "/address" by_address: (by = peer);
+    "/nested" by_nested: (by = |req: &HttpRequest| (7_u64, (caller::ip(req), "all")));
+    "/closure" by_closure: (by = |req: &HttpRequest| caller::ip(req));
+    "/fallback" by_fallback: (by = principal_or_ip);
+    "/async" by_async: (by = async |req: &HttpRequest| peer(req));
+    "/principal" by_principal: (by = principal);
+    "/principal-part" by_principal_part: (by = (header("x-tenant"), principal));
+
+    "/global" by_global: (by = global);
+    "/header" by_header: (by = header("x-tenant"));
+    "/path/{tenant}" by_path: (by = path("tenant"));
+    "/header-template" by_header_template: (key = "for-{header:x-tenant}");
+    "/text" by_text: (by = |req: &HttpRequest| peer(req).to_string());
+    "/parts/{tenant}" by_parts: (by = (path("tenant"), header("x-tenant")));
+    "/extracted" by_extracted: (by = |Query(query): Query<Vec<(String, String)>>| query.len());
+    "/anonymous" by_anonymous: (by = header("x-nothing"), on_missing = "anonymous");
+}
+
+#[actix_web::test]
+async fn a_guess_is_charged_where_the_caller_is_known_by_the_server() {
+    let app = App::new()
+        .app_data(web::Data::new(fresh()))
+        .wrap_fn(|req, next| {
+            if req.path().starts_with("/principal") {
+                req.extensions_mut().insert(Principal::new(("acme", 7_u64)));
+            }
+            next.call(req)
+        })
+        .service((by_ip, by_tuple, by_template, by_address, by_nested, by_closure, by_fallback, by_async))
+        .service((by_principal, by_principal_part, by_global, by_header, by_path, by_header_template))
+        .service((by_text, by_parts, by_extracted, by_anonymous));
+    let app = actix_web::test::init_service(app).await;
+    let statuses = async |path: &str| {
+        let mut statuses = Vec::new();
+        for _ in 0..3 {
+            let answer = send(&app, guess(path).insert_header(("x-tenant", "acme"))).await;
+            statuses.push(answer.status);
+        }
+        statuses
+    };
+    for path in [
+        "/ip",
+        "/tuple",
+        "/template",
+        "/address",
+        "/nested",
+        "/closure",
+        "/fallback",
+        "/async",
+        "/principal",
+        "/principal-part",
+    ] {
+        assert_eq!(statuses(path).await, [401, 401, 429], "{path}");
+    }
+    for path in [
+        "/global",
+        "/header",
+        "/path/acme",
+        "/header-template",
+        "/text",
+        "/parts/acme",
+        "/extracted",
+        "/anonymous",
+    ] {
+        assert_eq!(statuses(path).await, [401, 401, 401], "{path}");
+    }
 }
 
 /// A query with a number.
@@ -210,6 +328,22 @@ async fn a_guess_holds_its_slot_until_its_response_is_sent() {
     assert_eq!(send(&app, guess("/slot")).await.status, 429);
     drop(response);
     assert_eq!(send(&app, guess("/slot")).await.status, 401);
+}
+
+#[rate_limit(max = 9, by = |claims: Claims| claims.0)]
+#[concurrency_limit(max = 1, by = global)]
+#[get("/slot-of-all")]
+async fn slot_of_all(_claims: Claims) -> &'static str {
+    "ok"
+}
+
+#[actix_web::test]
+async fn a_guess_holds_no_slot_of_all() {
+    let app = service!(fresh(), slot_of_all);
+    let response = actix_web::test::call_service(&app, guess("/slot-of-all").to_request()).await;
+    assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(send(&app, right("/slot-of-all")).await.status, 200);
+    drop(response);
 }
 
 #[rate_limit(max = 9, mode = "shadow", by = |claims: Claims| claims.0)]

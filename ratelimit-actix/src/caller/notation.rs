@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::IntoCaller;
+#[cfg(feature = "admin")]
+use super::value::split_part;
 use super::value::{Caller, Kind};
 use crate::address::Ipv6Prefix;
 
@@ -188,18 +190,8 @@ fn write_notation(partition: &[u8], text: &mut String) -> Option<()> {
 fn write_parts(mut rest: &[u8], text: &mut String) -> Option<()> {
     let mut is_first = true;
     while !rest.is_empty() {
-        let (mut length, mut shift) = (0_usize, 0_u32);
-        loop {
-            let (byte, after) = rest.split_first()?;
-            rest = after;
-            length |= usize::from(byte & 0x7f).checked_shl(shift)?;
-            shift += 7;
-            if byte & 0x80 == 0 {
-                break;
-            }
-        }
-        let (part, after) = rest.split_at_checked(length)?;
-        rest = after;
+        let part;
+        (part, rest) = split_part(rest)?;
         if !is_first {
             text.push('\n');
         }

@@ -204,6 +204,12 @@ pub fn principal_or_ip(req: &HttpRequest) -> Caller {
     if principal.partition().is_some() { principal } else { ip(req) }
 }
 
+/// Whether a caller holds what the server knows of the client: its address, or its [`Principal`]. Any other
+/// is shared, or the client chose it.
+pub(crate) fn is_known(caller: &Caller, req: &HttpRequest) -> bool {
+    caller.holds_address_or(&principal(req))
+}
+
 /// What distinguishes the callers of a limit.
 #[derive(Clone, Copy, Debug)]
 pub enum By {

@@ -127,11 +127,47 @@ impl Caller {
         joined
     }
 
+    /// Whether this is an address or `other`, or has such a part.
+    pub(crate) fn holds_address_or(&self, other: &Self) -> bool {
+        self.partition().is_some_and(|partition| holds_address_or(partition, other))
+    }
+
     pub(super) fn encode(kind: Kind, value: &[u8]) -> Self {
         let mut bytes = SmallVec::with_capacity(1 + value.len());
         bytes.push(kind as u8);
         bytes.extend_from_slice(value);
         Self(Some(Partition(bytes)))
+    }
+}
+
+fn holds_address_or(partition: &[u8], other: &Caller) -> bool {
+    const ADDRESSES: [u8; 3] = [Kind::Ipv4 as u8, Kind::Ipv6 as u8, Kind::NoAddress as u8];
+    let Some((kind, mut rest)) = partition.split_first() else { return false };
+    if ADDRESSES.contains(kind) || Some(partition) == other.partition() {
+        return true;
+    }
+    while *kind == Kind::Parts as u8
+        && let Some((part, after)) = split_part(rest)
+    {
+        if holds_address_or(part, other) {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
+
+/// The first of several parts, and the others. `None` without one.
+pub(super) fn split_part(mut rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (mut length, mut shift) = (0_usize, 0_u32);
+    loop {
+        let (byte, after) = rest.split_first()?;
+        rest = after;
+        length |= usize::from(byte & 0x7f).checked_shl(shift)?;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            return rest.split_at_checked(length);
+        }
     }
 }
 

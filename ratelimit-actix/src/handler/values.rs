@@ -14,6 +14,7 @@ use super::extracted::{Extracted, Failure};
 use super::limit::HandlerLimit;
 use crate::applied_limit::{AppliedLimit, LimitRef};
 use crate::caller::Caller;
+use crate::caller::of_request::is_known;
 use crate::caller::plan::Plan;
 use crate::config::RateLimitConfig;
 use crate::decision::is_counted;
@@ -76,12 +77,22 @@ impl Values {
         Ok(())
     }
 
-    /// Skips a limit that requires a caller, if the request has none.
-    pub(super) fn skip_without_caller(&mut self, limit: &HandlerLimit, req: &HttpRequest) {
-        if !self.is_skipped {
-            let find = || limit.by.caller(req, RateLimitConfig::nearest(req));
-            let caller = self.caller.get_or_insert_with(find).clone();
-            self.is_skipped = limit.written.on_missing.resolve(caller).is_err();
+    /// Skips a limit of a request that an extractor rejects, unless its caller holds the client's address or
+    /// its principal: strangers could use it up.
+    pub(super) fn skip_unless_known(&mut self, limit: &HandlerLimit, req: &HttpRequest) {
+        if self.is_skipped {
+            return;
+        }
+        let find = || limit.by.caller(req, RateLimitConfig::nearest(req));
+        let caller = self.caller.get_or_insert_with(find);
+        self.is_skipped = !is_known(caller, req);
+        if self.is_skipped && caller.partition().is_some() && limit.is_first("left-out") {
+            tracing::warn!(
+                policy = limit.policy().name(),
+                help = help("left-out"),
+                "a limit is left out of a request that an extractor of another limit rejects; strangers could use it up, \
+                 so only limits whose caller holds the client's address or its principal are charged"
+            );
         }
     }
 }
