@@ -184,4 +184,9 @@ pub mod __private_0_1 {
     pub use crate::handler::extracted::{Extracted, Failure, LaterValue, later, later_call};
     pub use crate::handler::limit::HandlerLimit;
     pub use crate::handler::{Admission, AdmittedRequest, admit, admit_computed, extract};
+
+    /// For attributes inside of a limited block, which need no import.
+    pub mod attributes {
+        pub use ratelimit_macros::{concurrency_limit, no_rate_limit, rate_limit};
+    }
 }

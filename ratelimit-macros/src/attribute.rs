@@ -15,7 +15,7 @@ use crate::validate::spec::HandlerSpec;
 
 /// Expands `#[rate_limit(arguments)] item`, or the other kind.
 pub(crate) fn expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> TokenStream {
-    if matches!(arguments.clone().into_iter().next(), Some(TokenTree::Ident(word)) if word == USED) {
+    if is_use(&arguments) {
         return TokenStream::new();
     }
     let item = Item::below(kind, arguments, item);
@@ -24,6 +24,11 @@ pub(crate) fn expand(kind: Kind, arguments: TokenStream, item: TokenStream) -> T
         let is_function = item.kind() == ItemKind::Other;
         fallback::expand(&errors, &if is_function { tokens } else { fallback::strip(tokens) })
     })
+}
+
+/// Whether an attribute only uses its import.
+fn is_use(arguments: &TokenStream) -> bool {
+    matches!(arguments.clone().into_iter().next(), Some(TokenTree::Ident(word)) if word == USED)
 }
 
 fn expansion(kind: Kind, item: &Item) -> syn::Result<TokenStream> {
@@ -42,8 +47,8 @@ fn expansion(kind: Kind, item: &Item) -> syn::Result<TokenStream> {
 }
 
 /// Expands a `#[no_rate_limit]` without a `#[rate_limit]` around it, which would have removed it.
-pub(crate) fn expand_exemption(item: &TokenStream) -> TokenStream {
-    fallback::expand(&misplaced_exemption(), item)
+pub(crate) fn expand_exemption(arguments: &TokenStream, item: &TokenStream) -> TokenStream {
+    if is_use(arguments) { TokenStream::new() } else { fallback::expand(&misplaced_exemption(), item) }
 }
 
 pub(crate) fn misplaced_exemption() -> syn::Error {

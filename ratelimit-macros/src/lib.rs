@@ -331,6 +331,6 @@ pub fn concurrency_limit(arguments: TokenStream, item: TokenStream) -> TokenStre
 /// A module or impl block inside a limited module can be exempted as a whole. Elsewhere the attribute is a
 /// compile error.
 #[proc_macro_attribute]
-pub fn no_rate_limit(_arguments: TokenStream, item: TokenStream) -> TokenStream {
-    attribute::expand_exemption(&item.into()).into()
+pub fn no_rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    attribute::expand_exemption(&arguments.into(), &item.into()).into()
 }

@@ -11,7 +11,7 @@ pub(crate) const PRIVATE: &str = "__private_0_1";
 
 /// All names that expansions use below [`Facade::private`]. The facade has to define each.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 34] = [
+pub(crate) const NAMES: [&str; 35] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
@@ -46,11 +46,12 @@ pub(crate) const NAMES: [&str; 34] = [
     "assert_extractor",
     "assert_bodyless_extractor",
     "assert_policy",
+    "attributes",
 ];
 
 /// The path of the facade in the user's crate: the value of `crate = ..`, or `::ratelimit_actix` without it.
 #[derive(Clone, Copy)]
-pub(crate) struct Facade<'a>(Option<&'a ExprPath>);
+pub(crate) struct Facade<'a>(pub(crate) Option<&'a ExprPath>);
 
 impl<'a> Facade<'a> {
     pub(crate) fn of(spec: &'a HandlerSpec) -> Self {

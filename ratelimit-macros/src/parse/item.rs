@@ -94,6 +94,11 @@ impl Item {
         item
     }
 
+    /// Our own attributes.
+    pub(crate) fn ours(&self) -> impl Iterator<Item = &Attribute> {
+        self.limits.iter().map(|(_, attribute)| attribute).chain(&self.exemption)
+    }
+
     /// The kind of the item.
     pub(crate) fn kind(&self) -> ItemKind {
         item_kind::of(&self.rest)

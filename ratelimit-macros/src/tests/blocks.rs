@@ -111,7 +111,9 @@ fn an_impl_block_limits_every_async_function_without_self() {
     ] {
         assert_eq!(expanded.contains(part), part != "#[no_rate_limit]", "{part} in {expanded}");
     }
-    assert!(expanded.starts_with("impl<T:A>Api<T>whereT:B{constN:u8=1;"), "{expanded}");
+    let uses = "#[allow(unused_imports)]use::ratelimit_actix::__private_0_1::attributes::*;\
+                #[no_rate_limit(__rate_limit_used)]const_:()=();#[rate_limit(__rate_limit_used)]const_:()=();";
+    assert!(expanded.starts_with(&format!("{uses}impl<T:A>Api<T>whereT:B{{constN:u8=1;")), "{expanded}");
 }
 
 const OF_A_FILE: &str = "#[rate_limit] cannot apply to a whole file; put it on each handler, on an impl block, or on an \
@@ -150,8 +152,9 @@ fn a_block_with_a_mistake_is_returned_without_our_attributes() {
 
 #[test]
 fn an_exemption_outside_a_limited_block_is_a_mistake() {
-    let expanded =
-        crate::attribute::expand_exemption(&tokens("async fn a() {}")).to_token_stream().to_string();
+    let expanded = crate::attribute::expand_exemption(&tokens(""), &tokens("async fn a() {}"))
+        .to_token_stream()
+        .to_string();
     assert!(expanded.contains("remove #[no_rate_limit]"), "{expanded}");
     assert!(expanded.ends_with("async fn a () { }"), "{expanded}");
 }

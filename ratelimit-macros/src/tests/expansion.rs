@@ -383,6 +383,7 @@ fn only_the_listed_names_of_the_facade_are_used() {
     collect(expand("window = \"year\", anchor = |d: Day| d.0", HANDLER), &mut names);
     collect(expand("max = |d: &Day| d.0", HANDLER), &mut names);
     collect(expand("policy = SEARCH", HANDLER), &mut names);
+    collect(expand("", "impl A { async fn a() {} #[no_rate_limit] async fn b() {} }"), &mut names);
     assert_eq!(names, NAMES.into_iter().map(str::to_owned).collect());
 }
 

@@ -1,8 +1,10 @@
 //! A module or impl block below the attribute: which functions inside are limited, and by which limits.
 
+use std::collections::BTreeMap;
+
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{Attribute, ImplItem, Meta};
+use syn::{Attribute, ExprPath, ImplItem, Meta};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::item::Item;
@@ -23,12 +25,16 @@ pub(crate) struct Container {
     /// The path of an attribute of the other kind (`rate_limit` or `concurrency_limit`). The expansion uses
     /// it, because the compiler would report its import otherwise.
     pub(crate) other_kind: Option<syn::Path>,
+    /// The paths of our attributes on members, by their texts, for the same reason.
+    pub(crate) used_inside: BTreeMap<String, syn::Path>,
+    pub(crate) facade: Option<ExprPath>,
+    pub(crate) is_impl: bool,
 }
 
 /// A member of a container.
 pub(crate) enum Member {
     Handler(Box<HandlerSpec>),
-    Container(Container),
+    Container(Box<Container>),
     /// An item without limits.
     Other(TokenStream),
 }
@@ -62,7 +68,13 @@ impl Container {
         };
         let (inner, members) = members.map_err(|error| diagnostics.push(error))?;
         let has_own = !item.limits.is_empty();
-        let read = |member| read_member(member, &inherited, owner.as_ref(), has_own, diagnostics);
+        let mut used_inside = BTreeMap::new();
+        let read = |tokens: TokenStream| {
+            let member = Item::split(tokens.clone());
+            let paths = member.ours().map(Attribute::path);
+            used_inside.extend(paths.map(|path| (path.to_token_stream().to_string(), path.clone())));
+            read_member(tokens, &member, &inherited, owner.as_ref(), has_own, diagnostics)
+        };
         // All members are read before the first error returns, so that each mistake is recorded.
         let members: Vec<Result<Member, Reported>> = members.into_iter().map(read).collect();
         let members = members.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -78,7 +90,8 @@ impl Container {
             return Err(diagnostics.error(header, message));
         }
         let (attributes, other_kind) = (item.attributes.clone(), item.other_kind.clone());
-        Ok(Self { attributes, header, inner, members, braces, other_kind })
+        let (facade, is_impl) = (inherited.facade, owner.is_some());
+        Ok(Self { attributes, header, inner, members, braces, other_kind, used_inside, facade, is_impl })
     }
 }
 
@@ -98,12 +111,12 @@ impl Member {
 /// functions without their own; limits of a module around it do not.
 fn read_member(
     tokens: TokenStream,
+    item: &Item,
     inherited: &Inherited,
     owner: Option<&Owner>,
     has_own: bool,
     diagnostics: &mut Diagnostics,
 ) -> Result<Member, Reported> {
-    let item = Item::split(tokens.clone());
     if let Some(conditional) = item.conditional() {
         let message = "inside a limited module or impl block, attributes with limits and #[no_rate_limit] cannot be under a \
                        condition; write the handler twice, each under `#[cfg(..)]`";
@@ -130,9 +143,9 @@ fn read_member(
     if item.limits.is_empty() && !inherits {
         Ok(Member::Other(tokens))
     } else if is_container {
-        Container::read(&item, inherited, diagnostics).map(Member::Container)
+        Container::read(item, inherited, diagnostics).map(|block| Member::Container(Box::new(block)))
     } else {
-        let spec = HandlerSpec::read(&item, owner, inherited, diagnostics)?;
+        let spec = HandlerSpec::read(item, owner, inherited, diagnostics)?;
         Ok(Member::Handler(Box::new(spec)))
     }
 }
