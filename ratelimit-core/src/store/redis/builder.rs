@@ -55,7 +55,7 @@ impl RedisStore {
     /// * with the feature `redis-tls`, the same over TLS: `rediss://`, `rediss-sentinel://`,
     ///   `rediss-cluster://`.
     ///
-    /// The URL is checked by [`build`](RedisStoreBuilder::build). Each caller takes about 128 bytes of the
+    /// The URL is checked by [`build`](RedisStoreBuilder::build). Each caller takes about 190 bytes of the
     /// server's memory per policy until its state expires; a sliding window log takes 6 to 9 bytes more for
     /// each entry.
     ///

@@ -13,10 +13,11 @@ static TOOL: Policy = Policy::new("tool", 10, Duration::from_secs(60));
 async fn mcp(by: web::Path<u64>, call: web::Json<Call>, limits: web::Data<RateLimiter>) -> Result<String> {
     let checked = limits.check(&TOOL, (*by, &*call.params.name).into_caller()).await;
     let outcome = checked.map_err(|_| ErrorServiceUnavailable("try again later"))?;
-    Ok(match outcome.retry_after() {
-        Some(wait) => call.failed(&format!("too many calls; try again in {} s", wait.as_secs() + 1)),
-        None => call.succeeded(&run(&call).await),
-    })
+    if !outcome.is_allowed() {
+        let wait = outcome.retry_after().unwrap_or_default().as_secs() + 1;
+        return Ok(call.failed(&format!("too many calls; try again in {wait} s")));
+    }
+    Ok(call.succeeded(&run(&call).await))
 }
 // end
 
