@@ -24,13 +24,14 @@ pub struct Check<'a> {
     partition: &'a [u8],
     cost: u64,
     shadow: bool,
+    uncharged: bool,
 }
 
 impl<'a> Check<'a> {
     /// Checks one unit of `policy` for the caller `partition`.
     pub fn new(policy: &'a Policy, partition: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         let shadow = policy.mode() == Mode::Shadow;
-        Self { policy, partition: partition.as_ref(), cost: 1, shadow }
+        Self { policy, partition: partition.as_ref(), cost: 1, shadow, uncharged: false }
     }
 
     /// Sets the cost in units, by default 1. A cost of 0 is decided and charges nothing; a cost above the
@@ -39,6 +40,19 @@ impl<'a> Check<'a> {
     #[inline]
     pub const fn with_cost(mut self, cost: u64) -> Self {
         self.cost = cost;
+        self
+    }
+
+    /// Makes it a look: the cost has to fit for the group to pass, and is not charged. Apart from that it is
+    /// a check: a denial begins the [block](Policy::block) of the policy.
+    ///
+    /// For a limit that is charged when more is known, such as whether a request has failed: the charge is a
+    /// check of its own. Only [`check_all`](crate::RateLimiter::check_all) and
+    /// [`try_check_all`](crate::RateLimiter::try_check_all) charge; for other calls it changes nothing.
+    #[must_use]
+    #[inline]
+    pub const fn uncharged(mut self) -> Self {
+        self.uncharged = true;
         self
     }
 
@@ -71,6 +85,12 @@ impl<'a> Check<'a> {
     #[inline]
     pub const fn is_shadow(&self) -> bool {
         self.shadow
+    }
+
+    /// Whether the check is charged nothing; see [`uncharged`](Self::uncharged).
+    #[inline]
+    pub const fn is_uncharged(&self) -> bool {
+        self.uncharged
     }
 
     /// What decides during an outage of the store. A shadow limit fails open.

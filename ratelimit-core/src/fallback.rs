@@ -223,13 +223,13 @@ impl Outage {
         }
     }
 
-    /// Logs that the store failed to settle.
+    /// Logs that the store failed to settle, or to charge after a response.
     pub(crate) fn log_failed_settlement(&self, error: &StoreError) {
         if self.failed_correction.may_log() {
             tracing::warn!(
                 error = %ErrorChain(error),
                 help = help("failed-settlement"),
-                "a settlement failed; the limit may count less than was used"
+                "a settlement or a charge after a response failed; the limit may count less than was used"
             );
         }
     }

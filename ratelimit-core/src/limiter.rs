@@ -4,6 +4,7 @@ mod backend;
 mod builder;
 mod decide;
 pub(crate) mod global;
+mod look;
 mod overrides;
 mod refund;
 mod settle;
@@ -20,6 +21,7 @@ pub(crate) use self::backend::only;
 use self::backend::{Backend, Inner, decide_in_memory, validate_size};
 pub use self::builder::RateLimiterBuilder;
 pub use self::global::InstallError;
+use self::look::has_looks;
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
@@ -227,8 +229,11 @@ impl RateLimiter {
     /// # Ok::<(), ratelimit_core::StoreError>(())
     /// # }).unwrap();
     /// ```
-    pub fn check_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
-        self.decide(group, || Operation::Check)
+    pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        match self.try_check_all(group)? {
+            Some(outcome) => Ok(outcome),
+            None => self.check_by_store(&self.validated(group)?, Deadline::after(self.deadline)).await,
+        }
     }
 
     /// Charges one unit like [`check`](Self::check), without awaiting. Returns `Ok(None)`, and charges
@@ -311,7 +316,11 @@ impl RateLimiter {
     /// ```
     #[inline]
     pub fn try_check_all(&self, group: &[Check<'_>]) -> Result<Option<GroupOutcome>, StoreError> {
-        self.try_decide(&self.validated(group)?, || Operation::Check)
+        let group = &*self.validated(group)?;
+        if has_looks(group) {
+            return self.inner.try_look(group, self.deadline);
+        }
+        self.try_decide(group, || Operation::Check)
     }
 
     /// Decides like [`check_all`](Self::check_all), by a worker, after [`try_check_all`](Self::try_check_all)
@@ -319,8 +328,19 @@ impl RateLimiter {
     /// runs while its calls wait, as in an Actix server: the call may be sent and answered on that thread.
     #[doc(hidden)]
     pub async fn check_all_on_worker(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        let deadline = Deadline::after(self.deadline).on_worker();
-        self.inner.decide_by_store(&self.validated(group)?, Operation::Check, deadline).await
+        self.check_by_store(&self.validated(group)?, Deadline::after(self.deadline).on_worker()).await
+    }
+
+    async fn check_by_store(
+        &self,
+        group: &[Check<'_>],
+        deadline: Deadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        if has_looks(group) {
+            // In a box, because it is rare and its future is large.
+            return Box::pin(self.inner.look_by_store(group, deadline)).await;
+        }
+        self.inner.decide_by_store(group, Operation::Check, deadline).await
     }
 
     /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.

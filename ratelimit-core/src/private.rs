@@ -10,7 +10,7 @@ pub use crate::policy::calendar::DeclaredZones;
 pub use crate::policy::state_kind::{FNV_OFFSET, fnv1a, is_name_byte};
 pub use crate::process::OfProcess;
 use crate::store::Task;
-use crate::{GroupOutcome, Outcome, RateLimiter, Timestamp};
+use crate::{Check, GroupOutcome, Outcome, RateLimiter, Timestamp};
 
 /// The outcome of a group, as `GroupOutcome::new` makes it, in which every outcome keeps its own instant.
 pub fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> GroupOutcome {
@@ -25,6 +25,12 @@ pub fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> GroupOutcom
 /// The task, unless it has ended or the store runs it.
 pub fn spawn(limiter: &RateLimiter, task: Task) -> Result<(), Task> {
     limiter.spawn(task)
+}
+
+/// Charges each check by itself, on a worker as `RateLimiter::check_all_on_worker` does: after the response
+/// to a request that was looked at. `None` if that failed, which is logged.
+pub async fn charge_each(limiter: &RateLimiter, checks: &[Check<'_>]) -> Vec<Option<Outcome>> {
+    limiter.charge_each(checks).await
 }
 
 /// What the wall clock shows now.

@@ -195,7 +195,7 @@ impl GroupOutcome {
         let mut charges: SmallVec<[Charge<'a>; 2]> = SmallVec::new();
         let any_denies = self.outcomes().iter().any(|outcome| !outcome.fits());
         for (check, outcome) in checks.iter().zip(self.outcomes()) {
-            if any_denies && self.was_spared(check, checks) {
+            if check.is_uncharged() || any_denies && self.was_spared(check, checks) {
                 continue;
             }
             // A state that occurs twice was charged the sum, and is refunded the sum.
@@ -212,8 +212,7 @@ impl GroupOutcome {
                 None => charges.push(charge),
             }
         }
-        let was_charged = !any_denies || !charges.is_empty();
-        was_charged.then(|| Reservation::new(charges, self.is_degraded()))
+        (!charges.is_empty()).then(|| Reservation::new(charges, self.is_degraded()))
     }
 
     /// Whether the state of a check was not charged although the group passed: a shadow limit that counts

@@ -38,6 +38,8 @@ struct Event {
 enum Action {
     Check,
     Peek,
+    /// A check that is charged nothing.
+    Look,
     Reset,
     CheckAndRefund,
     /// As many as fit of these units.
@@ -57,6 +59,7 @@ fn event(policies: usize) -> impl Strategy<Value = Event> {
     let action = prop_oneof![
         12 => Just(Action::Check),
         2 => Just(Action::Peek),
+        2 => Just(Action::Look),
         1 => Just(Action::Reset),
         2 => Just(Action::CheckAndRefund),
         2 => units.clone().prop_map(Action::CheckUpTo),
@@ -119,6 +122,11 @@ async fn compare_history(
             Action::Peek => {
                 let expected = reference.peek_all(&group).await.unwrap();
                 assert_eq!(limiter.peek_all(&group).await.unwrap(), expected);
+            }
+            Action::Look => {
+                let looks: Vec<Check<'_>> = group.iter().map(|check| check.uncharged()).collect();
+                let expected = reference.check_all(&looks).await.unwrap();
+                compare(&limiter.check_all(&looks).await.unwrap(), &expected);
             }
             Action::Reset => {
                 for check in &group {
@@ -290,6 +298,10 @@ fn start<'a>(
             Box::pin(async move { format!("{:?}", limiter.check_up_to_all(group, units).await) })
         }
         (Action::Peek, _) => Box::pin(async { format!("{:?}", limiter.peek_all(group).await) }),
+        (Action::Look, _) => Box::pin(async {
+            let looks: Vec<Check<'_>> = group.iter().map(|check| check.uncharged()).collect();
+            format!("{:?}", limiter.check_all(&looks).await)
+        }),
         _ => Box::pin(async { format!("{:?}", limiter.check_all(group).await) }),
     }
 }

@@ -154,6 +154,9 @@ struct Expected {
     #[serde(default)]
     reset_after: u64,
     retry_after: Option<Wait>,
+    /// Whether the limit is looked at, and charged nothing.
+    #[serde(default)]
+    uncharged: bool,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -206,6 +209,7 @@ fn from_algorithm(vector: AlgorithmVector, algorithm: Algorithm) -> Vector {
             remaining: row.remaining,
             reset_after: row.reset_after,
             retry_after: row.retry_after,
+            uncharged: false,
         }],
     });
     let policy = VectorPolicy {
@@ -282,8 +286,14 @@ fn check_vectors(on: &str, store: &Timed) {
                 let callers: Vec<String> =
                     row.checks.iter().map(|e| format!("{file}/{}/{}", vector.name, e.caller)).collect();
                 let checks = row.checks.iter().zip(&callers);
-                let group: Vec<Check<'_>> =
-                    checks.map(|(e, caller)| Check::new(policy_of(e), caller).with_cost(e.cost)).collect();
+                let check = |(e, caller)| Check::new(policy_of(e), caller).with_cost(e.cost);
+                let group: Vec<Check<'_>> = checks
+                    .map(
+                        |(e, caller)| {
+                            if e.uncharged { check((e, caller)).uncharged() } else { check((e, caller)) }
+                        },
+                    )
+                    .collect();
                 let subjects = [store, &model];
                 let played = subjects.iter().enumerate().map(|(subject, timed)| {
                     timed.set(now.as_micros());

@@ -62,6 +62,8 @@ pub(super) enum What {
     /// A check that the store may decide at once.
     TryCheck,
     Peek,
+    /// A look that may begin a block.
+    Judge,
     UpTo,
     Overdraw,
     Wait(Duration),
@@ -174,7 +176,7 @@ impl History {
 
     /// A random event under these policies.
     fn add_event(&mut self, used: &[usize], random: &mut Random) {
-        let what = match random.index(27) {
+        let what = match random.index(29) {
             0..4 => What::Advance(random.micros(24_000_000)),
             4..7 => What::AdvanceToWait(random.index(6), random.micros(3)),
             7 => What::Peek,
@@ -183,6 +185,7 @@ impl History {
             13 => What::Reset,
             14..19 => What::Refund(self.earlier(random)),
             19..21 => What::TryCheck,
+            21..23 => What::Judge,
             _ => What::Check,
         };
         let size = match random.index(60) {

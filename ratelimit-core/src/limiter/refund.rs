@@ -1,11 +1,34 @@
 //! Refunds of charges, and resets of callers.
 
-use super::backend::Backend;
+use std::time::Duration;
+
+use super::backend::{Backend, Inner};
 use super::{RateLimiter, validate_size};
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::policy::Policy;
 use crate::reservation::Reservation;
+
+impl Inner {
+    /// Refunds charges, and logs if that fails.
+    pub(super) async fn refund(
+        &self,
+        reservation: &Reservation<'_>,
+        timeout: Duration,
+    ) -> Result<(), StoreError> {
+        let result = match &self.store {
+            _ if reservation.is_degraded() => self.fallback.refund(reservation),
+            Backend::Memory(store) => store.refund_all(reservation),
+            Backend::Dyn(store) => store.refund(reservation, timeout).await,
+        };
+        if let Err(error) = &result
+            && !matches!(error, StoreError::TurnsNotDue)
+        {
+            self.fallback.outage.log_failed_refund(error);
+        }
+        result
+    }
+}
 
 impl RateLimiter {
     /// Refunds the charges of a decision, as far as they still count.
@@ -23,17 +46,7 @@ impl RateLimiter {
     /// **Warning:** do not retry a refund. The first one may still take effect, and a second one would then
     /// refund the units of other requests.
     pub async fn refund(&self, reservation: Reservation<'_>) -> Result<(), StoreError> {
-        let result = match &self.inner.store {
-            _ if reservation.is_degraded() => self.inner.fallback.refund(&reservation),
-            Backend::Memory(store) => store.refund_all(&reservation),
-            Backend::Dyn(store) => store.refund(&reservation, self.deadline).await,
-        };
-        if let Err(error) = &result
-            && !matches!(error, StoreError::TurnsNotDue)
-        {
-            self.inner.fallback.outage.log_failed_refund(error);
-        }
-        result
+        self.inner.refund(&reservation, self.deadline).await
     }
 
     /// Drops the state of one caller under one policy, in the store and in the fallback of this process.

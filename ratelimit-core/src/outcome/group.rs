@@ -136,15 +136,15 @@ impl GroupOutcome {
     ) -> Self {
         let nothing = Outcome::new(0, Decision::Allowed);
         let mut outcomes = SmallVec::from_elem(nothing, size);
-        let (mut at, mut slots) = (Timestamp::default(), Slots::default());
+        let (mut at, mut degraded, mut slots) = (Timestamp::default(), false, Slots::default());
         for (indices, part) in parts {
-            at = at.max(part.at);
+            (at, degraded) = (at.max(part.at), degraded | part.degraded);
             slots = slots.and(part.slots.clone());
             for (index, outcome) in indices.iter().zip(&part.outcomes) {
                 outcomes[*index] = outcome.clone();
             }
         }
-        Self { at, allowed, degraded: false, outcomes, slots }
+        Self { at, allowed, degraded, outcomes, slots }
     }
 
     /// Whether the limits' [failure policies](crate::policy::OnError) decided, during an outage of the store.

@@ -151,12 +151,12 @@ impl Store for RedisStore {
 
     /// Admits a request by unused units of a lease, or repeats a denial from the denial cache.
     fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
-        if operation != Operation::Check {
+        if !matches!(operation, Operation::Check | Operation::Judge) {
             return None;
         }
         let groups = self.groups.get()?;
         let policies = groups.policies_now(group);
-        groups.try_decide(&in_windows(group, &policies))
+        groups.try_decide(&in_windows(group, &policies), operation)
     }
 
     fn set_instances(&self, instances: NonZeroU32) {

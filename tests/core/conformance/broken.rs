@@ -44,6 +44,8 @@ mistakes! {
         DenialsCharge: "2, all or nothing",
         PeeksCharge,
         PeeksBeginBlocks,
+        LooksCharge,
+        LooksBeginNoBlock,
         CostsOfZeroCharge,
         LargeCostsPass,
         ResetsForgetAll,
@@ -229,6 +231,8 @@ impl Store for Broken {
                 Operation::Check
             }
             (Mistake::PeeksBeginBlocks, Operation::Peek) => Operation::Judge,
+            (Mistake::LooksCharge, Operation::Judge) => Operation::Check,
+            (Mistake::LooksBeginNoBlock, Operation::Judge) => Operation::Peek,
             (Mistake::WaitsAreChecks, Operation::Wait { .. }) => Operation::Check,
             (Mistake::DebtsAreForgiven, Operation::Overdraw) => Operation::UpTo,
             (_, operation) => operation,

@@ -86,6 +86,7 @@ async fn play(
             }
             What::Check | What::TryCheck => Some(Operation::Check),
             What::Peek => Some(Operation::Peek),
+            What::Judge => Some(Operation::Judge),
             What::UpTo => Some(Operation::UpTo),
             What::Overdraw => Some(Operation::Overdraw),
             What::Wait(at_most) => Some(Operation::Wait { at_most_us: micros(at_most) }),
@@ -131,6 +132,7 @@ async fn play(
                 ([check], [turn]) if !turn.due_after().is_zero() => {
                     Some(Reservation::single(Charge::turn(*check, turn)))
                 }
+                _ if operation == Operation::Judge => None,
                 _ => found.reservation(&group),
             };
             reservations.extend(reservation.map(|reservation| (*id, reservation)));

@@ -39,10 +39,12 @@ impl Groups {
         self.policies_now(group)
     }
 
-    /// Decides without the server: by unused units of leases, if there are enough for all limits, or by a
-    /// cached denial.
-    pub(super) fn try_decide(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        if let Some(outcome) = self.take_unused(group) {
+    /// Decides without the server: a check by unused units of leases, if there are enough for all limits, and
+    /// otherwise by a cached denial.
+    pub(super) fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
+        if operation == Operation::Check
+            && let Some(outcome) = self.take_unused(group)
+        {
             return Some(outcome);
         }
         let denial = self.denials.get(group)?;
@@ -66,8 +68,8 @@ impl Groups {
         self.client.lanes.submit_unawaited(self.request(group, Operation::Check), attachment);
     }
 
-    /// Decides about a group as a whole by the server. Before a charge, unused units of leases that it may
-    /// need are given back. Other unused units count as remaining. Caches a denial.
+    /// Decides about a group as a whole by the server. Before a charge or a look, unused units of leases that
+    /// it may need are given back. Other unused units count as remaining. Caches a denial.
     pub(super) async fn decide(
         &self,
         group: &[Check<'_>],
@@ -84,14 +86,14 @@ impl Groups {
             return Ok(outcome);
         }
         let lookup = match operation {
-            Operation::Check => self.denials.begin_lookup(group),
+            Operation::Check | Operation::Judge => self.denials.begin_lookup(group),
             _ => None,
         };
         let is_turn = matches!(operation, Operation::Wait { .. });
         // After a turn, checks wait for longer than the cached denials say.
         let _guard = is_turn.then(|| self.denials.invalidate_on_drop(group));
-        let is_charge = operation.charges() && !is_turn;
-        if is_charge {
+        let needs_units = matches!(operation, Operation::Check | Operation::Judge | Operation::UpTo);
+        if needs_units {
             self.make_way(group, operation);
         }
         let outcome = if self.is_split(group) {
@@ -101,11 +103,11 @@ impl Groups {
             let pending = self.submit(group, operation, &mut deadline);
             pending.reply(&mut deadline).await?.into_outcome(group)?
         };
-        if !is_charge && operation != Operation::Peek {
+        if is_turn {
             return Ok(outcome);
         }
         let outcome = self.attachments.leases.with_unused(group, outcome, operation);
-        if is_charge {
+        if needs_units {
             self.denials.record(group, &outcome, lookup);
         }
         Ok(outcome)

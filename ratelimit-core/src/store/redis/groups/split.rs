@@ -35,9 +35,11 @@ impl Groups {
         let outcomes = match operation {
             Operation::Check => match self.charge_in_order(&callers, &mut deadline).await? {
                 Ok(outcomes) => outcomes,
-                Err(denied) => self.peek_others(&callers, Some(denied), &mut deadline).await?,
+                Err(denied) => {
+                    self.look_at_others(&callers, Operation::Peek, Some(denied), &mut deadline).await?
+                }
             },
-            _ => self.peek_others(&callers, None, &mut deadline).await?,
+            _ => self.look_at_others(&callers, operation, None, &mut deadline).await?,
         };
         let allowed = outcomes.iter().all(GroupOutcome::is_allowed);
         let indices = callers.iter().map(|caller| &caller.indices[..]);
@@ -67,18 +69,19 @@ impl Groups {
         Ok(Ok(outcomes))
     }
 
-    /// Peeks all callers at once, except the caller that is denied. The callers after it were not judged so
-    /// far: they may exceed a limit as well, which begins its block.
-    async fn peek_others(
+    /// Peeks or judges all callers at once, except the caller that is denied. The callers after it were not
+    /// judged so far: they may exceed a limit as well, which begins its block.
+    async fn look_at_others(
         &self,
         callers: &[CallerChecks<'_>],
+        operation: Operation,
         mut denied: Option<Box<Denied>>,
         deadline: &mut Deadline,
     ) -> Result<Outcomes, StoreError> {
         let denied_index = denied.as_ref().map_or(callers.len(), |denied| denied.index);
         let denied_at = denied.as_ref().map(|denied| denied.outcome.at());
         let mut submit = |(index, caller): (usize, &CallerChecks<'_>)| {
-            let operation = if index > denied_index { Operation::Judge } else { Operation::Peek };
+            let operation = if index > denied_index { Operation::Judge } else { operation };
             (index != denied_index).then(|| self.submit(&caller.checks, operation, deadline))
         };
         let pending: SmallVec<[Option<PendingReply>; 2]> =

@@ -1,0 +1,133 @@
+//! Groups of which some checks are charged nothing. These are looked at beside the rest of the group, which
+//! is charged: a look and a charge need no common instant, since whatever the look was for comes later.
+
+use std::slice;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use smallvec::SmallVec;
+
+use super::RateLimiter;
+use super::backend::{Inner, only};
+use crate::algorithm::Operation;
+use crate::check::Check;
+use crate::clock::Timestamp;
+use crate::error::StoreError;
+use crate::outcome::{GroupOutcome, Outcome};
+use crate::store::Deadline;
+
+/// Checks of a group, with their indices in it.
+#[derive(Default)]
+struct Part<'a> {
+    checks: SmallVec<[Check<'a>; 2]>,
+    indices: SmallVec<[usize; 2]>,
+}
+
+/// Whether some checks of the group are charged nothing.
+#[inline]
+pub(super) fn has_looks(group: &[Check<'_>]) -> bool {
+    group.iter().any(Check::is_uncharged)
+}
+
+/// The checks of the group that are charged nothing, and the others.
+fn split<'a>(group: &[Check<'a>]) -> [Part<'a>; 2] {
+    let mut parts = [Part::default(), Part::default()];
+    for (index, check) in group.iter().enumerate() {
+        let part = &mut parts[usize::from(!check.is_uncharged())];
+        part.checks.push(*check);
+        part.indices.push(index);
+    }
+    parts
+}
+
+/// The outcome of a group without checks.
+fn nothing() -> GroupOutcome {
+    GroupOutcome::new(Timestamp::default(), [])
+}
+
+impl RateLimiter {
+    /// Charges each check by itself, on a worker, for [`charge_each`](crate::__private_0_1::charge_each).
+    pub(crate) async fn charge_each(&self, checks: &[Check<'_>]) -> Vec<Option<Outcome>> {
+        let charge = async |check: &Check<'_>| {
+            let group = slice::from_ref(check);
+            let charged = match self.try_check_all(group)? {
+                Some(outcome) => outcome,
+                None => self.check_all_on_worker(group).await?,
+            };
+            only(charged)
+        };
+        let charged = join_all(checks.iter().map(charge)).await;
+        let outcome = |charged: Result<Outcome, StoreError>| {
+            charged.inspect_err(|error| self.inner.fallback.outage.log_failed_settlement(error)).ok()
+        };
+        charged.into_iter().map(outcome).collect()
+    }
+}
+
+impl Inner {
+    /// Decides about a group with looks without awaiting, if the store can.
+    #[cold]
+    pub(super) fn try_look(
+        self: &Arc<Self>,
+        group: &[Check<'_>],
+        timeout: Duration,
+    ) -> Result<Option<GroupOutcome>, StoreError> {
+        let [looks, charged] = split(group);
+        let Some(looked) = self.try_decide(&looks.checks, || Operation::Judge, timeout)? else {
+            return Ok(None);
+        };
+        let operation = || if looked.is_allowed() { Operation::Check } else { Operation::Judge };
+        let rest = match &charged.checks[..] {
+            [] => Some(nothing()),
+            checks => self.try_decide(checks, operation, timeout)?,
+        };
+        Ok(rest.map(|rest| self.join([&looks, &charged], &looked, &rest)))
+    }
+
+    /// Decides about a group with looks by calls of the store, all at the same time. If only a look denies
+    /// the group, what was charged is refunded; nothing is charged if this process knows the denial.
+    pub(super) async fn look_by_store(
+        self: &Arc<Self>,
+        group: &[Check<'_>],
+        deadline: Deadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        let [looks, charged] = split(group);
+        let look = self.decide_by_store(&looks.checks, Operation::Judge, deadline);
+        if charged.checks.is_empty() {
+            return Ok(self.join([&looks, &charged], &look.await?, &nothing()));
+        }
+        let decide = |operation| self.decide_by_store(&charged.checks, operation, deadline);
+        let known = self.try_decide(&looks.checks, || Operation::Judge, deadline.timeout())?;
+        if let Some(denial) = known.filter(|known| !known.is_allowed()) {
+            return Ok(self.join([&looks, &charged], &denial, &decide(Operation::Judge).await?));
+        }
+        let (looked, rest) = join(look, decide(Operation::Check)).await;
+        let mut rest = rest?;
+        let is_denied = !looked.as_ref().is_ok_and(GroupOutcome::is_allowed);
+        if is_denied && let Some(reservation) = rest.reservation(&charged.checks) {
+            // The limiter logs failures.
+            let _ = self.refund(&reservation, deadline.timeout()).await;
+            // Its slots are free before the next decision.
+            drop(rest);
+            rest = decide(Operation::Judge).await?;
+        }
+        Ok(self.join([&looks, &charged], &looked?, &rest))
+    }
+
+    /// The outcome of the group. Counts the denials of looks; a look that passes is no decision yet.
+    fn join(
+        &self,
+        [looks, charged]: [&Part<'_>; 2],
+        looked: &GroupOutcome,
+        rest: &GroupOutcome,
+    ) -> GroupOutcome {
+        let denials = looks.checks.iter().zip(looked.outcomes()).filter(|(_, outcome)| !outcome.fits());
+        denials.for_each(|(check, outcome)| {
+            self.observer.decided(slice::from_ref(check), slice::from_ref(outcome));
+        });
+        let size = looks.checks.len() + charged.checks.len();
+        let parts = [(&looks.indices[..], looked), (&charged.indices[..], rest)];
+        GroupOutcome::join(size, looked.is_allowed() && rest.is_allowed(), parts.into_iter())
+    }
+}
