@@ -25,25 +25,55 @@ use super::group::DecidedGroup;
 /// assert_eq!(counter.get(), 3);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct UsageCounter(Arc<AtomicU64>);
+pub struct UsageCounter {
+    sum: Arc<AtomicU64>,
+    /// Whether a sum of 0 leaves a limit as it was charged.
+    keeps_estimate: bool,
+}
 
 impl UsageCounter {
+    /// A counter that is unknown until it is more than 0: a limit that is settled to it keeps what it was
+    /// charged until then. For streams that report their usage at the end, which a client may not wait for.
+    ///
+    /// To have such a client pay for what was sent, [add](Self::add) a unit for each part, and
+    /// [set](Self::set) the true usage at the end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_actix::UsageCounter;
+    ///
+    /// let used = UsageCounter::or_estimate();
+    /// used.add(1);
+    /// used.add(1);
+    /// used.set(1200);
+    /// assert_eq!(used.get(), 1200);
+    /// ```
+    pub fn or_estimate() -> Self {
+        Self { keeps_estimate: true, ..Self::default() }
+    }
+
+    /// Sets the sum.
+    pub fn set(&self, units: u64) {
+        self.sum.store(units, Ordering::Relaxed);
+    }
+
     /// Adds units. The sum stops at the largest number.
     pub fn add(&self, units: u64) {
         let add = |sum: u64| Some(sum.saturating_add(units));
         // It returns an error only where the function returns `None`.
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        let _ = self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
     /// The sum so far.
     pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.sum.load(Ordering::Relaxed)
     }
 }
 
 impl From<Arc<AtomicU64>> for UsageCounter {
     fn from(counter: Arc<AtomicU64>) -> Self {
-        Self(counter)
+        Self { sum: counter, keeps_estimate: false }
     }
 }
 
@@ -70,6 +100,9 @@ impl Drop for SettleOnDrop {
         // A child of a fork leaves it to the parent, whose response goes on.
         let Some(settled) = self.settled.as_mut().and_then(OfProcess::take) else { return };
         let actual = self.counter.get().min(MAX_UNITS);
+        if actual == 0 && self.counter.keeps_estimate {
+            return;
+        }
         let (limiter, unsettled) = (settled.limiter.clone(), Unsettled);
         let task = Box::pin(async move {
             // The limiter logs failures.

@@ -10,7 +10,7 @@ use ratelimit_actix::{Quotas, UsageCounter, caller, concurrency_limit, rate_limi
 #[rate_limit(max = 100_000, window = "1m", name = "tokens", cost = 2000, algorithm = "token_bucket", by = caller::principal_or_ip)]
 #[post("/chat")]
 async fn chat(prompt: String, quotas: Quotas) -> Result<HttpResponse> {
-    let used = UsageCounter::default();
+    let used = UsageCounter::or_estimate();
     let settle = quotas.limit("tokens")?.settle_on_drop(&used)?;
     // The stream adds to `used`, and owns `settle`: dropped, it settles the tokens and frees the slot.
     Ok(HttpResponse::Ok().streaming(complete(prompt, used, settle)))
@@ -58,7 +58,7 @@ async fn the_fourth_stream_at_a_time_is_denied_and_uses_up_nothing() {
         let denied = running.pop().unwrap();
         assert!(!denied.headers().contains_key("retry-after"));
         running.clear();
-        // Three were charged, and nothing was used of their tokens: they were dropped before they were sent.
+        // Three were charged, and keep the estimate of their tokens: they were dropped before they were sent.
         let next = tests::answer::send_raw(&app, say("40000")).await;
         assert_eq!((next.status, next.quota().unwrap().1), (200, 56));
         // The slots are free, and the tokens are settled to what was sent.
