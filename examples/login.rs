@@ -14,14 +14,17 @@ mod settings;
 use std::process::ExitCode;
 
 use actix_web::{App, HttpResponse, HttpServer, Responder, post, web};
-use ratelimit_actix::{RateLimiter, rate_limit};
+use ratelimit_actix::{RateLimiter, concurrency_limit, rate_limit};
 
 /// The accounts and their passwords. A real service keeps a slow hash of each password.
 const PASSWORDS: [(&str, &str); 2] = [("alice", "correct horse"), ("bob", "battery staple")];
 
 /// 60 wrong passwords per minute from an address, and 10 in ten minutes for an account; the next attempt
-/// blocks the account for ten minutes. A right one counts until it is answered. The limit by address has no
-/// block, since many users behind one address may log in at once.
+/// blocks the account for ten minutes. Three attempts for an account are checked at a time.
+///
+/// The limit by address charges each attempt before it is checked, and gives right ones back: at most 60
+/// attempts are in flight. The limit of the account has a block, so it charges wrong passwords when they are
+/// known: right ones never begin the block.
 ///
 /// With Redis, no log-in succeeds during an outage: otherwise an outage would be the time to guess.
 #[rate_limit(max = 60, window = "1m", count = "failures", key = "login-from:{ip}", on_error = "deny")]
@@ -33,6 +36,7 @@ const PASSWORDS: [(&str, &str); 2] = [("alice", "correct horse"), ("bob", "batte
     key = "login-as:{name}",
     on_error = "deny"
 )]
+#[concurrency_limit(max = 3, key = "logins-at-once:{name}", on_error = "deny")]
 #[post("/login/{name}")]
 async fn login(name: web::Path<String>, password: String) -> impl Responder {
     let is_right = PASSWORDS.iter().any(|(account, right)| name.as_str() == *account && password == *right);

@@ -26,6 +26,10 @@ pub(crate) struct WrittenLimit {
     pub(crate) on_missing: OnMissing,
     /// The condition on responses that count; without one, all count.
     pub(crate) count: Option<Condition>,
+    /// Whether a response that counts is charged when it is known. Until then the request is looked at.
+    pub(crate) charge: ChargeTime,
+    /// Which responses show it; by default all, or, if it charges after, denials.
+    pub(crate) show: Option<Show>,
 }
 
 /// Where in the source a limit stands.
@@ -42,6 +46,8 @@ impl WrittenLimit {
             cost: 1,
             on_missing: OnMissing::Reject,
             count: None,
+            charge: ChargeTime::Before,
+            show: None,
         }
     }
 
@@ -56,6 +62,28 @@ impl WrittenLimit {
         self.public_name.unwrap_or_else(|| self.policy().name())
     }
 
+    /// Whether requests are charged after their response, under a policy in force: only responses that count
+    /// may begin its block.
+    pub(crate) const fn charges_after(&self, policy: &Policy) -> bool {
+        self.count.is_some() && (matches!(self.charge, ChargeTime::After) || policy.block().is_some())
+    }
+
+    /// What contradicts a charge after the response, if the limit has one.
+    pub(crate) const fn charge_fault(&self) -> Option<&'static str> {
+        let is_after = matches!(self.charge, ChargeTime::After);
+        if is_after && self.policy().is_concurrency() {
+            Some("a request holds its slot while it runs, so nothing is charged after it; remove the charge")
+        } else if is_after && self.count.is_none() {
+            Some("only a limit with a count charges after the response; add the count, or remove the charge")
+        } else if self.charges_after(self.policy()) && self.policy().lease().is_some() {
+            Some(
+                "a limit that charges after the response has no lease, whose units are charged ahead; remove the lease",
+            )
+        } else {
+            None
+        }
+    }
+
     /// Whether this is the name of the limit in responses, or of its policy.
     pub(crate) fn is_named(&self, name: &str) -> bool {
         self.public_name() == name || self.policy().name() == name
@@ -65,7 +93,8 @@ impl WrittenLimit {
 /// Which responses count: what `count` of the attribute says, for a [`Limit`](crate::Limit) of middleware.
 ///
 /// Each request is charged before its response is known. If the response does not count, the charge is
-/// refunded.
+/// refunded. So `max` is also the number of requests that may be in flight.
+/// [`Limit::charge_after`](crate::Limit::charge_after) charges the responses that count, and nothing before.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub enum Count {
@@ -90,6 +119,25 @@ impl Count {
             Self::When(condition) => Some(condition),
         }
     }
+}
+
+/// When a request is charged under a limit of which some responses do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChargeTime {
+    /// Before its response is known; the charge is refunded if the response does not count.
+    Before,
+    /// When its response is known, and counts.
+    After,
+}
+
+/// Which responses show a limit, in header fields and as the [tightest](crate::Quotas::tightest).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Show {
+    /// Every response.
+    Always,
+    /// Only where the limit denies the request.
+    Denied,
 }
 
 /// Whether a response with this status counts.
@@ -154,5 +202,25 @@ impl AppliedLimit {
     #[inline]
     pub(crate) fn check(&self) -> Check<'_> {
         Check::new(self.policy(), &*self.caller).with_cost(self.cost)
+    }
+
+    /// The check that admits or denies the request.
+    #[inline]
+    pub(crate) fn first_check(&self) -> Check<'_> {
+        let check = self.check();
+        if self.charges_after() { check.uncharged() } else { check }
+    }
+
+    /// Whether the request is charged after its response.
+    #[inline]
+    pub(crate) fn charges_after(&self) -> bool {
+        self.written.charges_after(self.policy())
+    }
+
+    /// Which responses show the limit.
+    #[inline]
+    pub(crate) fn show(&self) -> Show {
+        let default = || if self.charges_after() { Show::Denied } else { Show::Always };
+        self.written.show.unwrap_or_else(default)
     }
 }

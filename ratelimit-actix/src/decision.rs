@@ -55,7 +55,7 @@ pub(crate) fn try_decide<S: LimitSource>(
     // Most handlers have one limit, whose check needs no list.
     let outcome = match &limits[..] {
         [] => return Attempt::Decided(Ok(Slots::default())),
-        [limit] => limiter.try_check_all(&[limit.check()]),
+        [limit] => limiter.try_check_all(&[limit.first_check()]),
         _ => limiter.try_check_all(&checks(&limits)),
     };
     match outcome {
@@ -75,7 +75,7 @@ pub(crate) async fn decide_by_store(req: &HttpRequest, limits: &mut AppliedLimit
 }
 
 fn checks(limits: &AppliedLimits) -> SmallVec<[Check<'_>; 2]> {
-    limits.iter().map(AppliedLimit::check).collect()
+    limits.iter().map(AppliedLimit::first_check).collect()
 }
 
 #[inline]

@@ -96,6 +96,11 @@ impl DeclaredLimit {
         self.limit.count_text
     }
 
+    /// Whether responses that count are charged, and nothing before.
+    pub const fn charges_after(&self) -> bool {
+        self.limit.written.charges_after(self.limit.policy())
+    }
+
     /// Whether the limit has `skip`, so that some requests are not counted.
     pub const fn skips(&self) -> bool {
         self.limit.computed.skip.is_computed()
@@ -163,7 +168,8 @@ impl fmt::Display for DeclaredLimit {
             write!(f, ", {}", policy.mode())?;
         }
         if self.count() != limit::ALL {
-            write!(f, ", counts {}", self.count())?;
+            let when = if self.charges_after() { ", charged after" } else { "" };
+            write!(f, ", counts {}{when}", self.count())?;
         }
         if self.skips() {
             f.write_str(", with exceptions")?;

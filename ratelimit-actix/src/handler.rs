@@ -24,7 +24,7 @@ use crate::config::RateLimitConfig;
 use crate::decision::{
     Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
 };
-use crate::quotas::{Quotas, has_uncounted};
+use crate::quotas::{Quotas, has_corrections};
 use crate::response::{HeaderStyle, hold};
 
 /// A request that all limits of its handler admit.
@@ -217,14 +217,15 @@ impl AdmittedRequest {
         self.finish(response).await
     }
 
-    /// Refunds the limits that do not count a response with this status, and updates the quotas in it.
+    /// Refunds the limits that do not count a response with this status, charges those that charge after it,
+    /// and updates the quotas in it.
     ///
     /// Expansions of handlers with `count` call it with the response of [`respond`](Self::respond).
     pub async fn finish(self, mut response: HttpResponse) -> HttpResponse {
-        if has_uncounted(&self.req, response.status())
+        if has_corrections(&self.req, response.status())
             && let Some(quotas) = Quotas::of(&self.req)
             && let Some(group) = quotas.group_of_attributes()
-            && quotas.refund(group, response.status()).await
+            && quotas.correct(group, response.status()).await
         {
             write_quotas(&quotas, true, self.styles(), response.headers_mut());
         }

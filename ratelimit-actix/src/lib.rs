@@ -140,7 +140,7 @@ pub use ratelimit_macros::rate_limit;
 pub use crate::address::ForwardedHeader;
 #[cfg(feature = "admin")]
 pub use crate::admin::{Admin, admin};
-pub use crate::applied_limit::Count;
+pub use crate::applied_limit::{Count, Show};
 pub use crate::caller::of_request::{Principal, client_ip};
 pub use crate::caller::plan::IntoPlan;
 pub use crate::caller::reset::reset_caller;
@@ -168,7 +168,7 @@ pub mod __private_0_1 {
     pub use ratelimit_core::policy::{Calendar, Weekday};
     pub use ratelimit_core::{Algorithm, Mode, OnError, Policy};
 
-    pub use crate::applied_limit::Count;
+    pub use crate::applied_limit::{ChargeTime, Count, Show};
     pub use crate::caller::of_request::{By, principal, principal_or_ip};
     pub use crate::caller::plan::{IntoPlan, Plan};
     pub use crate::caller::value::{Caller, IntoCaller, OnMissing};

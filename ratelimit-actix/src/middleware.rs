@@ -242,18 +242,18 @@ where
             };
             // The groups of inner layers come after it.
             let own_group = outer_groups.and_then(|outer| quotas.last_group().filter(|last| *last >= outer));
-            let refund = async |status: StatusCode| match own_group {
-                Some(group) => quotas.refund(group, status).await,
+            let correct = async |status: StatusCode| match own_group {
+                Some(group) => quotas.correct(group, status).await,
                 None => false,
             };
             match service.call(req).await {
                 Ok(response) => {
                     let (req, mut response) = response.into_parts();
-                    let is_refunded = refund(response.status()).await;
+                    let is_changed = correct(response.status()).await;
                     // The handler may be nearer to another configuration, by which it has reported its own
                     // limits.
                     let nearest = RateLimitConfig::nearest(&req).header_styles();
-                    write_quotas(&quotas, is_refunded, nearest, response.headers_mut());
+                    write_quotas(&quotas, is_changed, nearest, response.headers_mut());
                     let response = ServiceResponse::new(req, response);
                     Ok(if slots.is_empty() {
                         response.map_into_left_body()
@@ -263,10 +263,10 @@ where
                 }
                 // The error becomes a response further out, and carries the quotas there.
                 Err(mut error) => {
-                    let is_refunded = refund(error.as_response_error().status_code()).await;
+                    let is_changed = correct(error.as_response_error().status_code()).await;
                     let slots = Cell::new(slots);
                     error.add_response_mapper(move |mut response| {
-                        write_quotas(&quotas, is_refunded, &styles, response.headers_mut());
+                        write_quotas(&quotas, is_changed, &styles, response.headers_mut());
                         hold(response, slots.take())
                     });
                     Err(error)

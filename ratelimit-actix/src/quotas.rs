@@ -20,7 +20,7 @@ use self::left_out::LeftOut;
 pub use self::limit_charge::LimitCharge;
 pub use self::quota::Quota;
 pub(crate) use self::quota::{shown, tightest};
-pub(crate) use self::request_extension::{all_quotas, has_uncounted, number_of_groups, with_quotas};
+pub(crate) use self::request_extension::{all_quotas, has_corrections, number_of_groups, with_quotas};
 pub use self::settle_error::SettleError;
 pub use self::settlement::{SettleOnDrop, UsageCounter};
 use crate::applied_limit::LimitRef;
@@ -105,7 +105,7 @@ impl Quotas {
             fewest = fewest.min(charged);
             let note = if charged > 0 { Quota::add_charge } else { Quota::set_left };
             self.with_group(position, |group| {
-                let rates = group.quotas.iter_mut().filter(|quota| quota.is_rate());
+                let rates = group.quotas.iter_mut().filter(|quota| quota.is_charged());
                 rates.zip(outcome.outcomes()).for_each(|(quota, outcome)| note(quota, outcome.clone()));
             });
         }
@@ -139,16 +139,23 @@ impl Quotas {
         self.with_groups(group_of_attributes)
     }
 
-    /// Refunds the limits of a group that do not count a response with this status. Returns whether the
-    /// client sees other quotas then: it does not see those of shadow limits.
+    /// Charges the limits of a group that count a response with this status and were charged nothing so far,
+    /// and refunds those that do not count it. Returns whether the client sees other quotas then.
     ///
     /// After a refund that fails, the client sees its quota as charged. If what is left after a refund is
     /// unknown, the group loses its quotas.
-    pub(crate) async fn refund(&self, position: usize, status: StatusCode) -> bool {
-        let closed = self.with_group(position, |group| group.close_uncounted(status));
-        let Some((group, refunded)) = closed.flatten() else { return false };
-        if !group.refund(&refunded).await {
-            return false;
+    pub(crate) async fn correct(&self, position: usize, status: StatusCode) -> bool {
+        let corrected = self.with_group(position, |group| group.close_uncounted(status));
+        let Some((group, corrections)) = corrected.flatten() else { return false };
+        let charged = group.charge_counted(&corrections).await;
+        let is_shown = charged.iter().any(|(index, _)| group.quotas[*index].is_shown());
+        self.with_group(position, |group| {
+            for (index, outcome) in charged {
+                group.quotas[index].add_charge(outcome);
+            }
+        });
+        if !group.refund(&corrections).await {
+            return is_shown;
         }
         let was_degraded = group.quotas.iter().any(Quota::was_degraded);
         let left = group.peek(was_degraded).await;
@@ -164,7 +171,7 @@ impl Quotas {
 fn with_shown<R>(groups: &[&[Quota]], read: impl FnOnce(&[&Quota]) -> R) -> R {
     match groups {
         // Most requests have one limit, whose quota needs no list.
-        [[quota]] if !quota.is_shadow() => read(&[quota]),
+        [[quota]] if quota.is_shown() => read(&[quota]),
         groups => read(&shown(groups.iter().copied().flatten())),
     }
 }

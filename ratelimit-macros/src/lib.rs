@@ -50,6 +50,8 @@ use crate::parse::kind::Kind;
 /// | `block` | after a denial under this limit every request of the caller is denied [for this long](#blocks): at least the window, and the time to refill a full bucket; at most 366 days; not for a window of a calendar | none |
 /// | `mode` | `"enforce"`, or `"shadow"`: the limit counts and reports, but [denies nothing](#shadow-limits) | `"enforce"` |
 /// | `count` | [the responses that count](#responses-that-count): `"all"`, `"failures"`, `"successes"`, or `\|status: StatusCode\| -> bool` | `"all"` |
+/// | `charge` | of a limit with `count`: `"before"` charges each request, and refunds those that do not count; `"after"` charges the responses that count, and [nothing before](#responses-that-count) | `"before"` |
+/// | `show` | `"always"`, or `"denied"`: only a response to a request that this limit denies shows it; the default of a limit that charges after | `"always"` |
 /// | `lease` | string such as `"100ms"`, at most `"10s"`: a hot caller below its limit is decided in the process, by units that Redis has charged ahead, and never more requests pass; fixed windows and sliding window counters only, and not with `max` per request | none |
 /// | `skip` | [chosen per request](#values-chosen-per-request): `true` if this limit does not apply | never |
 /// | `plan` | the plan of the caller, for which overrides of the facade may have other numbers: a closure as in `by`, or the path of a `fn(&HttpRequest) -> P`, that returns a `&str`, a `String`, or an `Option` of these | none |
@@ -62,7 +64,7 @@ use crate::parse::kind::Kind;
 ///
 /// With `policy = SEARCH`, for a `static SEARCH: Policy`, the numbers stand in one place. All handlers with
 /// this policy, and a `RateLimitMiddleware` with it, share the count of each caller. `by`, `on_missing`,
-/// `cost`, `count`, `skip` and `plan` are those of the attribute; every other argument of a limit is a
+/// `cost`, `count`, `charge`, `show`, `skip` and `plan` are those of the attribute; every other argument of a limit is a
 /// compile error beside `policy`. A request that passes the middleware and a handler with the same policy and
 /// caller is charged by both.
 ///
@@ -167,12 +169,27 @@ use crate::parse::kind::Kind;
 /// # Responses that count
 ///
 /// A failure is a status of 400 or more, whether the handler returned it as a response or as an error, or an
-/// extractor failed. Each request is charged before the handler runs. If the response does not count, the
-/// charge is refunded after the handler. Concurrent requests therefore cannot exceed the limit together. A
-/// request that is dropped or panics before the refund stays charged. The refund is tried once, within the
-/// store's deadline; if it fails, the charge stays and a warning is logged. Header fields show the quota
-/// after the refund. What the handler has charged by `Quotas::charge` is refunded as well. A limit that the handler
-/// has settled is not refunded.
+/// extractor failed.
+///
+/// | | `charge = "before"` | `charge = "after"` |
+/// |---|---|---|
+/// | each request | is charged before the handler runs | is looked at: it passes if its cost fits, and is charged nothing |
+/// | a response that counts | stays charged | is charged, if its cost still fits |
+/// | a response that does not count | is refunded | costs nothing more |
+/// | requests in flight | at most `max` | not limited; those in flight when the limit becomes full have passed |
+/// | a request that is dropped, or panics | stays charged | is not charged |
+/// | the store dies before the response | the charge may stay until its window is over | one response may not be counted |
+/// | round trips with Redis: counts, does not count | 1, 3 | 2, 1 |
+/// | for | a log-in, whose guesses come in parallel | limits under which nearly all responses do not count, such as wrong keys |
+///
+/// With `"before"`, `max` is also the number of requests that may be in flight. A request beyond that is
+/// denied, and its `Retry-After` is an upper bound: units of requests in flight may come back earlier. The
+/// refund is tried once, within the store's deadline; if it fails, a warning is logged. Header fields show
+/// the quota after the refund. What the handler has charged by `Quotas::charge` is refunded as well. A limit
+/// that the handler has settled is not refunded.
+///
+/// With `"after"`, the charge is that of the instant of the response. Only a denial [shows](#arguments) the
+/// limit. `Quotas::charge` leaves it out, and it cannot be settled. It has no `lease`.
 ///
 /// # Blocks
 ///
@@ -193,8 +210,9 @@ use crate::parse::kind::Kind;
 /// - Requests during the block do not extend it. `Retry-After` is the rest of it.
 /// - Only a denial by this limit starts its block; a cost above `max` does not.
 /// - With `count = "failures"` a block locks out guessers: ten wrong passwords within the window block the
-///   next attempt, right ones do not count. Requests that are in progress are charged until their response is
-///   known, so `max` has to leave room for as many as one caller sends at once.
+///   next attempt, right ones do not count. A limit with `count` and `block` charges after the response, so
+///   that requests which succeed never begin the block, however many are in flight. To bound the guesses in
+///   flight as well, write a second limit without a block, or a `#[concurrency_limit]`.
 ///
 /// # Shadow limits
 ///
@@ -295,6 +313,7 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `on_missing` | a request without a caller: `"reject"` answers 400, `"skip"` holds no slot, `"anonymous"` takes all such requests for one caller | `"reject"` |
 /// | `on_error` | while the store is unavailable: `"local"` counts the slots of this process, `"deny"` answers 503 (fail closed), `"allow"` admits all requests (fail open) | `"local"` |
 /// | `mode` | `"enforce"`, or `"shadow"`: the limit holds slots of its own and reports, but denies nothing | `"enforce"` |
+/// | `show` | `"always"`, or `"denied"`: only a response to a request that this limit denies shows it | `"always"` |
 /// | `skip` | chosen per request: `true` if this limit does not apply | never |
 /// | `plan` | the plan of the caller, for which overrides of the facade may have another `max` | none |
 /// | `name` | the name of the limit in header fields, bodies and metrics | the key; without a key the function's name, and its path in metrics |
@@ -303,8 +322,8 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
 ///
 /// Values have the forms that [`#[rate_limit]`](macro@rate_limit) describes. `window`, `zone`, `anchor`,
-/// `algorithm`, `sub_windows`, `burst`, `cost`, `block`, `count` and `lease` are compile errors: none of them
-/// has a meaning for what runs now.
+/// `algorithm`, `sub_windows`, `burst`, `cost`, `block`, `count`, `charge` and `lease` are compile errors: none
+/// of them has a meaning for what runs now.
 ///
 /// # Beside rates
 ///

@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 type Row = (&'static str, fn(&Stage));
 
 /// What each argument does, in the order of the table.
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 24] = [
     ("max", max),
     ("window", window),
     ("zone", zone),
@@ -33,6 +33,8 @@ const ROWS: [Row; 22] = [
     ("block", block),
     ("mode", mode),
     ("count", count),
+    ("charge", charge),
+    ("show", show),
     ("lease", lease),
     ("skip", skip),
     ("plan", plan),
@@ -68,8 +70,19 @@ fn the_published_tables_have_these_rows_and_an_example_for_each() {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| std::fs::read_to_string(here.join(path)).unwrap();
     let of_rates = ROWS.map(|(name, _)| name);
-    let only_of_rates =
-        ["window", "zone", "anchor", "algorithm", "sub_windows", "burst", "cost", "block", "count", "lease"];
+    let only_of_rates = [
+        "window",
+        "zone",
+        "anchor",
+        "algorithm",
+        "sub_windows",
+        "burst",
+        "cost",
+        "block",
+        "count",
+        "charge",
+        "lease",
+    ];
     let of_both: Vec<&str> = of_rates.iter().copied().filter(|name| !only_of_rates.contains(name)).collect();
     for (table, position, expected, code) in [
         ("../docs/reference.md", 1, &of_rates[..], "../docs/reference.md"),
@@ -320,6 +333,33 @@ fn count(stage: &Stage) {
             left -= u64::from(is_counted);
             assert_eq!((reply.status, stage::left(&reply)), (status, Some(left)), "{form} {status}");
         }
+    }
+}
+
+fn charge(stage: &Stage) {
+    // The first request is refunded, and so is the second; charged after, each failure is there for the next.
+    for (form, left) in [("before", [3, 2, 1]), ("after", [3, 2, 1]), ("block", [3, 2, 1])] {
+        for (status, left) in [200, 404, 503].into_iter().zip(left) {
+            let reply = stage.get(&format!("/charge/{form}/{status}"));
+            assert_eq!((reply.status, stage::left(&reply)), (status, Some(left)), "{form} {status}");
+        }
+    }
+    let statuses = |form| [404, 200, 200].map(|status| stage.get(&format!("/charge/{form}/{status}")).status);
+    for form in ["before", "after", "block"] {
+        assert_eq!(statuses(form), [404, 429, 429], "{form}");
+    }
+    stage.advance(HOUR);
+    assert_eq!(stage.get("/charge/after/200").status, 200);
+    assert_eq!(stage.get("/charge/block/200").status, 429, "for a day");
+}
+
+fn show(stage: &Stage) {
+    for (form, left) in [("always", [Some(2), Some(1), Some(0)]), ("denied", [None; 3]), ("after", [None; 3])]
+    {
+        let reply = || stage.get(&format!("/show/{form}/404"));
+        assert_eq!([(); 3].map(|()| stage::left(&reply())), left, "{form}");
+        let denied = reply();
+        assert_eq!((denied.status, denied.header("x-ratelimit-limit")), (429, Some("3")), "{form}");
     }
 }
 

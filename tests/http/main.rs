@@ -5,6 +5,7 @@
 mod admin;
 mod anchors;
 mod by_hand;
+mod charged_after;
 mod charged_twice;
 mod concurrency;
 mod connections;

@@ -2,6 +2,7 @@
 
 mod at_most_once;
 mod causes;
+mod charged_after;
 mod deadline;
 mod failover;
 mod faults;

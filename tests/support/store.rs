@@ -55,6 +55,7 @@ pub struct Watch {
     limits: AtomicUsize,
     refunds: AtomicUsize,
     peeks: AtomicUsize,
+    looks: AtomicUsize,
     resets: AtomicUsize,
     fails: AtomicBool,
     refunds_fail: AtomicBool,
@@ -71,6 +72,7 @@ impl Default for Watch {
             limits: AtomicUsize::new(0),
             refunds: AtomicUsize::new(0),
             peeks: AtomicUsize::new(0),
+            looks: AtomicUsize::new(0),
             resets: AtomicUsize::new(0),
             fails: AtomicBool::new(false),
             refunds_fail: AtomicBool::new(false),
@@ -105,6 +107,11 @@ impl Watch {
     /// The number of groups that were peeked at.
     pub fn peeks(&self) -> usize {
         self.peeks.load(Ordering::SeqCst)
+    }
+
+    /// The number of groups that were looked at before a charge.
+    pub fn looks(&self) -> usize {
+        self.looks.load(Ordering::SeqCst)
     }
 
     /// The number of resets.
@@ -164,6 +171,9 @@ impl Store for WatchedStore {
         }
         if operation == Operation::Peek {
             self.watch.peeks.fetch_add(1, Ordering::SeqCst);
+        }
+        if operation == Operation::Judge {
+            self.watch.looks.fetch_add(1, Ordering::SeqCst);
         }
         if operation == Operation::Check {
             self.watch.limits.fetch_add(group.len(), Ordering::SeqCst);

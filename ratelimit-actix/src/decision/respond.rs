@@ -136,15 +136,15 @@ pub(crate) fn write_quotas_of(req: &HttpRequest, styles: &[HeaderStyle], headers
     }
 }
 
-/// [`write_quotas_of`] for quotas that middleware keeps. After a refund, the fields that were written before
+/// [`write_quotas_of`] for quotas that middleware keeps. If they have changed since fields were written, these
 /// are removed, also if what is left is unknown.
 pub(crate) fn write_quotas(
     quotas: &Quotas,
-    is_refunded: bool,
+    is_changed: bool,
     styles: &[HeaderStyle],
     headers: &mut HeaderMap,
 ) {
-    if is_refunded {
+    if is_changed {
         for name in styles.iter().flat_map(|style| field_names(*style)) {
             headers.remove(name);
         }

@@ -12,7 +12,7 @@ use ratelimit_core::{Policy, PolicyBuilder};
 
 use super::computed::Computed;
 use super::sole_limiter::SoleLimiter;
-use crate::applied_limit::{Count, WrittenLimit};
+use crate::applied_limit::{ChargeTime, Count, Show, WrittenLimit};
 use crate::caller::OnMissing;
 use crate::caller::of_request::By;
 
@@ -131,9 +131,43 @@ impl HandlerLimit {
     }
 
     /// Sets which responses count.
+    ///
+    /// # Panics
+    ///
+    /// If the policy has a block and a lease. In the attribute's `static` this is a compile error.
     #[must_use]
     pub const fn count(mut self, count: Count) -> Self {
         self.written.count = count.condition();
+        self.with_possible_charge()
+    }
+
+    /// Sets when a request is charged.
+    ///
+    /// # Panics
+    ///
+    /// If that contradicts the policy or `count`. In the attribute's `static` this is a compile error.
+    #[must_use]
+    pub const fn charge(mut self, charge: ChargeTime) -> Self {
+        assert!(
+            matches!(charge, ChargeTime::After) || self.policy().block().is_none(),
+            "a request that is refunded later could begin the block; remove `charge`, or write two limits: one with \
+             `block`, and one without it that charges before"
+        );
+        self.written.charge = charge;
+        self.with_possible_charge()
+    }
+
+    const fn with_possible_charge(self) -> Self {
+        if let Some(fault) = self.written.charge_fault() {
+            panic!("{}", fault);
+        }
+        self
+    }
+
+    /// Sets which responses show the limit.
+    #[must_use]
+    pub const fn show(mut self, show: Show) -> Self {
+        self.written.show = Some(show);
         self
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix_web::HttpRequest;
 use ratelimit_core::{InForce, Policy};
 
-use crate::applied_limit::{AppliedLimit, Count, LimitRef, Place, WrittenLimit};
+use crate::applied_limit::{AppliedLimit, ChargeTime, Count, LimitRef, Place, Show, WrittenLimit};
 use crate::caller::plan::{IntoPlan, Plan};
 use crate::caller::{self, Caller, IntoCaller, OnMissing};
 use crate::config::RateLimitConfig;
@@ -132,8 +132,10 @@ impl Limit {
     /// Sets which responses count. The default is [`Count::All`].
     ///
     /// As with `count` of the attribute, a request is charged before it runs, and a response that does not
-    /// count gives the charge back. With Redis a refund takes two round trips. An error of an inner service
-    /// counts by its [`status_code`](actix_web::ResponseError::status_code).
+    /// count gives the charge back. So `max` is also the number of requests that may be in flight: right for a
+    /// log-in, whose guesses come in parallel. Around an app add [`charge_after`](Self::charge_after). With
+    /// Redis a refund takes two round trips. An error of an inner service counts by its
+    /// [`status_code`](actix_web::ResponseError::status_code).
     ///
     /// # Panics
     ///
@@ -152,7 +154,7 @@ impl Limit {
     ///
     /// // Twenty wrong tokens per address and minute. `Count::Failures` counts every status of 400 or more.
     /// let wrong = Count::When(|status| status == StatusCode::UNAUTHORIZED);
-    /// let api = web::scope("/api").wrap(RateLimitMiddleware::new(Limit::new(&GUESSES).count(wrong)));
+    /// let api = web::scope("/api").wrap(RateLimitMiddleware::new(Limit::new(&GUESSES).count(wrong).charge_after()));
     /// ```
     pub fn count(mut self, count: Count) -> Self {
         self.written().count = count.condition();
@@ -163,9 +165,36 @@ impl Limit {
         self
     }
 
+    /// Charges a request when its response is known and counts, and nothing before: for limits under which
+    /// nearly all responses do not count, such as wrong keys around an app.
+    ///
+    /// A request is admitted if its cost fits. If its response counts, the cost is charged then, if it still
+    /// fits. So requests whose responses do not count are never denied because of each other, and those that
+    /// are in flight when the limit becomes full have passed. A request without a response is not charged,
+    /// such as one whose client has gone away. A good request takes one round trip.
+    ///
+    /// A limit with a [`count`](Self::count) and a [block](Policy::block) always charges after: only
+    /// responses that count, and requests behind them, begin the block. Middleware panics if a limit that
+    /// charges after has no `count`, has a [lease](crate::PolicyBuilder::lease), or is a concurrency limit.
+    pub fn charge_after(mut self) -> Self {
+        self.written().charge = ChargeTime::After;
+        self
+    }
+
+    /// Sets which responses show the limit. By default all do; those of a limit that [charges
+    /// after](Self::charge_after) only if it denies.
+    pub fn show(mut self, show: Show) -> Self {
+        self.written().show = Some(show);
+        self
+    }
+
     /// The limit as it was passed to middleware at this place.
+    #[track_caller]
     pub(super) fn at(mut self, place: Place) -> Self {
         self.written().place = place;
+        if let Some(fault) = self.written.charge_fault() {
+            panic!("{fault}");
+        }
         self
     }
 

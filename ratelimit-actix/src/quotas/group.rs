@@ -3,14 +3,17 @@
 use std::iter::zip;
 
 use actix_web::http::StatusCode;
-use ratelimit_core::__private_0_1::{decided_apart, help, is_first, limiter_id};
+use ratelimit_core::__private_0_1::{charge_each, decided_apart, help, is_first, limiter_id};
 use ratelimit_core::{Check, GroupOutcome, Outcome, RateLimiter, Reservation, SettleError, StoreError};
 use smallvec::SmallVec;
 
-use super::quota::{Closed, Quota};
+use super::quota::{Closed, Correction, Quota};
 
 /// The quotas of limits that were checked together.
 pub(super) type QuotaGroup = SmallVec<[Quota; 1]>;
+
+/// What follows a response, for each limit of a group.
+pub(super) type Corrections = SmallVec<[Option<Correction>; 2]>;
 
 /// A group of limits, and the limiter that decided about it.
 #[derive(Clone, Debug)]
@@ -20,10 +23,10 @@ pub(super) struct DecidedGroup {
 }
 
 impl DecidedGroup {
-    /// Charges the rates as many of `units` as are left. `None` for a group without a rate: a request takes
-    /// one slot of a concurrency limit, whatever it is charged.
+    /// Charges the rates as many of `units` as are left. `None` for a group without a rate that is charged: a
+    /// request takes one slot of a concurrency limit, whatever it is charged.
     pub(super) async fn charge(&self, units: u64) -> Result<Option<(u64, GroupOutcome)>, StoreError> {
-        let rates = self.quotas.iter().filter(|quota| quota.is_rate());
+        let rates = self.quotas.iter().filter(|quota| quota.is_charged());
         let checks: SmallVec<[Check<'_>; 2]> = rates.map(|quota| quota.limit.check()).collect();
         if checks.is_empty() {
             return Ok(None);
@@ -32,23 +35,42 @@ impl DecidedGroup {
     }
 
     /// Closes the limits that do not count a response with this status, so that nothing settles them, too.
-    /// Returns a copy of the group and, for each limit, whether it is to be refunded, if any is. A limit that
-    /// the handler has settled stays as it is settled.
-    pub(super) fn close_uncounted(&mut self, status: StatusCode) -> Option<(Self, SmallVec<[bool; 2]>)> {
-        let close = |quota: &mut Quota| !quota.counts(status) && quota.close(Closed::Refunded).is_ok();
-        let refunded: SmallVec<[bool; 2]> = self.quotas.iter_mut().map(close).collect();
-        refunded.contains(&true).then(|| (self.clone(), refunded))
+    /// Returns a copy of the group, and what follows the response, if anything does. A limit that the handler
+    /// has settled stays as it is settled.
+    pub(super) fn close_uncounted(&mut self, status: StatusCode) -> Option<(Self, Corrections)> {
+        let close = |quota: &mut Quota| {
+            let correction = quota.correction(status)?;
+            let is_open = correction == Correction::Charge || quota.close(Closed::Refunded).is_ok();
+            is_open.then_some(correction)
+        };
+        let corrections: Corrections = self.quotas.iter_mut().map(close).collect();
+        corrections.iter().any(Option::is_some).then(|| (self.clone(), corrections))
     }
 
-    /// Refunds the limits for which `refunded` is true. Returns whether all of it was refunded.
+    /// Charges the limits that count the response, each by itself. Returns the indices of those that were
+    /// decided, and their outcomes: a limit may be full by now.
+    pub(super) async fn charge_counted(&self, corrections: &[Option<Correction>]) -> Vec<(usize, Outcome)> {
+        let is_charged = |index: &usize| corrections[*index] == Some(Correction::Charge);
+        let indices: SmallVec<[usize; 2]> = (0..corrections.len()).filter(is_charged).collect();
+        let checks = indices.iter().map(|index| self.quotas[*index].limit.check());
+        let outcomes = charge_each(&self.limiter, &checks.collect::<SmallVec<[_; 2]>>()).await;
+        zip(indices, outcomes).filter_map(|(index, outcome)| Some((index, outcome?))).collect()
+    }
+
+    /// Refunds the limits that do not count the response. Returns whether all of it was refunded.
     ///
     /// Makes one attempt. The store finishes a refund that misses its deadline; the request does not wait.
-    pub(super) async fn refund(&self, refunded: &[bool]) -> bool {
+    pub(super) async fn refund(&self, corrections: &[Option<Correction>]) -> bool {
+        let refunded: SmallVec<[bool; 2]> =
+            corrections.iter().map(|correction| *correction == Some(Correction::Refund)).collect();
+        if !refunded.contains(&true) {
+            return false;
+        }
         let most_charges = self.quotas.iter().map(|quota| quota.charges().len()).max().unwrap_or_default();
         // The latest charge counts for longest, so it comes first.
         let numbers = (0..most_charges).rev();
         let reservations: SmallVec<[Reservation<'_>; 1]> =
-            numbers.filter_map(|number| self.reservation(number, refunded)).collect();
+            numbers.filter_map(|number| self.reservation(number, &refunded)).collect();
         let mut is_refunded = !reservations.is_empty();
         for reservation in reservations {
             // The limiter logs failures. One does not keep the others from being sent.

@@ -25,7 +25,8 @@ use super::settlement::{SettleOnDrop, UsageCounter};
 /// * A limit is settled at most once for a request. If settling fails, the result is unknown, and another
 ///   attempt is an error.
 /// * A settled limit is not refunded after the response, whatever its `count` says.
-/// * A concurrency limit cannot be settled: its slot is freed when the response has been sent.
+/// * A concurrency limit cannot be settled: its slot is freed when the response has been sent. A limit that
+///   charges after the response cannot either: nothing is charged yet.
 #[derive(Debug)]
 #[must_use = "a limit is settled by `settle` or `settle_on_drop`"]
 pub struct LimitCharge {
@@ -129,7 +130,8 @@ impl LimitCharge {
     ///   what was charged stays charged, and a warning is logged. A process that ends does not wait for it: a
     ///   server of Actix-web ends 300 ms after its workers.
     /// * A counter above 10^12 counts as 10^12.
-    /// * If the handler returns before the stream begins, the counter is 0 and everything is given back.
+    /// * If the handler returns before the stream begins, the counter is 0 and everything is given back. A
+    ///   counter of [`UsageCounter::or_estimate`] keeps the charge then: call this when the work has begun.
     /// * By default Actix-web notices that a client has gone away when it sends the next part of the body. A
     ///   stream with long pauses is settled at once with `HttpServer::h1_allow_half_closed(false)`.
     ///
@@ -176,6 +178,9 @@ impl LimitCharge {
         let claimed = self.with_quota(|limiter, quota| {
             if !quota.is_rate() {
                 return Err(LimiterError::ConcurrencyLimit { limit: limit() }.into());
+            }
+            if !quota.is_charged() {
+                return Err(SettleError::ChargedAfter { limit: limit() });
             }
             match quota.close(Closed::Settled) {
                 Ok(()) => {

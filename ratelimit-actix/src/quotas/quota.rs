@@ -9,7 +9,7 @@ use ratelimit_core::__private_0_1::state_id;
 use ratelimit_core::{Decision, Outcome, Policy, Timestamp};
 use smallvec::SmallVec;
 
-use crate::applied_limit::AppliedLimit;
+use crate::applied_limit::{AppliedLimit, Show};
 
 /// What one limit decided about the request.
 #[derive(Clone, Debug)]
@@ -21,6 +21,15 @@ pub struct Quota {
     /// `left`, which is the only charge until then: most requests need no allocation.
     charges: Vec<Outcome>,
     closed: Option<Closed>,
+}
+
+/// What follows a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Correction {
+    /// The response does not count, and the request was charged.
+    Refund,
+    /// The response counts, and the request was charged nothing so far.
+    Charge,
 }
 
 /// Why the charges cannot be settled any more.
@@ -60,9 +69,19 @@ impl Quota {
         self.decided().is_shadow()
     }
 
+    /// Whether clients see the limit.
+    pub(crate) fn is_shown(&self) -> bool {
+        !self.is_shadow() && (self.limit.show() == Show::Always || !self.decided().is_allowed())
+    }
+
     /// False for a concurrency limit, whose slots are freed when the request ends.
     pub(crate) fn is_rate(&self) -> bool {
         self.policy().rate_window().is_some()
+    }
+
+    /// Whether the request is charged before its response.
+    pub(super) fn is_charged(&self) -> bool {
+        self.is_rate() && !self.limit.charges_after()
     }
 
     /// The decision, and what is left of the quota.
@@ -70,9 +89,14 @@ impl Quota {
         &self.left
     }
 
-    /// Whether a response with this status counts under the limit.
-    pub(super) fn counts(&self, status: StatusCode) -> bool {
-        self.limit.written.count.is_none_or(|counts| counts(status))
+    /// What the limit is charged or refunded because of a response with this status.
+    pub(super) fn correction(&self, status: StatusCode) -> Option<Correction> {
+        let counts = self.limit.written.count.is_none_or(|counts| counts(status));
+        match (counts, self.limit.charges_after()) {
+            (false, false) => Some(Correction::Refund),
+            (true, true) => Some(Correction::Charge),
+            _ => None,
+        }
     }
 
     /// The outcome of each charge, in their order.
@@ -154,9 +178,9 @@ impl Quota {
     }
 }
 
-/// The quotas that clients see: those of enforced limits.
+/// The quotas that clients see.
 pub(crate) fn shown<'a>(quotas: impl IntoIterator<Item = &'a Quota>) -> SmallVec<[&'a Quota; 4]> {
-    quotas.into_iter().filter(|quota| !quota.is_shadow()).collect()
+    quotas.into_iter().filter(|quota| quota.is_shown()).collect()
 }
 
 /// The quota that matters most to a client.

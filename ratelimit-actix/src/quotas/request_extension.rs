@@ -114,11 +114,12 @@ pub(crate) fn with_quotas<R>(req: &HttpRequest, read: impl FnOnce(&[&Quota]) -> 
     with_groups(req, |groups| with_shown(groups, read))
 }
 
-/// Whether a limit of the handler does not count a response with this status. Does not share the quotas.
-pub(crate) fn has_uncounted(req: &HttpRequest, status: StatusCode) -> bool {
+/// Whether a limit of the handler is refunded or charged because of a response with this status. Does not
+/// share the quotas.
+pub(crate) fn has_corrections(req: &HttpRequest, status: StatusCode) -> bool {
     let any = |groups: &[&[Quota]]| {
         let group = group_of_attributes(groups);
-        group.is_some_and(|group| groups[group].iter().any(|quota| !quota.counts(status)))
+        group.is_some_and(|group| groups[group].iter().any(|quota| quota.correction(status).is_some()))
     };
     with_groups(req, any).unwrap_or_default()
 }

@@ -45,6 +45,17 @@ pub enum SettleError {
         limit: String,
     },
 
+    /// The limit charges after the response, and nothing before.
+    #[error(
+        "the limit `{limit}` charges after the response, so there is nothing to settle; charge it before, or let \
+         its `count` decide"
+    )]
+    #[non_exhaustive]
+    ChargedAfter {
+        /// The name of the limit.
+        limit: String,
+    },
+
     /// The limiter did not settle it: the cost is too high, the limit is a concurrency limit, turns behind
     /// the charge are not due, or the store did not answer.
     #[error(transparent)]

@@ -13,7 +13,7 @@ use crate::parse::args::{Args, Argument, value_of};
 use crate::parse::bounds::is_name;
 use crate::parse::by::By;
 use crate::parse::calendar::{Anchor, AnchorDay, CalendarUnit, WEEKDAYS, Window};
-use crate::parse::choice::{Choice, Count, Mode, OnError, OnMissing, Responses, Spelling};
+use crate::parse::choice::{ChargeTime, Choice, Count, Mode, OnError, OnMissing, Responses, Show};
 use crate::parse::kind::Kind;
 use crate::parse::name::{Key, Text};
 use crate::parse::number::Number;
@@ -184,7 +184,7 @@ fn setters(facade: Facade<'_>, limit: &Args, of: Of) -> TokenStream {
 
 /// The value of an argument.
 trait Value {
-    /// `.name(value)`, or nothing for a default, and for what has no setter of its own.
+    /// `.name(value)`, or nothing for what has no setter of its own.
     fn setter(&self, _name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
         TokenStream::new()
     }
@@ -265,11 +265,7 @@ impl Value for Text {
 
 impl<T: Choice> Value for T {
     fn setter(&self, name: &str, facade: Facade<'_>, _: &Args) -> TokenStream {
-        let Spelling { name: value, variant, .. } = self.spelling();
-        if value == T::DEFAULT.spelling().name {
-            return TokenStream::new();
-        }
-        variant_setter(facade, name, T::TYPE, variant)
+        variant_setter(facade, name, T::TYPE, self.spelling().variant)
     }
 }
 

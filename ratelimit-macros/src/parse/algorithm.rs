@@ -25,6 +25,7 @@ impl Choice for &'static Algorithm {
     const ARGUMENT: &'static str = "algorithm";
     const TYPE: &'static str = "Algorithm";
     const RELATED: &'static [Related] = &RELATED;
+    #[cfg(test)]
     const DEFAULT: Self = DEFAULT;
 
     fn all() -> impl Iterator<Item = Self> {

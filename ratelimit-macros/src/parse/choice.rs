@@ -32,7 +32,8 @@ pub(crate) trait Choice: Copy + 'static {
     /// The facade's type.
     const TYPE: &'static str;
     const RELATED: &'static [Related] = &[];
-    /// The value without the argument, which is not written out.
+    /// The value without the argument.
+    #[cfg(test)]
     const DEFAULT: Self;
 
     fn all() -> impl Iterator<Item = Self>;
@@ -58,6 +59,7 @@ macro_rules! choices {
         impl Choice for $type {
             const ARGUMENT: &'static str = $argument;
             const TYPE: &'static str = stringify!($type);
+            #[cfg(test)]
             const DEFAULT: Self = [$(Self::$variant),+][0];
 
             fn all() -> impl Iterator<Item = Self> {
@@ -103,6 +105,18 @@ choices! {
         All = "all", ["any", "everything", "both"];
         Failures = "failures", ["failed", "fail", "errors", "error", "failure"];
         Successes = "successes", ["successful", "success", "ok", "succeeded"];
+    }
+
+    /// When a request is charged, if some responses do not count.
+    ChargeTime "charge" {
+        Before = "before", ["first", "ahead", "strict", "request", "onrequest"];
+        After = "after", ["later", "afterwards", "response", "onresponse", "lazy"];
+    }
+
+    /// The responses that show the limit.
+    Show "show" {
+        Always = "always", ["all", "yes", "on", "true", "everywhere"];
+        Denied = "denied", ["deny", "denial", "onlydenied", "no", "off", "false", "never", "429"];
     }
 }
 

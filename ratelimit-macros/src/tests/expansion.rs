@@ -186,6 +186,7 @@ fn the_example_of_every_argument_changes_the_expansion() {
             // These examples are defaults.
             (_, "by" | "crate") => continue,
             (Kind::Rate, "burst") => "algorithm = \"token_bucket\", ",
+            (Kind::Rate, "charge") => "count = \"failures\", ",
             (Kind::Rate, _) => "",
             (Kind::Concurrency, "max") => "max = 1",
             (Kind::Concurrency, "policy") => "policy = OTHER",
@@ -252,10 +253,7 @@ fn a_removed_attribute_of_the_other_kind_is_used_where_it_has_no_effect() {
 fn every_algorithm_has_its_variant() {
     for row in algorithm::ALGORITHMS {
         let (name, variant) = (row.name, row.variant);
-        let variant = match name {
-            "sliding_window_counter" => String::new(), // the default
-            _ => format!(".algorithm(::ratelimit_actix::__private_0_1::Algorithm::{variant})"),
-        };
+        let variant = format!(".algorithm(::ratelimit_actix::__private_0_1::Algorithm::{variant})");
         let limits = expansion(&format!("key = \"k\", algorithm = {name:?}"), HANDLER).limits();
         assert_eq!(limits, [format!("{P}::HandlerLimit::new({P}::Policy::builder(\"k\"){variant}.build())")]);
     }

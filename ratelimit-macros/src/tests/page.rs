@@ -6,7 +6,7 @@ use super::expand;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::args::table::{ARGUMENTS, arguments_of};
 use crate::parse::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
-use crate::parse::choice::{Choice, Count, Mode, OnError, OnMissing};
+use crate::parse::choice::{ChargeTime, Choice, Count, Mode, OnError, OnMissing, Show};
 use crate::parse::kind::Kind;
 use crate::parse::window::grammar;
 
@@ -155,6 +155,8 @@ fn the_tables_of_arguments_name_every_value_and_the_default() {
     check::<OnError>();
     check::<Mode>();
     check::<Count>();
+    check::<ChargeTime>();
+    check::<Show>();
     check::<&Algorithm>();
 }
 

@@ -8,6 +8,7 @@ use crate::parse::args::{Args, Argument, value_of};
 use crate::parse::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
 use crate::parse::by::By;
 use crate::parse::calendar::{Anchor, Window, calendar_units};
+use crate::parse::choice::{ChargeTime, Count, Responses};
 use crate::parse::kind::Kind;
 use crate::parse::name::Key;
 use crate::parse::number::Number;
@@ -36,6 +37,7 @@ pub(crate) fn read(kind: Kind, attribute: &Attribute, diagnostics: &mut Diagnost
         check_number(args.cost.as_ref(), cost_fault, &args, diagnostics);
     }
     check_lease(&args, diagnostics);
+    check_charge(&args, diagnostics);
     check_contradictions(&args, diagnostics);
     args
 }
@@ -261,6 +263,29 @@ fn check_lease(args: &Args, diagnostics: &mut Diagnostics) {
             "`lease` is not for \"{name}\", {reason}; remove `lease`, or write \
              `algorithm = \"sliding_window_counter\", sub_windows = 60`"
         );
+        diagnostics.error(&lease.keyword, message);
+    }
+}
+
+/// Rules of a charge after the response. A limit with `count` and `block` always charges so.
+fn check_charge(args: &Args, diagnostics: &mut Diagnostics) {
+    let counts_all =
+        args.count.as_ref().is_none_or(|count| matches!(count.value, Ok(Responses::Named(Count::All))));
+    if let Some(charge) = &args.charge {
+        if counts_all {
+            let message = "`charge` is for a limit of which some responses do not count; write `count` beside it, such as \
+                           `count = \"failures\"`, or remove `charge`";
+            diagnostics.error(&charge.keyword, message);
+        } else if let (Ok(ChargeTime::Before), Some(_)) = (&charge.value, &args.block) {
+            let message = "a request that is charged before its response, and refunded later, could begin the block; remove \
+                           `charge`, or write two limits: one with `block`, and one with `charge = \"before\"`";
+            diagnostics.error(&charge.keyword, message);
+        }
+    }
+    let is_after = value_of(args.charge.as_ref()) == Some(&ChargeTime::After) || args.block.is_some();
+    if let (Some(lease), false, true) = (&args.lease, counts_all, is_after) {
+        let message = "a limit that charges after the response, as one with `count` and `block` does, has no `lease`, whose \
+                       units are charged ahead; remove `lease`";
         diagnostics.error(&lease.keyword, message);
     }
 }

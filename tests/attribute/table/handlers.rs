@@ -167,6 +167,12 @@ answering! { counting:
     "/count/successes/{status}" count_successes (count = "successes");
     "/count/closure/{status}" count_closure (count = |status: StatusCode| status == StatusCode::NOT_FOUND);
     "/count/with/{status}" count_with (count = with(is_server_error));
+    "/charge/before/{status}" charge_before (count = "failures", charge = "before");
+    "/charge/after/{status}" charge_after (count = "failures", charge = "after", show = "always");
+    "/charge/block/{status}" charge_block (count = "failures", block = "1d", show = "always");
+    "/show/always/{status}" show_always (show = "always");
+    "/show/denied/{status}" show_denied (show = "denied");
+    "/show/after/{status}" show_after (count = "failures", charge = "after");
 }
 
 #[rate_limit(max = 1, key = "of-scope:{path:org}")]

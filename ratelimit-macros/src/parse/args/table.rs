@@ -9,7 +9,7 @@ use crate::parse::algorithm::Algorithm;
 use crate::parse::bounds::{SUB_WINDOWS, UNITS};
 use crate::parse::by::By;
 use crate::parse::calendar::{self, Anchor, Window};
-use crate::parse::choice::{self, Mode, OnError, OnMissing, Responses};
+use crate::parse::choice::{self, ChargeTime, Mode, OnError, OnMissing, Responses, Show};
 use crate::parse::expr::ungrouped;
 use crate::parse::kind::Kind;
 use crate::parse::name::{self, Key, Text};
@@ -136,6 +136,11 @@ macro_rules! with_arguments {
             count "count": Responses, Limit, "count = \"failures\"", |_, value, d| choice::responses(value, d),
                 ["only", "countif", "counts", "countonly"],
                 "a slot is free again after every response; remove `count`";
+            charge "charge": ChargeTime, Limit, "charge = \"after\"", |_, value, d| choice::read(value, d),
+                ["chargeat", "chargewhen", "chargeon", "chargetime"],
+                "a request holds its slot while it runs; remove `charge`";
+            show "show": Show, Limit, "show = \"denied\"", |_, value, d| choice::read(value, d),
+                ["shown", "visible", "hide", "hidden", "showin"];
             lease "lease": Length, Policy, "lease = \"100ms\"", window::time,
                 ["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"],
                 "a slot belongs to a request that runs, so none is taken ahead; remove `lease`";

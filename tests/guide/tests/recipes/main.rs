@@ -31,3 +31,4 @@ mod streams;
 #[cfg(target_os = "linux")]
 mod vanished;
 mod websocket;
+mod wrong_keys;
