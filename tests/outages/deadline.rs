@@ -318,24 +318,26 @@ async fn an_expired_request_is_not_an_outage_and_delays_no_other() {
 }
 
 /// More calls are in flight than may be, so the others wait for one of them to end: by its timeout, which
-/// opens the breaker.
+/// opens the breaker. Those that wait at the deadline are sent a fourteenth of it later, if at all: a busy
+/// machine is not that late.
 #[tokio::test]
 async fn what_waits_while_the_breaker_opens_is_not_sent() {
+    const DEADLINE: Duration = Duration::from_secs(6);
     let Some(server) = server() else { return };
-    for lane in Lane::BOTH {
+    let over_a_lane = async |lane: Lane| {
         let proxy = Proxy::before(server.port());
-        let store = RedisStore::builder(&proxy.url()).deadline(2 * SECOND).ping_interval(3600 * SECOND);
+        let store = RedisStore::builder(&proxy.url()).deadline(DEADLINE).ping_interval(3600 * SECOND);
         let limiter = connected(store.breaker(Breaker::new().timeouts(1).errors(1))).await;
         lane.until_connected(&limiter).await;
         let policy = policy(format!("{lane:?}"));
         // The server knows the script then.
         let _ = limiter.check(&policy, "caller").await.unwrap();
         proxy.set(Mode::Hold);
-        let requests = (0..1_000).map(|i| {
+        let requests = (0..100).map(|i| {
             let (limiter, policy) = (limiter.clone(), policy.clone());
             async move {
                 // Apart, so that they do not share calls.
-                tokio::time::sleep(i * 2 * SECOND / 1_000).await;
+                tokio::time::sleep(i * DEADLINE / 100).await;
                 lane.check(&limiter, &policy, "caller").await
             }
         });
@@ -351,8 +353,9 @@ async fn what_waits_while_the_breaker_opens_is_not_sent() {
         assert!(late > 0 && unavailable > 0, "{lane:?}: {late} and {unavailable}");
         let charged = policy.max() - server.limiter().peek(&policy, "caller").await.unwrap().remaining();
         assert!(
-            (late..1_000).contains(&charged),
-            "{lane:?}: {charged} of 1,001 were charged: what waited in vain was sent"
+            (late..=100).contains(&charged),
+            "{lane:?}: {charged} of 101 were charged: what waited in vain was sent"
         );
-    }
+    };
+    tokio::join!(over_a_lane(Lane::Store), over_a_lane(Lane::Worker));
 }

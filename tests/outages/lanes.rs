@@ -316,7 +316,7 @@ async fn clients_of(server: &Server) -> u64 {
 #[test]
 fn a_runtime_that_computes_fails_no_check() {
     let Some(server) = server() else { return };
-    let deadline = SECOND / 2;
+    let deadline = SECOND;
     let computes = |lane: Lane, yields: usize| {
         let (limiter, [runtime]) = of_workers(RedisStore::builder(&server.url()).deadline(deadline));
         runtime.block_on(async {

@@ -27,9 +27,9 @@ fn decides(limiter: &RateLimiter) -> bool {
     block_on(limiter.check(&PROBE, "a")).is_ok()
 }
 
-fn connected(url: &str) -> RateLimiter {
+fn connected(url: &str, deadline: Duration) -> RateLimiter {
     // No pings: each would be one more late command.
-    let builder = RedisStore::builder(url).deadline(SECOND).ping_interval(3600 * SECOND);
+    let builder = RedisStore::builder(url).deadline(deadline).ping_interval(3600 * SECOND);
     let limiter = RateLimiter::new(builder.build().unwrap());
     assert!(within(20 * SECOND, || decides(&limiter)), "never connected");
     limiter
@@ -86,7 +86,7 @@ fn a_panic_of_the_recorder_while_a_batch_is_sent_costs_no_request() {
     in_own_process(|| {
         let Some(server) = server() else { return };
         let panics = Faulty::install("ratelimit_redis_batch_requests");
-        let limiter = connected(&server.url());
+        let limiter = connected(&server.url(), 10 * SECOND);
         for round in 0..3 {
             panics.store(1, Ordering::SeqCst);
             assert!(decides(&limiter), "{round}");
@@ -100,7 +100,7 @@ fn a_panic_of_the_recorder_when_the_breaker_opens_does_not_keep_it_open() {
     in_own_process(|| {
         let Some(server) = server() else { return };
         let panics = Faulty::install("ratelimit_redis_open_slot_ranges");
-        let limiter = connected(&server.url());
+        let limiter = connected(&server.url(), 10 * SECOND);
         panics.store(1, Ordering::SeqCst);
         // Its errors leave the connection as it is.
         server.must("CONFIG SET maxmemory 1");
@@ -149,7 +149,7 @@ fn a_panic_of_the_recorder_while_connections_are_counted_ends_no_watch_over_them
         let Some(server) = server() else { return };
         let panics = Faulty::install("ratelimit_redis_connected");
         let interval = Duration::from_millis(10);
-        let builder = RedisStore::builder(&server.url()).deadline(SECOND).ping_interval(interval);
+        let builder = RedisStore::builder(&server.url()).deadline(10 * SECOND).ping_interval(interval);
         let limiter = RateLimiter::new(builder.build().unwrap());
         assert!(within(20 * SECOND, || decides(&limiter)));
         panics.store(3, Ordering::SeqCst);
@@ -171,7 +171,7 @@ impl Wake for FaultyWaker {
 fn a_panic_at_a_deadline_ends_no_queue() {
     let Some(server) = server() else { return };
     let proxy = Proxy::before(server.port());
-    let limiter = connected(&proxy.url());
+    let limiter = connected(&proxy.url(), SECOND);
     proxy.set(Mode::Hold);
     let faulty = Arc::new(FaultyWaker(AtomicUsize::new(0)));
     {

@@ -37,7 +37,8 @@ pub fn caller(number: usize) -> String {
 
 /// A limiter of one of `processes` processes.
 pub fn limiter(url: &str, processes: u32) -> RateLimiter {
-    let store = RedisStore::builder(url).build().unwrap();
+    // A long deadline, so that a busy machine fails no request.
+    let store = RedisStore::builder(url).deadline(Duration::from_secs(10)).build().unwrap();
     RateLimiter::builder(store).instances(NonZeroU32::new(processes).unwrap()).build()
 }
 

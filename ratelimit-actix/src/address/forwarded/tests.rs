@@ -1,5 +1,9 @@
 //! Tables of forwarding header fields and the addresses in them.
 
+use std::fs;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
 use proptest::prelude::*;
 
 use super::*;
@@ -179,11 +183,19 @@ fn only_a_bounded_part_of_a_value_is_read() {
     assert_eq!(forwarded(&format!("for=1.2.3.4;host=\"{}\"", "\\".repeat(1 << 20))), PEER);
 }
 
+/// The time for which this thread has computed, if the system tells it; otherwise the time.
+#[allow(clippy::disallowed_methods, reason = "this is about time")]
+fn computed() -> Duration {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let schedstat = fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanos = schedstat.and_then(|numbers| numbers.split(' ').next()?.parse().ok());
+    nanos.map_or_else(|| START.elapsed(), Duration::from_nanos)
+}
+
 /// A value of 1 MiB and 10,000 hops costs as much as a short one. The limit is several times as long as
 /// 20,000 reads of the bounded part take without optimization, and a fraction of the time for the whole value
 /// with optimization.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "this is about time")]
 fn a_long_value_takes_no_longer_than_a_short_one() {
     let hops = |hop: &str| {
         let mut value = format!("{hop},").repeat(10_000);
@@ -204,12 +216,12 @@ fn a_long_value_takes_no_longer_than_a_short_one() {
     for (header, value) in cases {
         let mut headers = HeaderMap::new();
         headers.append(header.name().clone(), value);
-        let begun = std::time::Instant::now();
+        let begun = computed();
         for _ in 0..20_000 {
             header.client(&headers, PEER.parse().unwrap(), |_| true);
         }
-        let taken = begun.elapsed();
-        assert!(taken < std::time::Duration::from_secs(15), "{header:?}: {taken:?}");
+        let taken = computed() - begun;
+        assert!(taken < Duration::from_secs(15), "{header:?}: {taken:?}");
     }
 }
 

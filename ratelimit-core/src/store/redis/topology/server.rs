@@ -329,7 +329,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_further_connection_leads_to_the_same_server_whatever_has_its_name_by_then() {
-        let server = connection("", channel().0).await.server();
+        // Kept open: the server ends with its first connection.
+        let first = connection("", channel().0).await;
+        let server = first.server();
         let (hosts, lookups) = hosts_by("redis://moved.test", server.connector.timeouts.connect, Vec::new);
         let connector = Connector { hosts: Arc::new(hosts), ..server.connector.clone() };
         let settings = connection_info("redis://moved.test:1").unwrap();
