@@ -9,6 +9,7 @@ mod faults;
 mod lanes;
 mod leases;
 mod panics;
+mod redirects;
 mod replaced;
 mod settlements;
 mod sharded;

@@ -150,17 +150,31 @@ impl Cluster {
         panic!("no node has {pattern}");
     }
 
+    /// The id of a node.
+    pub async fn id_of(&self, node: usize) -> String {
+        query(&mut self.nodes[node].raw().await, "CLUSTER MYID").await
+    }
+
+    /// The hash slot of a key.
+    pub async fn slot_of(&self, key: &str) -> u16 {
+        query(&mut self.nodes[0].raw().await, &format!("CLUSTER KEYSLOT {key}")).await
+    }
+
+    /// Begins to move the hash slot of a key from one node to another. Keys that are there stay.
+    pub async fn begin_move(&self, key: &str, from: usize, to: usize) {
+        let (slot, source, target) = (self.slot_of(key).await, self.id_of(from).await, self.id_of(to).await);
+        self.nodes[to].must(&format!("CLUSTER SETSLOT {slot} IMPORTING {source}"));
+        self.nodes[from].must(&format!("CLUSTER SETSLOT {slot} MIGRATING {target}"));
+    }
+
     /// Moves the hash slot of a key from one node to another, with all keys in it. Before and after they
     /// move, for `pause` each, the slot is on neither node as a whole.
     pub async fn move_slot_of(&self, key: &str, from: usize, to: usize, pause: Duration) {
         let (source, target) = (&self.nodes[from], &self.nodes[to]);
-        let (mut wire, mut target_wire) = (source.raw().await, target.raw().await);
-        let slot: u16 = query(&mut wire, &format!("CLUSTER KEYSLOT {key}")).await;
-        let source_id: String = query(&mut wire, "CLUSTER MYID").await;
-        let target_id: String = query(&mut target_wire, "CLUSTER MYID").await;
-        target.must(&format!("CLUSTER SETSLOT {slot} IMPORTING {source_id}"));
-        source.must(&format!("CLUSTER SETSLOT {slot} MIGRATING {target_id}"));
+        let (slot, target_id) = (self.slot_of(key).await, self.id_of(to).await);
+        self.begin_move(key, from, to).await;
         tokio::time::sleep(pause).await;
+        let mut wire = source.raw().await;
         let keys: Vec<String> = query(&mut wire, &format!("CLUSTER GETKEYSINSLOT {slot} 100")).await;
         for key in keys {
             source.must(&format!("MIGRATE 127.0.0.1 {} {key} 0 5000", target.port()));
