@@ -304,6 +304,23 @@ mod tests {
     }
 
     #[test]
+    fn a_waker_that_panics_ends_no_other_sleep() {
+        struct Faulty;
+
+        impl Wake for Faulty {
+            fn wake(self: Arc<Self>) {
+                panic!("a faulty waker");
+            }
+        }
+
+        let (sender, woken) = mpsc::channel();
+        let timer = timer_with(0, |timer| wake_sleepers(timer, || LOOK_US));
+        assert!(insert(timer, 1, Arc::new(Faulty).into(), 0).is_some());
+        assert!(insert(timer, 2, Arc::new(Task(sender)).into(), 0).is_some());
+        woken.recv_timeout(30 * LOOK).unwrap();
+    }
+
+    #[test]
     fn a_dropped_sleep_keeps_nothing() {
         let mut delay = Delay::new(3_600 * LOOK);
         let (task, woken) = poll(&mut delay);

@@ -131,9 +131,11 @@ mod maxima {
 
     #[actix_web::test]
     async fn a_maximum_of_zero_denies_and_charges_no_other_limit() {
+        let (log, _guard) = Log::of_thread();
         let (limiter, watch) = watched();
         let app = service!(limiter, bounds);
         let answer = send(&app, from_client("/bounds/0")).await;
+        assert_eq!(log.at(Level::ERROR), [] as [String; 0], "it is a way to deny");
         assert_eq!((answer.status, answer.header("retry-after")), (429, None));
         assert_eq!(answer.header("x-ratelimit-limit"), Some("0"));
         assert_eq!(watch.calls(), 0);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ratelimit_core::{Check, Decision, MemoryStore, Mode, OnError, Policy, RateLimiter};
+use ratelimit_core::{Algorithm, Check, Decision, MemoryStore, Mode, OnError, Policy, RateLimiter};
 use tests::log::Log;
 use tests::store::watched_builder;
 use tracing::Level;
@@ -50,6 +50,17 @@ async fn an_outcome_of_a_shadow_limit_admits_and_tells_that_it_would_deny() {
     let charged: Vec<_> =
         mixed.reservation(&group).unwrap().charges().map(|c| c.check().policy().clone()).collect();
     assert_eq!(charged, [enforced]);
+}
+
+#[tokio::test]
+async fn a_shadow_limit_without_a_free_slot_is_not_busy() {
+    let limiter = RateLimiter::in_memory();
+    let shadow = Policy::builder("slots").algorithm(Algorithm::Concurrency).max(1).mode(Mode::Shadow).build();
+    let group = [Check::new(&shadow, "a")];
+    let held = limiter.check_all(&group).await.unwrap();
+    let beyond = limiter.check_all(&group).await.unwrap();
+    assert!(!held.outcomes()[0].would_deny() && beyond.outcomes()[0].would_deny());
+    assert!(beyond.is_allowed() && !beyond.outcomes()[0].is_busy());
 }
 
 #[tokio::test]

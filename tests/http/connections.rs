@@ -163,6 +163,19 @@ fn a_request_with_expect_continue_is_denied_in_order() {
 }
 
 #[test]
+fn a_denied_request_whose_body_does_not_come_is_answered() {
+    let service = service();
+    for path in ["/", "/scope"] {
+        let mut connection = exhausted(&service, path);
+        write(
+            &mut connection,
+            &format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\r\nhell"),
+        );
+        assert_eq!(answer(&mut connection), (429, true), "{path}");
+    }
+}
+
+#[test]
 fn a_denied_upload_gets_its_response_before_the_connection_closes() {
     for path in ["/", "/scope"] {
         let service = service();

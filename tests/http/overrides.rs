@@ -76,8 +76,14 @@ async fn off(quotas: Quotas) -> String {
     quotas.to_vec().iter().map(|quota| quota.name().to_owned()).collect::<Vec<_>>().join(" ")
 }
 
+#[rate_limit(max = |_: &HttpRequest| -> u64 { unreachable!("the limit is off") }, name = "ov-unneeded")]
+#[get("/unneeded")]
+async fn unneeded() -> &'static str {
+    "ok"
+}
+
 /// Needs a caller.
-#[rate_limit(max = 1, window = "60s", name = "ov-missing", by = header("x-tenant"))]
+#[rate_limit(max = 1, window = "60s", name = "ov-missing", by = header("x-tenant"), plan = plan_of)]
 #[get("/missing")]
 async fn missing() -> &'static str {
     "ok"
@@ -188,6 +194,12 @@ async fn a_limit_that_is_off_is_neither_checked_nor_shown() {
     assert_eq!(statuses(&app, "/off", 3).await, [200, 200, 200]);
     let answer = send(&app, from_client("/off")).await;
     assert_eq!((answer.body.as_str(), limit_of(&answer)), ("ov-beside", 9));
+    assert_eq!(statuses(&app, "/missing", 2).await, [200, 200], "no caller is needed");
+    let app = service!(limiter("[limit.ov-unneeded]\nmode = 'off'"), unneeded);
+    assert_eq!(statuses(&app, "/unneeded", 1).await, [200], "no function of the limit is called");
+    // For all requests but those of one plan.
+    let rows = "[limit.ov-missing]\nmode = 'off'\n[limit.ov-missing.plans]\npro = { mode = 'enforce' }";
+    let app = service!(limiter(rows), missing);
     assert_eq!(statuses(&app, "/missing", 2).await, [200, 200], "no caller is needed");
     // For one caller only.
     let app = service!(limiter("[limit.ov-tenant.callers]\n'text friend' = { mode = 'off' }"), of_tenant);

@@ -451,6 +451,21 @@ async fn limits_with_one_count_are_settled_each_and_of_one_name_the_first() {
 }
 
 #[actix_web::test]
+async fn of_two_layers_with_a_limit_of_one_name_the_inner_is_settled() {
+    #[rate_limit(max = 100, window = "1h", key = "settle-inner", name = "tokens", by = global, cost = 10)]
+    #[get("/")]
+    async fn inner(quotas: Quotas) -> Result<impl Responder> {
+        quotas.limit("tokens")?.settle(4).await?;
+        Ok(left(&quotas))
+    }
+    let outer = Policy::builder("settle-outer").name("tokens").max(1000).build();
+    let layer = RateLimitMiddleware::new(Limit::new(outer).global().cost(20));
+    let app = App::new().app_data(Data::new(fresh())).service(web::scope("").wrap(layer).service(inner));
+    let body = send(&init_service(app).await, from_client("/")).await.body;
+    assert_eq!(body, "tokens 980, tokens 96");
+}
+
+#[actix_web::test]
 async fn a_shadow_limit_is_settled_unless_it_would_deny() {
     #[rate_limit(max = 10, window = "1h", name = "hidden", by = global, cost = 4, mode = "shadow")]
     #[get("/{used}")]

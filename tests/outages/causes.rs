@@ -115,3 +115,14 @@ fn why_a_connection_does_not_come_back_is_a_warning_once_an_outage() {
         }
     });
 }
+
+#[test]
+fn at_the_start_the_first_attempt_that_fails_is_an_error_and_the_others_are_not() {
+    in_own_process(|| {
+        let log = Log::of_process();
+        let _limiter = RateLimiter::redis(&format!("redis://127.0.0.1:{}/", free_port())).unwrap();
+        let at = |level| log.at(level).iter().filter(|line| line.contains("cannot connect to Redis")).count();
+        assert!(within(20 * SECOND, || at(Level::DEBUG) >= 5));
+        assert_eq!((at(Level::ERROR), at(Level::WARN)), (1, 0));
+    });
+}

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "real time is what is tested")]
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -18,7 +19,7 @@ use tests::lane::{Lane, lanes, until_connected};
 use tests::log::Log;
 use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
-use tests::redis::{Server, server};
+use tests::redis::{Console, Server, server};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::yield_now;
 use tracing::Level;
@@ -211,9 +212,11 @@ fn a_server_without_room_for_more_clients_serves_all_workers_over_one_connection
     in_own_process(|| {
         let Some(server) = server() else { return };
         let log = Log::of_process();
-        let limiter = limiter(RedisStore::builder(&server.url()).connections(5).deadline(10 * SECOND));
+        let builder = RedisStore::builder(&server.url()).connect_timeout(SECOND / 10);
+        let limiter = limiter(builder.connections(5).deadline(10 * SECOND));
         // The store's connection, and the one that sets the limit.
-        server.must("CONFIG SET maxclients 1");
+        let mut console = server.console();
+        console.must("CONFIG SET maxclients 1");
         let end = Instant::now() + 2 * SECOND;
         let worker = || {
             let worker = runtime();
@@ -230,7 +233,43 @@ fn a_server_without_room_for_more_clients_serves_all_workers_over_one_connection
         let lines = log.at(Level::WARN);
         let told = lines.iter().filter(|line| line.contains("no connection to Redis of its own")).count();
         assert_eq!(told, 1, "{lines:?}");
+        // At 0, 0.2, 0.6 and 1.4 s each, and not each 0.1 s.
+        let dials = stat(&mut console, "rejected_connections");
+        assert!(dials <= 10, "{dials}");
     });
+}
+
+/// A number of `INFO stats`.
+fn stat(console: &mut Console, name: &str) -> u32 {
+    console.must("INFO stats");
+    loop {
+        if let Some((found, value)) = console.read().split_once(':')
+            && found == name
+        {
+            return value.parse().unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_connections_of_all_lanes_are_pinged() {
+    let Some(server) = server() else { return };
+    let builder = RedisStore::builder(&server.url()).ping_interval(SECOND / 20);
+    let (_limiter, workers) = of_workers::<2>(builder);
+    let mut monitor = server.console();
+    monitor.must("MONITOR");
+    let (mut pinged, end) = (BTreeSet::new(), Instant::now() + 20 * SECOND);
+    while pinged.len() < 3 {
+        assert!(Instant::now() < end, "{pinged:?}");
+        // The runtimes of the workers write their pings.
+        for worker in &workers {
+            worker.block_on(async { tokio::time::sleep(SECOND / 1_000).await });
+        }
+        // The time, the database and address of a client, and its command.
+        if let Some((client, _)) = monitor.read().split_once("] \"PING\"") {
+            pinged.insert(client.rsplit(' ').next().unwrap().to_owned());
+        }
+    }
 }
 
 // ---- What goes over which lane ----------------------------------------------------------------------------

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use ratelimit_core::{Algorithm, OnError, Policy, RateLimiter};
 use tempfile::TempDir;
 use tests::algorithms::leasable;
+use tests::cluster::cluster;
 use tests::lessees::{CALLERS, Verdict, lessee, policies, read_uses, replay};
 use tests::program::Program;
 use tests::random::Random;
@@ -195,4 +196,37 @@ async fn leases_of_a_lost_master_are_void_on_the_promoted_one() {
         began.elapsed().as_secs_f64()
     ));
     assert_eq!(after, 0);
+}
+
+/// No call of a cluster may have keys of several hash slots, so the units of each caller go back in a call of
+/// their own.
+#[tokio::test]
+async fn units_of_several_callers_of_a_cluster_go_back_to_the_nodes_of_each() {
+    const CALLERS: usize = 10;
+    let Some(cluster) = cluster(false).await else { return };
+    let clock = tests::clock_at_start();
+    let [limiter, plain] = [(); 2].map(|()| RateLimiter::new(cluster.store_at(&clock)));
+    let policy =
+        Policy::builder("nodes").max(10_000).window(Duration::from_secs(3600)).on_error(OnError::Deny);
+    let policy = policy.algorithm(Algorithm::FixedWindow).lease(Duration::from_millis(100)).build();
+    until_ready(&limiter).await;
+    let held = || limiter.store_status().connection.unwrap().leases.held;
+    let mut used = [0; CALLERS];
+    for (caller, used) in used.iter_mut().enumerate() {
+        let before = held();
+        while held() < before + 4 {
+            assert!(limiter.check(&policy, caller.to_string()).await.unwrap().is_allowed());
+            *used += 1;
+        }
+    }
+    let (began, mut left) = (Instant::now(), [0; CALLERS]);
+    while left != used.map(|used| 10_000 - used) {
+        assert!(began.elapsed() < Duration::from_secs(20), "{used:?} used, {left:?} left");
+        // An interval without requests, for units that come with a late answer, too.
+        clock.advance(Duration::from_millis(100));
+        for (caller, left) in left.iter_mut().enumerate() {
+            *left = plain.peek(&policy, caller.to_string()).await.unwrap().remaining();
+        }
+    }
+    assert_eq!(held(), 0);
 }

@@ -103,6 +103,27 @@ async fn a_foreign_value_is_an_error_for_its_caller_and_expires_after_one_window
 }
 
 #[tokio::test]
+async fn a_refund_leaves_a_foreign_value_alone_and_reaches_the_limits_behind_it() {
+    let Some(server) = server() else { return };
+    let limiter = server.limiter_at(&clock_at_start());
+    let mut raw = server.raw().await;
+    for &algorithm in Algorithm::ALL {
+        let policy = |key| Policy::builder(key).algorithm(algorithm).max(2).on_error(OnError::Deny).build();
+        let [foreign, behind] = ["foreign", "behind"].map(policy);
+        let group = [Check::new(&foreign, "a"), Check::new(&behind, "a")];
+        let charged = limiter.check_all(&group).await.unwrap();
+        let keys: Vec<String> = raw.keys("*foreign*").await.unwrap();
+        let _: () = raw.del(&keys).await.unwrap();
+        let _: () = raw.sadd(&keys[0], "not ours").await.unwrap();
+        limiter.refund(charged.reservation(&group).unwrap()).await.unwrap();
+        assert_eq!(limiter.peek(&behind, "a").await.unwrap().remaining(), 2, "{algorithm}");
+        let kept: Vec<String> = raw.smembers(&keys[0]).await.unwrap();
+        assert_eq!(kept, ["not ours"], "{algorithm}");
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_foreign_value_under_a_shadow_limit_fails_no_enforced_limit() {
     let Some(server) = server() else { return };
     let limiter = server.limiter_at(&clock_at_start());

@@ -174,6 +174,48 @@ async fn unused_units_are_given_back_before_the_server_decides_a_request_that_ne
 }
 
 #[tokio::test]
+async fn units_leased_under_another_max_are_given_back_before_the_server_decides() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    let other = server.uncached_limiter_at(&clock);
+    for (policy, plain) in with_and_without("another-max", None) {
+        // The give-back of the first caller loads its script.
+        for caller in ["first", "second"] {
+            let limiter = limiter(&server, &clock);
+            until_settled(&limiter).await;
+            until_leased(&limiter, &policy, caller).await;
+            // The reply comes after the answers to leases that were fetched in the background.
+            assert!(limiter.check(&plain, "another").await.unwrap().is_allowed());
+            let unused = limiter.store_status().connection.unwrap().leases.held;
+            let used = 1_000 - other.peek(&plain, caller).await.unwrap().remaining() - unused;
+            let smaller = builder("another-max", used + 5).algorithm(policy.algorithm()).build();
+            let is_allowed = limiter.check_n(&smaller, caller, 5).await.unwrap().is_allowed();
+            assert!(is_allowed || caller == "first", "{}: {used} used, {unused} unused", policy.algorithm());
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_remains_counts_the_units_that_this_process_holds() {
+    let Some(server) = server() else { return };
+    let clock = clock_at_start();
+    for (policy, plain) in with_and_without("remains", None) {
+        let limiter = limiter(&server, &clock);
+        let used = until_leased(&limiter, &policy, "a").await;
+        // The reply comes after the answers to leases that were fetched in the background.
+        assert!(limiter.check(&plain, "another").await.unwrap().is_allowed());
+        // More than is held, so that the server decides. It has enough, so that no unit is given back.
+        let before = server.script_calls().await;
+        let outcome = limiter.check_n(&policy, "a", 300).await.unwrap();
+        assert!(
+            server.script_calls().await > before
+                && limiter.store_status().connection.unwrap().leases.held >= 10
+        );
+        assert_eq!(outcome.remaining(), 1_000 - used - 300, "{}", policy.algorithm());
+    }
+}
+
+#[tokio::test]
 async fn a_default_lease_is_for_windows_only() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();

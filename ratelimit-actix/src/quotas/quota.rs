@@ -230,6 +230,17 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_without_a_slot_is_tighter_than_a_rate_with_nothing_left() {
+        let policy = Policy::new("policy", 10, Duration::from_secs(60));
+        let of = |outcome| Quota::new(AppliedLimit::of(&Check::new(&policy, "caller")), outcome);
+        let busy = of(Outcome::new(3, Decision::Busy));
+        let exhausted = of(Outcome::new(10, Decision::Allowed).with_reset_after(Duration::from_secs(60)));
+        for quotas in [[&busy, &exhausted], [&exhausted, &busy]] {
+            assert_eq!(tightest(&quotas).unwrap().outcome().decision(), Decision::Busy);
+        }
+    }
+
+    #[test]
     fn a_shadow_limit_stays_one_whatever_is_left() {
         let decided = Outcome::new(1, Decision::Allowed).in_shadow();
         let policy = Policy::new("policy", 1, Duration::from_secs(1));

@@ -299,4 +299,14 @@ mod tests {
         }
         assert_eq!(Problem.by_accept(&HeaderMap::new()), Problem);
     }
+
+    #[test]
+    fn a_rejection_reads_no_more_than_32_media_ranges() {
+        for (others, expected) in [(31, BodyStyle::Text), (32, BodyStyle::Json)] {
+            let accept = "text/html,".repeat(others) + "text/plain";
+            let mut headers = HeaderMap::new();
+            headers.append(ACCEPT, HeaderValue::from_str(&accept).unwrap());
+            assert_eq!(BodyStyle::Json.by_accept(&headers), expected, "behind {others}");
+        }
+    }
 }

@@ -132,3 +132,26 @@ fn a_turn_of_an_outage_is_given_up_only_if_it_is_the_last() {
     give_up(&second).unwrap();
     assert_eq!(reset_after(), refill(20));
 }
+
+#[test]
+fn the_callers_of_an_outage_are_as_many_as_there_is_room_for() {
+    let fallback = Fallback::new(NonZeroU32::MIN, 100);
+    let policy = Policy::builder("p").max(10).build();
+    for caller in 0..300_u32 {
+        let _ = decide(&fallback, &[Check::new(&policy, &caller.to_le_bytes())], Operation::Check);
+    }
+    assert_eq!(fallback.callers(), 100 + 1, "the callers without room share a count");
+}
+
+#[test]
+fn an_outage_is_over_when_no_request_has_failed_for_a_second() {
+    let outage = Outage::default();
+    outage.record_failure(&StoreError::timeout(Duration::ZERO));
+    assert!(outage.is_out() && outage.failed_at.load(Ordering::Relaxed) > 0);
+    // The instant of the last failure is moved, as the clock cannot be set.
+    for (failed_at, is_out) in [(u64::MAX, true), (outage.now() - QUIET_US - 1, false)] {
+        outage.failed_at.store(failed_at, Ordering::Relaxed);
+        outage.record_reply();
+        assert_eq!(outage.is_out(), is_out);
+    }
+}

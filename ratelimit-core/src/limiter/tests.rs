@@ -202,6 +202,12 @@ fn a_custom_store_reports_its_kind_readiness_and_deadline() {
     assert!(!limiter.is_ready());
     assert_eq!(limiter.deadline(), Some(DEADLINE));
     assert_eq!(limiter.with_deadline(MINUTE).deadline(), Some(DEADLINE), "the store's own is shorter");
+    let shorter = limiter.with_deadline(DEADLINE / 5);
+    assert_eq!(
+        shorter.with_deadline(DEADLINE / 2).deadline(),
+        Some(DEADLINE / 5),
+        "an earlier one is shorter"
+    );
     let rest = Duration::from_millis(30);
     let limiter = limiter.with_deadline(rest);
     assert_eq!(limiter.deadline(), Some(rest));

@@ -45,4 +45,14 @@ fn metrics_show_an_outage_and_the_probe_shows_readiness() {
     server.restart();
     assert!(tests::within(limit, || status("/ready") == 200), "not ready again");
     assert!(made() > made_before, "{made_before}");
+    // A server that hangs opens the circuit breaker.
+    let open = || value("ratelimit_redis_open_slot_ranges");
+    server.signal("STOP");
+    let is_open = tests::within(limit, || {
+        status("/api/public");
+        open() == Some(1.0)
+    });
+    server.signal("CONT");
+    assert!(is_open, "{:?}", open());
+    assert!(tests::within(limit, || open() == Some(0.0)), "{:?}", open());
 }

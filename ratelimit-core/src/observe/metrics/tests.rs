@@ -138,9 +138,11 @@ fn an_admitted_request_that_leaves_less_than_a_share_is_near_the_limit() {
 
 #[test]
 fn a_limit_that_passes_in_a_denied_group_is_not_allowed_and_is_near_no_limit() {
-    let limiter = RateLimiter::in_memory();
+    let limiter = RateLimiter::builder(MemoryStore::new()).near_limit_ratio(1.0).build();
     let (full, free) =
-        (Policy::new("full", 1, Duration::from_secs(60)), Policy::new("free", 1, Duration::from_secs(60)));
+        (Policy::new("full", 1, Duration::from_secs(60)), Policy::new("free", 2, Duration::from_secs(60)));
+    // An admitted request that leaves this one unit would be near the limit.
+    assert!(limiter.try_check(&free, "a").unwrap().is_some());
     let group = [Check::new(&free, "a"), Check::new(&full, "a").with_cost(2)];
     let expected = [("denied", "full"), ("passed", "free")];
     let counted = counted(&limiter, &[&group]);

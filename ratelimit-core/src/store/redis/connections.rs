@@ -339,3 +339,68 @@ fn place_of(places: &mut Vec<Place>, node: NodeId) -> &mut Place {
 fn is_of(place: &Place, id: ConnectionId) -> bool {
     (place.generation, place.number) == (id.generation, id.number)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+    use crate::store::redis::link::tests::{connection_to, mark_up};
+    use crate::store::redis::shared::tests::shared_of;
+    use crate::store::redis::topology::Nodes;
+    use crate::store::redis::topology::tests::{claim, nodes};
+
+    /// A master of a cluster that claims all hash slots, and a connection to it.
+    async fn master(nodes: &Nodes) -> (NodeId, ServerConnection) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (node, reply) = claim(nodes, port);
+        thread::spawn(move || {
+            let (mut stream, mut command) = (listener.accept().unwrap().0, [0; 256]);
+            while stream.read(&mut command).is_ok_and(|length| length > 0) {
+                stream.write_all(reply.as_bytes()).unwrap();
+            }
+        });
+        (node, connection_to(&format!("redis://127.0.0.1:{port}/")).await)
+    }
+
+    /// The store's connections to two masters, each of which claims all hash slots.
+    async fn of_two_masters() -> (Arc<Connections>, Arc<Nodes>, [NodeId; 2]) {
+        let nodes = nodes();
+        let shared = shared_of(Some(Arc::clone(&nodes)), &Handle::current());
+        mark_up(&shared.link, 1);
+        let masters = vec![master(&nodes).await, master(&nodes).await];
+        let ids = [masters[0].0, masters[1].0];
+        let connections = Connections::of_store(shared);
+        connections.install(1, masters);
+        (connections, nodes, ids)
+    }
+
+    #[tokio::test]
+    async fn the_owners_of_hash_slots_are_read_from_one_master_after_another() {
+        let (connections, nodes, ids) = of_two_masters().await;
+        for id in [ids[0], ids[1], ids[0]] {
+            let learned = async {
+                while nodes.owner(0) != Some(id) {
+                    connections.learn_owners();
+                    sleep(RETRY_INTERVAL / 20).await;
+                }
+            };
+            timeout(Duration::from_secs(30), learned).await.expect("the answer of the other master");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_to_a_master_that_has_lost_its_hash_slots_is_closed() {
+        let (connections, nodes, _) = of_two_masters().await;
+        connections.learn_owners();
+        while nodes.owner(0).is_none() {
+            sleep(RETRY_INTERVAL / 20).await;
+        }
+        assert_eq!(connections.open(), 2);
+        connections.ping();
+        assert_eq!(connections.open(), 1);
+    }
+}

@@ -67,3 +67,20 @@ impl CredentialsSource {
         self.calls.result(&(), "the function for credentials", call).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_keep_the_user_of_the_url_unless_they_have_one() {
+        let url = || RedisConnectionInfo::default().set_username("of-the-url");
+        for (credentials, user) in [
+            (RedisCredentials::password("s3cret"), "of-the-url"),
+            (RedisCredentials::new("own", "s3cret"), "own"),
+        ] {
+            let settings = credentials.apply_to(url());
+            assert_eq!((settings.username(), settings.password()), (Some(user), Some("s3cret")));
+        }
+    }
+}

@@ -137,3 +137,18 @@ impl Durability {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_has_no_copy_of_its_data_if_it_is_a_master_that_neither_logs_nor_has_a_replica() {
+        for (aof, replicas, role, expected) in
+            [(0, 0, "master", true), (1, 0, "master", false), (0, 1, "master", false), (0, 0, "slave", false)]
+        {
+            let info = format!("aof_enabled:{aof}\r\nrole:{role}\r\nconnected_slaves:{replicas}\r\n");
+            assert_eq!(has_no_copy(&info), expected, "{info}");
+        }
+    }
+}

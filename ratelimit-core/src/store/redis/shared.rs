@@ -28,15 +28,21 @@ pub(super) mod tests {
     use super::super::denial_cache::DenialCache;
     use super::super::key::KeyFormat;
     use super::super::timeouts::tests::TIMEOUTS;
+    use super::super::topology::Nodes;
     use super::*;
     use crate::clock::{Clock, FakeClock};
 
     /// The shared part of a store that is making its first connection, with `runtime` as its own.
     pub(in crate::store::redis) fn shared(runtime: &Handle) -> Arc<Shared> {
+        shared_of(None, runtime)
+    }
+
+    /// The same for a cluster with these masters, if there are any.
+    pub(in crate::store::redis) fn shared_of(nodes: Option<Arc<Nodes>>, runtime: &Handle) -> Arc<Shared> {
         let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
         let denials = Arc::new(DenialCache::new(Arc::clone(&clock), Duration::ZERO));
         Arc::new(Shared {
-            link: Arc::new(Link::new(None, TIMEOUTS, Breaker::new(), Vec::new())),
+            link: Arc::new(Link::new(nodes, TIMEOUTS, Breaker::new(), Vec::new())),
             runtime: runtime.clone(),
             encoder: Arc::new(Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None))),
             attachments: Attachments::new(&clock, 0, false, &denials),

@@ -169,4 +169,10 @@ pub(super) mod tests {
         let settings = ConnectSettings { timeouts: TIMEOUTS, tls: TlsSettings::default(), credentials: None };
         Topology::parse("redis-cluster://127.0.0.1:1", settings).unwrap().nodes().unwrap()
     }
+
+    /// The master at this port, and its reply to `CLUSTER SLOTS` if it has all hash slots.
+    pub(in crate::store::redis) fn claim(nodes: &Nodes, port: u16) -> (NodeId, String) {
+        let node = nodes.id_of(&cluster::Address { host: "127.0.0.1".to_owned(), port });
+        (node, format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n"))
+    }
 }

@@ -210,6 +210,15 @@ async fn a_reply_of_another_shape_gives_the_connection_up() {
 }
 
 #[tokio::test]
+async fn a_request_is_sent_once_to_a_single_server_that_has_become_a_replica() {
+    let (lane, calls) = connected("-READONLY You can't write against a read only replica.\r\n").await;
+    let result = ended(push_check(&lane)).await;
+    assert!(matches!(result, Err(CallError::Connection { .. })), "{result:?}");
+    assert_eq!(calls.try_iter().count(), 1, "without a cluster there is no other node");
+    assert!(!lane.shared.link.is_up(), "another connection is made");
+}
+
+#[tokio::test]
 async fn a_reply_over_a_connection_that_was_given_up_is_not_taken() {
     let (lane, _calls) = connected("-ERR not here\r\n").await;
     let connection = lane.connections.to(NodeId::SINGLE).unwrap();

@@ -340,6 +340,19 @@ mod tests {
         assert_eq!((further.address, lookups.load(Ordering::SeqCst)), (server.address, 0));
     }
 
+    /// Otherwise the second of two calls waits for the acknowledgement of the first, and a lost peer is noticed
+    /// late.
+    #[tokio::test]
+    async fn a_connection_has_the_settings_of_its_socket() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = connect_to_any(vec![listener.local_addr().unwrap()]).await.unwrap();
+        assert!(stream.nodelay().unwrap());
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(2)));
+    }
+
     #[tokio::test]
     async fn a_look_up_that_takes_longer_than_the_connect_timeout_serves_the_next_attempt() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

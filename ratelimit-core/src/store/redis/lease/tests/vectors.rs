@@ -398,5 +398,29 @@ fn nothing_is_leased_before_an_answer_or_while_half_of_a_lease_is_left() {
     pair.answer(request, true, MS, MS, MS);
     assert!(pair.take(50, 2 * MS));
     assert_eq!(pair.usable(2 * MS), 25);
-    assert!(next_lease(&mut pair, 2 * MS).is_some(), "the first is used up, and half of the second");
+    let request = next_lease(&mut pair, 2 * MS).expect("the first is used up, and half of the second");
+    pair.count.abandon(request);
+    assert!(pair.take(5, 2 * MS));
+    // A refund goes into the first.
+    let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
+    assert!(pair.count.put_back(terms, 3, SERVER + MS, 2 * MS, &mut pair.effects));
+    assert_eq!(pair.usable(2 * MS), 23);
+    assert!(next_lease(&mut pair, 2 * MS).is_none(), "two leases have unused units");
+}
+
+#[test]
+fn with_the_last_unit_the_wait_is_that_for_one_more_and_not_for_all() {
+    let tenths = Policy::builder("k").max(100).window(Duration::from_secs(1)).sub_windows(10).build();
+    let mut pair = Pair::new(tenths);
+    assert!(pair.charge(50, 0));
+    pair.lease(50, 0);
+    pair.learn_state(0);
+    let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
+    assert!(pair.count.covers(terms, 50, 0, &mut pair.effects));
+    let before_last = pair.count.take(49, 0);
+    assert_eq!((before_last.remaining, before_last.next_unit_after), (1, None));
+    let last = pair.count.take(1, 0);
+    // After a second the sub-window of 100 ms begins to leave the window: each part takes a whole unit along.
+    assert_eq!((last.remaining, last.next_unit_after), (0, Some(1_000 * MS + 1)));
+    assert_eq!(last.reset_after, 1_099 * MS + 1);
 }
