@@ -125,7 +125,7 @@ refunds[4] = function(value, cost, at, mark, max, window, burst, is_in_debt)
     micros, fraction = tat_micros - now, tat_fraction
   end
   local up = micros + (fraction > 0 and 1 or 0)
-  local old_micros, old_fraction = mul_div(math.max(burst, cost), window, max)
+  local old_micros, old_fraction = mul_div(burst, window, max)
   local is_too_old = not only_last and now - at >= old_micros + (old_fraction > 0 and 1 or 0)
   if not is_too_old and up > 0 and (is_last or returned + up <= 4503599627370496) then
     tat_micros, tat_fraction = tat_micros - micros, tat_fraction - fraction

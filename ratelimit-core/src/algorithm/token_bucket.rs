@@ -172,8 +172,7 @@ impl Step for State {
 
     fn refund(&mut self, policy: &Policy, now: u64, at: u64, mark: u64, cost: u64) {
         let taken = refill(cost, policy);
-        // In an outage a charge may be larger than a burst.
-        let full_again = refill(policy.capacity().max(cost), policy);
+        let full_again = refill(policy.capacity(), policy);
         if instant(now) >= instant(at).plus(full_again, policy.max()) {
             return;
         }
