@@ -4,10 +4,12 @@
 #   tests/mutants.sh                 all areas: algorithm, store, facade, lua, rust; some hours on two cores
 #   tests/mutants.sh lua algorithm   some of them
 #   ONLY='refund|log' tests/mutants.sh rust   the mutations of a list whose file or name matches
+#   tests/mutants.sh touched [BASE]  those of the files that differ from BASE, or from the commit before: as many as 10 minutes allow
+#   tests/mutants.sh check           tries none, but tells whether the lists fit the code and the tests
 #
 # Works on a copy in target/mutants/tree, and leaves the lists of cargo-mutants in target/mutants/AREA/mutants.out. Fails
-# when a mutation of tests/mutants/lua.txt or rust.txt survives, or when its text is not found exactly once. Survivors of
-# cargo-mutants are printed; tests/mutants/README.md says which of them are known, and why.
+# when a mutation of tests/mutants/lua.txt or rust.txt survives, when its text is not found exactly once, or when there is no
+# test of a name. Survivors of cargo-mutants are printed; tests/mutants/README.md says which of them are known, and why.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -18,8 +20,9 @@ need() { # need COMMAND HOW
   command -v "$1" >/dev/null || { echo "error: $1 is missing; $2" >&2; exit 1; }
 }
 
-# The quickest build: most of the time goes into building and linking the tests of each mutation.
-export CARGO_TARGET_DIR=$work/build CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=1
+# The quickest build: most of the time goes into building and linking the tests of each mutation. A check uses the tests that are
+# there.
+[ "${1:-}" = check ] || export CARGO_TARGET_DIR=$work/build CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=1
 export REDIS_REQUIRED=1 RUST_BACKTRACE=0
 # Few random cases: what they alone would find belongs into a vector.
 export DIFFERENTIAL_CASES=${DIFFERENTIAL_CASES:-300} ORACLE_CASES=${ORACLE_CASES:-100}
@@ -87,15 +90,17 @@ facade() {
 }
 
 # Counts of the mutations of one list.
-caught=0 survived=0 lost=0
+caught=0 survived=0 lost=0 untried=0
 
 # each AREA ACTION: calls ACTION FILE NAME "TESTS" FROM TO for every mutation of tests/mutants/AREA.txt.
 each() {
+  local folder='' tests=''
+  [ "$1" = rust ] || folder=ratelimit-core/lua/ tests='core -- vectors::the_redis_store conformance::redis_store'
   local file='' name='' wanted='' from='' to line
   while IFS= read -r line; do
     case $line in
       '' | '#'*) ;;
-      '@ '*) IFS='|' read -r file name wanted <<<"${line#@ }"; file=${file% } name=${name# } name=${name% } wanted=${wanted# } ;;
+      '@ '*) IFS='|' read -r file name wanted <<<"${line#@ }"; file=$folder${file% } name=${name# } name=${name% } wanted=${wanted# } wanted=${wanted:-$tests} ;;
       '- '*) from=${line#- } ;;
       '+'*)
         [ -n "$file" ] && [ -n "$from" ] || { echo "error: tests/mutants/$1.txt: $line" >&2; exit 1; }
@@ -105,7 +110,7 @@ each() {
         ;;
       *) echo "error: tests/mutants/$1.txt: $line" >&2; exit 1 ;;
     esac
-  done <"$tree/tests/mutants/$1.txt"
+  done <"$root/tests/mutants/$1.txt"
 }
 
 is_wanted() { # is_wanted FILE NAME
@@ -144,7 +149,7 @@ report() { # report FILE NAME: after the tests, whose exit status is in $failed
 }
 
 finish() { # finish AREA
-  echo "$1: caught $caught, survived $survived, not found $lost, in $SECONDS s"
+  echo "$1: of ${#names[@]} mutations caught $caught, survived $survived, unfit $lost, not tried for want of time $untried, after $SECONDS s"
   [ "$survived" = 0 ] && [ "$lost" = 0 ]
 }
 
@@ -154,18 +159,17 @@ files=() names=() wanted_tests=()
 # add_replacement FILE NAME "TESTS" FROM TO: makes a mutation of a script selectable in the copy: two files, which hold the text
 # and its replacement. If other scripts have the text too, both begin with what stands before it.
 add_replacement() {
-  local file=ratelimit-core/lua/$1 from=$4 before='' number=${#names[@]}
-  is_once "$file" "$2" "$from" || return 0
+  local from=$4 before='' number=${#names[@]}
+  is_once "$1" "$2" "$from" || return 0
   if [ "$(cat "$root"/ratelimit-core/lua/*.lua | tr '\n' '\r' | grep -oF -- "${from//$'\n'/$'\r'}" | wc -l)" != 1 ]; then
-    before=$(<"$root/$file") before=${before%%"$from"*} before=${before: -60}
+    before=$(<"$root/$1") before=${before%%"$from"*} before=${before: -60}
   fi
   printf '%s' "$before$from" >"$tree/scripts/$number.from"
   printf '%s' "$before$5" >"$tree/scripts/$number.to"
-  files+=("$1") names+=("$2") wanted_tests+=("${3:-core -- vectors::the_redis_store conformance::redis_store}")
+  files+=("$1") names+=("$2") wanted_tests+=("$3")
 }
 
-lua() {
-  need redis-server "tests/run.sh installs it"
+add_replacements() {
   mkdir -p "$tree/scripts"
   each lua add_replacement
   sed -i 's|^    fn new(text: String) -> Self {$|&\n        let text = crate::mutated_script(text);|' \
@@ -182,7 +186,6 @@ pub(crate) fn mutated_script(text: String) -> String {
     text.replace(&from, &to)
 }
 SWITCH
-  try_all
 }
 
 # add_switch FILE NAME "TESTS" FROM TO: makes a mutation selectable in the copy.
@@ -216,8 +219,7 @@ run_tests() {
   done
 }
 
-rust() {
-  need redis-server "tests/run.sh installs it"
+add_switches() {
   each rust add_switch
   cat >>"$tree/ratelimit-core/src/lib.rs" <<'SWITCH'
 
@@ -229,32 +231,69 @@ pub fn mutant(number: usize) -> bool {
     *SELECTED == Some(number)
 }
 SWITCH
-  try_all
+}
+
+compile() { # compile FOLDER COMMAND ARGUMENT ..
+  (cd "$1" && cargo "$2" --all-features "${@:3}") >"$work/tests.log" 2>&1 ||
+    { sed -n '/^error/,/^$/p' "$work/tests.log" >&2; echo "error: it does not compile" >&2; exit 1; }
+}
+
+# build FOLDER ARGUMENT ..: builds tests of the workspace in a folder, and lists them.
+declare -A binaries=() lists=()
+build() {
+  local path word
+  compile "$1" test --no-run "${@:2}"
+  while read -r path; do
+    word=${path##*/} word=${word%-*}
+    case $path in /*) ;; *) path=$1/$path ;; esac
+    # Without the toolchain's libraries, tests of a crate of macros do not start.
+    binaries[${word//_/-}]=$path lists[${word//_/-}]=$("$path" --list 2>/dev/null || true)
+  done < <(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' "$work/tests.log")
+  echo "built in $SECONDS s"
+}
+
+# has_tests FILE NAME "BINARY .. -- FILTER ..": whether each filter finds a test in a binary, and each binary has a test.
+has_tests() {
+  local word filter missing=" ${3/ -- / } "
+  for word in ${3%% -- *}; do
+    for filter in ${3##* -- }; do
+      [[ ${lists[$word]:-} != *"$filter"* ]] || missing=${missing/" $word "/ } missing=${missing/" $filter "/ }
+    done
+  done
+  [ "$missing" != ' ' ] || return 0
+  echo "NO TEST   $1: $2:$missing" >&2
+  lost=$((lost + 1))
+  return 1
+}
+
+# Whether the text of each mutation is in the code, the tests that it names exist, and the mutated code compiles.
+check() {
+  local number word arguments=(--workspace --lib)
+  for word in $(sed -n 's/^@ .*| *\([^|]*\) -- .*/\1/p' tests/mutants/*.txt | tr ' ' '\n' | grep -v '^ratelimit-' | sort -u); do
+    arguments+=(--test "$word")
+  done
+  build "$root" "${arguments[@]}"
+  add_replacements
+  add_switches
+  for number in "${!names[@]}"; do has_tests "${files[number]}" "${names[number]}" "${wanted_tests[number]}" || true; done
+  compile "$tree" check -p ratelimit-core -p ratelimit-actix
 }
 
 # Builds the tests once, with every mutation of the list in them, and runs for each mutation the tests that it names.
-declare -A binaries=()
 try_all() {
-  local number word wanted filters build=(--all-features) failed path
+  local number word wanted filters arguments=() failed
   local -A filters_of=()
   for number in "${!names[@]}"; do
     is_wanted "${files[number]}" "${names[number]}" || continue
     wanted=${wanted_tests[number]}
-    [[ $wanted == *' -- '* ]] || { echo "error: ${files[number]}: ${names[number]}: no tests" >&2; exit 1; }
     for word in ${wanted%% -- *}; do filters_of[$word]+=" ${wanted##* -- }"; done
   done
+  [ "${#filters_of[@]}" != 0 ] || return 0
   for word in "${!filters_of[@]}"; do
-    case $word in ratelimit-*) build+=(-p "$word") ;; *) build+=(-p tests --test "$word") ;; esac
+    case $word in ratelimit-*) arguments+=(-p "$word") ;; *) arguments+=(-p tests --test "$word") ;; esac
   done
-  [[ "${build[*]}" != *ratelimit-* ]] || build+=(--lib)
-  (cd "$tree" && cargo test --no-run "${build[@]}") >"$work/tests.log" 2>&1 ||
-    { sed -n '/^error/,/^$/p' "$work/tests.log" >&2; echo "error: the tests do not build" >&2; exit 1; }
-  while read -r path; do
-    word=${path##*/} word=${word%-*}
-    case $path in /*) ;; *) path=$tree/$path ;; esac
-    binaries[${word//_/-}]=$path
-  done < <(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' "$work/tests.log")
-  echo "built in $SECONDS s"
+  [[ "${arguments[*]}" != *ratelimit-* ]] || arguments+=(--lib)
+  build "$tree" "${arguments[@]}"
   for word in "${!filters_of[@]}"; do
     # shellcheck disable=SC2086 # a list of words
     run_tests none "$word" ${filters_of[$word]} ||
@@ -264,31 +303,47 @@ try_all() {
   for number in "${!names[@]}"; do
     is_wanted "${files[number]}" "${names[number]}" || continue
     wanted=${wanted_tests[number]} failed=0
+    has_tests "${files[number]}" "${names[number]}" "$wanted" || continue
+    [ "$SECONDS" -lt "$most_seconds" ] || { untried=$((untried + 1)); continue; }
     read -ra filters <<<"${wanted##* -- }"
     run_tests "$number" "${wanted%% -- *}" "${filters[@]}" || failed=$?
     report "${files[number]#ratelimit-*/src/}" "${names[number]}"
   done
 }
 
-status=0
-for area in "${@:-algorithm store facade lua rust}"; do
-  for one in $area; do
-    case $one in
-      algorithm | store | facade)
-        cargo mutants --version >/dev/null 2>&1 ||
-          { echo "error: cargo-mutants is missing; install it with: cargo install cargo-mutants --locked" >&2; exit 1; }
-        "$one"
-        ;;
-      lua | rust)
-        echo
-        echo "== $one"
-        copy_tree
-        caught=0 survived=0 lost=0 SECONDS=0 files=() names=() wanted_tests=()
-        "$one"
-        finish "$one" || status=1
-        ;;
-      *) echo "error: no area $one; there are algorithm, store, facade, lua and rust" >&2; exit 1 ;;
-    esac
-  done
+# touched [BASE]: selects the mutations of the files that differ from BASE, by default the parent of the present commit.
+touched() {
+  local base=${1:-HEAD^}
+  base=$(git merge-base "$base" HEAD) || { echo "error: there is no commit $base to compare with; name one" >&2; exit 1; }
+  ONLY="^($(git diff --name-only "$base" -- ratelimit-core ratelimit-actix | paste -sd'|')):"
+}
+
+mkdir -p "$work"
+status=0 most_seconds=86400 areas=${*:-algorithm store facade lua rust}
+case $areas in
+  touched*) touched "${2:-}"; areas='rust lua' most_seconds=600 ;;
+esac
+for area in $areas; do
+  case $area in
+    algorithm | store | facade)
+      cargo mutants --version >/dev/null 2>&1 ||
+        { echo "error: cargo-mutants is missing; install it with: cargo install cargo-mutants --locked" >&2; exit 1; }
+      "$area"
+      ;;
+    lua | rust | check)
+      echo
+      echo "== $area"
+      need redis-server "tests/run.sh installs it"
+      copy_tree
+      caught=0 survived=0 lost=0 untried=0 files=() names=() wanted_tests=()
+      case $area in
+        lua) add_replacements; try_all ;;
+        rust) add_switches; try_all ;;
+        check) check ;;
+      esac
+      finish "$area" || status=1
+      ;;
+    *) echo "error: no area $area; there are algorithm, store, facade, lua, rust, touched and check" >&2; exit 1 ;;
+  esac
 done
 exit $status

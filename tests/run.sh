@@ -2,7 +2,8 @@
 # Tells whether this repository is sound: it is formatted, compiles without warnings, and passes its tests, those of compile errors too.
 #
 #   tests/run.sh                  format, tests
-#   tests/run.sh rest             what continuous integration asks beyond that: dependencies, lints, features, documentation, msrv, random
+#   tests/run.sh rest             what continuous integration asks beyond that: dependencies, lints, features, documentation, msrv, mutants,
+#                                 random
 #   tests/run.sh lints features   some of these steps, one after the other
 #
 # Many tests wait for real faults and leave the processors idle. What compiles runs meanwhile, at the lowest priority, so that it delays
@@ -199,11 +200,17 @@ random() {
   "${cargo_test[@]}" --test core -- differential:: oracle:: calendar::
 }
 
+# The lists of mutations fit the code and the tests. tests/mutants.sh tries them.
+mutants() {
+  prepare_tests
+  tests/mutants.sh check
+}
+
 # What of the rest takes long compiles beside the random cases, most of whose time is the server's.
 rest() {
   local logs failed=0
   logs=$(mktemp -d)
-  run_steps dependencies msrv
+  run_steps dependencies msrv mutants
   start_beside lints documentation features
   random || failed=1
   wait_beside || failed=1
@@ -226,9 +233,9 @@ steps=("$@")
 [ "$#" != 0 ] || steps=(format tests)
 for step in "${steps[@]}"; do
   case $step in
-    format | tests | rest | dependencies | lints | features | documentation | msrv | random) ;;
+    format | tests | rest | dependencies | lints | features | documentation | msrv | mutants | random) ;;
     *)
-      echo "error: no step $step; there are format, tests, rest, dependencies, lints, features, documentation, msrv and random" >&2
+      echo "error: no step $step; there are format, tests, rest, dependencies, lints, features, documentation, msrv, mutants and random" >&2
       exit 1
       ;;
   esac
