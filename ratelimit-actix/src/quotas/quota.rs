@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use ratelimit_core::__private_0_1::state_id;
-use ratelimit_core::{Decision, Outcome, Policy, Timestamp};
+use ratelimit_core::{Decision, Outcome, Policy};
 use smallvec::SmallVec;
 
 use crate::applied_limit::{AppliedLimit, Show};
@@ -152,12 +152,6 @@ impl Quota {
         !outcome.is_allowed() || outcome.remaining() == 0
     }
 
-    /// The instant from which at least one unit is available.
-    pub(crate) fn available_at(&self) -> Timestamp {
-        let outcome = self.outcome();
-        outcome.at().saturating_add(outcome.available_after())
-    }
-
     /// Time in which the whole quota comes back: the window of the decision, or for a token bucket the time
     /// to fill it, the window * `burst` / `max`, rounded up.
     pub(crate) fn effective_window(&self) -> Duration {
@@ -168,13 +162,14 @@ impl Quota {
     }
 
     /// What makes a limit the tightest, in this order: it never admits the request; no process knows how long
-    /// to wait; nothing is left; how few units are left; how late the next unit is available.
-    fn tightness(&self) -> (bool, bool, bool, u64, Timestamp) {
+    /// to wait; nothing is left; how few units are left; how long until the next unit is available. No instant:
+    /// each limit may have another clock.
+    fn tightness(&self) -> (bool, bool, bool, u64, Duration) {
         let outcome = self.outcome();
         let is_never = outcome.decision() == Decision::Denied { retry_after: None };
         let is_unknown = !outcome.is_allowed() && outcome.retry_after().is_none();
         let left = if self.is_exhausted() { 0 } else { outcome.remaining() };
-        (is_never, is_unknown, self.is_exhausted(), u64::MAX - left, self.available_at())
+        (is_never, is_unknown, self.is_exhausted(), u64::MAX - left, outcome.available_after())
     }
 }
 

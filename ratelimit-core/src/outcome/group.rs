@@ -110,12 +110,14 @@ impl GroupOutcome {
     }
 
     /// This denial as seen at `now`: all waits shortened by the time since `received_at`, by the same clock.
+    /// Each limit keeps an instant of its own node.
     #[cfg(feature = "redis")]
     pub(crate) fn aged(mut self, received_at: Timestamp, now: Timestamp) -> Self {
         let elapsed = now.as_micros().saturating_sub(received_at.as_micros());
-        self.at = Timestamp::from_micros(self.at.as_micros() + elapsed);
+        let later = |at: Timestamp| Timestamp::from_micros(at.as_micros() + elapsed);
+        self.at = later(self.at);
         for outcome in &mut self.outcomes {
-            outcome.at = self.at;
+            outcome.at = later(outcome.at);
             outcome.reset_after_us = outcome.reset_after_us.saturating_sub(elapsed);
             if outcome.next_unit_after_us != Outcome::UNKNOWN_WAIT {
                 outcome.next_unit_after_us = outcome.next_unit_after_us.saturating_sub(elapsed);

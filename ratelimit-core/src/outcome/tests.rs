@@ -78,11 +78,16 @@ fn available_after_is_the_wait_for_the_request_or_one_unit_or_the_full_quota() {
 
 #[test]
 #[cfg(feature = "redis")]
-fn an_aged_denial_has_shorter_waits() {
+fn an_aged_denial_has_shorter_waits_by_the_clock_of_each_node() {
     let at = Timestamp::from_micros;
-    let denial =
-        group([denied(9).with_next_unit_after_us(7), denied(20), allowed(0, 60).with_next_unit_after_us(3)]);
+    let denial = GroupOutcome::decided_apart([
+        denied(9).with_next_unit_after_us(7).decided_at(at(1_000)),
+        denied(20).decided_at(at(4_000)),
+        allowed(0, 60).with_next_unit_after_us(3).decided_at(at(2_000)),
+    ]);
     let denial = denial.aged(at(500), at(505));
+    let instants: Vec<u64> = denial.outcomes().iter().map(|outcome| outcome.at().as_micros()).collect();
+    assert_eq!((instants, denial.at()), (vec![1_005, 4_005, 2_005], at(4_005)));
     let waits = denial.outcomes().iter().map(|outcome| {
         let micros = |wait: Option<Duration>| wait.map(|wait| wait.as_micros());
         (micros(outcome.next_unit_after()), micros(outcome.retry_after()), outcome.reset_after().as_micros())

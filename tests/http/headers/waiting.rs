@@ -185,3 +185,30 @@ async fn retry_after_covers_the_limits_of_the_middleware() {
     clock.advance(Duration::from_secs(60));
     assert_eq!(send(&app, get("/")).await.status, 200);
 }
+
+/// A wait is one of its own limit: the instants of two clocks have no difference.
+#[actix_web::test]
+async fn limiters_with_other_clocks_do_not_change_each_others_waits() {
+    #[rate_limit(max = 1, window = "20s", algorithm = "fixed_window")]
+    async fn limited() -> &'static str {
+        "ok"
+    }
+
+    // Two requests: the first is the last that the handler admits, the second that of the middleware.
+    for (outer_window, wait, limit) in [(10, "20", 1), (60, "60", 2)] {
+        for ahead in [0, 3_600, -3_600] {
+            let (outside, clock) = clocked();
+            clock.set(Timestamp::from_micros(START.saturating_add_signed(ahead) * 1_000_000));
+            let outer = Policy::builder("outer").max(2).window(Duration::from_secs(outer_window));
+            let outer = outer.algorithm(Algorithm::FixedWindow).build();
+            let scope = web::scope("").app_data(Data::new(clocked().0)).route("/", web::get().to(limited));
+            let app = App::new().app_data(Data::new(outside)).wrap(RateLimitMiddleware::new(outer));
+            let app = init_service(app.service(scope)).await;
+            assert_eq!(send(&app, get("/")).await.status, 200);
+            let denied = send(&app, get("/")).await;
+            let case = format!("{outer_window} s outside, {ahead} s ahead");
+            assert_eq!((denied.status, denied.header("retry-after")), (429, Some(wait)), "{case}");
+            assert_eq!(denied.header("x-ratelimit-limit"), Some(limit.to_string().as_str()), "{case}");
+        }
+    }
+}

@@ -96,18 +96,18 @@ fn digits(number: u64) -> HeaderValue {
     digits.unwrap_or_else(|_| HeaderValue::from(number))
 }
 
-/// The wait of a denied client, from the denial until the next request passes all limits. Limits that
-/// admitted the request but have nothing left count, too. No process knows when slots are freed, so they do
-/// not count. `None` if the request was not denied, can never pass, or misses only slots.
+/// The wait of a denied client until the next request passes all limits. Limits that admitted the request but
+/// have nothing left count, too; each wait begins with the decision of its own limit, moments ago. No process
+/// knows when slots are freed, so they do not count. `None` if the request was not denied, can never pass, or
+/// misses only slots.
 pub(crate) fn retry_after(quotas: &[&Quota]) -> Option<Duration> {
     let denied = || quotas.iter().map(|quota| quota.outcome()).filter(|outcome| !outcome.is_allowed());
-    let denied_at = denied().map(Outcome::at).max()?.as_micros();
-    if denied().any(|outcome| outcome.decision() == Decision::Denied { retry_after: None }) {
+    let is_never = |outcome: &Outcome| outcome.decision() == Decision::Denied { retry_after: None };
+    if denied().next().is_none() || denied().any(is_never) {
         return None;
     }
     let exhausted = quotas.iter().filter(|quota| quota.is_exhausted() && quota.is_rate());
-    let ends = exhausted.map(|quota| quota.available_at());
-    Some(Duration::from_micros(ends.max()?.as_micros().saturating_sub(denied_at)))
+    exhausted.map(|quota| quota.outcome().available_after()).max()
 }
 
 /// The value of `Retry-After`: whole seconds, rounded up so that no client returns too early, and at least 1.
