@@ -90,7 +90,7 @@ impl RateLimited {
     /// charged meanwhile. If middleware around the handler admitted the request and has nothing left, the
     /// wait lasts until it has a unit again.
     ///
-    /// The client gets whole seconds, rounded up. `None` if the request can never pass, because it costs more
+    /// The client gets whole seconds, rounded up, at most 2,147,483. `None` if the request can never pass, because it costs more
     /// than a limit, and if only slots of a concurrency limit are missing, because no process knows when one
     /// is freed.
     pub fn retry_after(&self) -> Option<Duration> {
@@ -284,6 +284,16 @@ mod tests {
         let body = r#"{"error":"Too Many Requests","message":"Rate limit exceeded. Try again in 1 second.","retryAfter":1}"#;
         let expected = (429, Some("1".into()), body.into());
         assert_eq!(response(&limited(Some(1))), expected);
+    }
+
+    /// In each form: a client may read any of them.
+    #[test]
+    fn a_long_wait_is_one_that_timers_take() {
+        let limited = limited(Some(2_815_858_000_000));
+        let body = r#"{"error":"Too Many Requests","message":"Rate limit exceeded. Try again in 2147483 seconds.","retryAfter":2147483}"#;
+        assert_eq!(response(&limited), (429, Some("2147483".into()), body.into()));
+        assert_eq!(format!("{limited:?}"), r#"RateLimited { limit: "", retry_after: 2147483s }"#);
+        assert_eq!(limited.retry_after(), Some(Duration::from_secs(2_815_858)), "the true wait");
     }
 
     #[test]

@@ -110,9 +110,13 @@ pub(crate) fn retry_after(quotas: &[&Quota]) -> Option<Duration> {
     exhausted.map(|quota| quota.outcome().available_after()).max()
 }
 
-/// The value of `Retry-After`: whole seconds, rounded up so that no client returns too early, and at least 1.
+/// The longest wait that a timer of JavaScript takes, in seconds: a longer one ends at once.
+const LONGEST_TIMER: u64 = i32::MAX as u64 / 1_000;
+
+/// The value of `Retry-After`: whole seconds, rounded up so that no client returns too early, from 1 to the
+/// longest that clients wait.
 pub(crate) fn retry_after_seconds(wait: Duration) -> u64 {
-    seconds(wait).max(1)
+    seconds(wait).clamp(1, LONGEST_TIMER)
 }
 
 /// Whole seconds, rounded up.
