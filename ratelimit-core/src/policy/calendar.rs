@@ -18,7 +18,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use jiff::tz::{TimeZone, db};
+use jiff::tz::{TimeZone, TimeZoneDatabase, db};
 use parking_lot::Mutex;
 
 #[cfg(feature = "serde")]
@@ -343,16 +343,22 @@ fn hint(meant: Option<&str>) -> String {
 
 /// The zone of a name.
 fn find(name: &str) -> Result<TimeZone, UnknownZoneError> {
-    match TimeZone::get(name) {
-        // Names are found in any case of letters, but one spelling is enough. `Etc/Unknown` would be UTC in
-        // silence.
-        Ok(zone) if !zone.is_unknown() && zone.iana_name() == Some(name) => Ok(zone),
-        _ => Err(UnknownZoneError { found: name.to_owned(), meant: meant(name) }),
-    }
+    // Some systems leave out older names, such as `US/Eastern`.
+    find_in([db(), &TimeZoneDatabase::bundled()], name)
 }
 
-fn meant(name: &str) -> Option<String> {
-    let names: Vec<String> = db().available().map(|name| name.as_str().to_owned()).collect();
+fn find_in(databases: [&TimeZoneDatabase; 2], name: &str) -> Result<TimeZone, UnknownZoneError> {
+    // Names are found in any case of letters, but one spelling is enough. `Etc/Unknown` would be UTC in silence.
+    let is_exact = |zone: &TimeZone| !zone.is_unknown() && zone.iana_name() == Some(name);
+    let mut zones = databases.iter().filter_map(|database| database.get(name).ok());
+    zones
+        .find(is_exact)
+        .ok_or_else(|| UnknownZoneError { found: name.to_owned(), meant: meant(databases, name) })
+}
+
+fn meant(databases: [&TimeZoneDatabase; 2], name: &str) -> Option<String> {
+    let names = databases.iter().flat_map(|database| database.available());
+    let names: Vec<String> = names.map(|name| name.as_str().to_owned()).collect();
     let lower: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
     // The name of a city without its continent is a likely mistake.
     let ending = format!("/{}", name.to_lowercase().replace(' ', "_"));

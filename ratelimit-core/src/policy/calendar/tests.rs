@@ -215,6 +215,18 @@ fn an_unknown_zone_is_an_error_with_the_nearest_name() {
     assert!(Calendar::day().in_zone("Europe/Berln").check().is_err());
 }
 
+/// As on systems with data for some zones, or for none.
+#[test]
+fn a_zone_that_the_system_lacks_comes_from_the_program() {
+    let databases = [&TimeZoneDatabase::none(), &TimeZoneDatabase::bundled()];
+    for name in ["US/Eastern", "EST5EDT", "Europe/Kiev"] {
+        assert_eq!(find_in(databases, name).unwrap().iana_name(), Some(name));
+    }
+    let error = find_in(databases, "us/eastern").unwrap_err();
+    assert_eq!(error.suggestion(), Some("US/Eastern"));
+    assert!(find_in(databases, "Nowhere/Town").is_err());
+}
+
 #[test]
 #[should_panic(expected = "unknown time zone \"Europe/Berln\", did you mean \"Europe/Berlin\"?")]
 fn an_unknown_zone_is_never_another_one_in_silence() {
