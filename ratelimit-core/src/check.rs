@@ -112,10 +112,10 @@ impl<'a> Check<'a> {
         !self.shadow && self.policy.algorithm().has_burst()
     }
 
-    /// Whether both checks count in the same state at an instant of the store.
-    pub(crate) fn shares_count_with(&self, other: &Self, at: Timestamp) -> bool {
-        let [own, others] = [self, other].map(|check| check.policy.state_id_at(at.as_micros()));
-        own == others && self.partition == other.partition
+    /// Whether both checks count in the same state, each at its own instant of the store.
+    pub(crate) fn shares_count_with(&self, at: Timestamp, (other, other_at): (&Self, Timestamp)) -> bool {
+        let state = |check: &Self, at: Timestamp| check.policy.state_id_at(at.as_micros());
+        state(self, at) == state(other, other_at) && self.partition == other.partition
     }
 
     /// Digest of the state in which this check counts at an instant of the store: the same for checks that

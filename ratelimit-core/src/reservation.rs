@@ -194,14 +194,15 @@ impl GroupOutcome {
         }
         let mut charges: SmallVec<[Charge<'a>; 2]> = SmallVec::new();
         let any_denies = self.outcomes().iter().any(|outcome| !outcome.fits());
-        for (check, outcome) in checks.iter().zip(self.outcomes()) {
-            if check.is_uncharged() || any_denies && self.was_spared(check, checks) {
+        for (index, (check, outcome)) in checks.iter().zip(self.outcomes()).enumerate() {
+            if check.is_uncharged() || any_denies && self.was_spared(index, checks) {
                 continue;
             }
             // A state that occurs twice was charged the sum, and is refunded the sum.
             // An overflow count is not refunded: its units may be those of other callers by then.
             let units = if outcome.is_overflowed() { 0 } else { check.cost() };
-            let known = charges.iter_mut().find(|other| other.check().shares_count_with(check, outcome.at()));
+            let counted = (check, outcome.at());
+            let known = charges.iter_mut().find(|other| other.check().shares_count_with(other.at, counted));
             let sum = known.as_ref().map_or(units, |known| known.check().cost().saturating_add(units));
             let charge = Charge {
                 overflowed: outcome.is_overflowed(),
@@ -215,11 +216,12 @@ impl GroupOutcome {
         (!charges.is_empty()).then(|| Reservation::new(charges, self.is_degraded()))
     }
 
-    /// Whether the state of a check was not charged although the group passed: a shadow limit that counts
-    /// there would deny.
-    pub(crate) fn was_spared(&self, check: &Check<'_>, checks: &[Check<'_>]) -> bool {
+    /// Whether the state of the check at this index was not charged although the group passed: a shadow limit
+    /// that counts there would deny.
+    pub(crate) fn was_spared(&self, index: usize, checks: &[Check<'_>]) -> bool {
+        let counted = (&checks[index], self.outcomes()[index].at());
         let mut limits = checks.iter().zip(self.outcomes());
-        limits.any(|(other, outcome)| !outcome.fits() && other.shares_count_with(check, outcome.at()))
+        limits.any(|(other, outcome)| !outcome.fits() && other.shares_count_with(outcome.at(), counted))
     }
 }
 
@@ -276,6 +278,38 @@ mod tests {
             .map(|charge| (charge.check().policy().key(), charge.check().cost()))
             .collect();
         assert_eq!(charges, [("k", 5), ("other", 1), ("k", 1)]);
+    }
+
+    /// The limits of one group may be decided at instants on both sides of an edge.
+    #[cfg(feature = "calendar")]
+    #[test]
+    fn each_charge_has_the_window_of_its_own_instant() {
+        use crate::policy::Calendar;
+
+        let day = |zone| Policy::builder("day").max(20).calendar(Calendar::day().in_zone(zone)).build();
+        let (utc, ahead) = (day("UTC"), day("Etc/GMT-5"));
+        // 19:00 in UTC is midnight five hours ahead.
+        let midnight = 1_790_017_200_000_000;
+        let [before, after] = [midnight - 1, midnight].map(Timestamp::from_micros);
+        let [zulu, other] = [Check::new(&utc, "a").with_cost(3), Check::new(&ahead, "a").with_cost(5)];
+        let charged = |checks: [Check<'_>; 2], instants: [Timestamp; 2]| {
+            let outcomes = instants.map(|at| allowed(9, 60).decided_at(at));
+            let reservation = GroupOutcome::decided_apart(outcomes).reservation(&checks).unwrap();
+            let charges: Vec<u64> = reservation.charges().map(|charge| charge.check().cost()).collect();
+            charges
+        };
+        // Five hours ahead it is the next day already, so these are two counts.
+        assert_eq!(charged([zulu, other], [before, after]), [3, 5]);
+        assert_eq!(charged([other, zulu], [after, before]), [5, 3]);
+        assert_eq!(charged([zulu, other], [before, before]), [8]);
+        // One that would deny spares the count of its own day only.
+        let [spared, other] = [zulu, other].map(|check| check.in_shadow_if(true));
+        for (at, count) in [(after, Some(1)), (before, None)] {
+            let outcomes =
+                [denied(7).in_shadow().decided_at(before), allowed(9, 60).in_shadow().decided_at(at)];
+            let reservation = GroupOutcome::decided_apart(outcomes).reservation(&[spared, other]);
+            assert_eq!(reservation.map(|reservation| reservation.charges().len()), count);
+        }
     }
 
     #[test]

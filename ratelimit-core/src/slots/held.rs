@@ -23,10 +23,11 @@ impl GroupOutcome {
     pub(crate) fn slots_taken(&self, checks: &[Check<'_>]) -> SmallVec<[(usize, u64); 1]> {
         let mut taken: SmallVec<[(usize, u64); 1]> = SmallVec::new();
         for (index, (check, outcome)) in checks.iter().zip(self.outcomes()).enumerate() {
-            if !check.policy().is_concurrency() || outcome.cost() == 0 || self.was_spared(check, checks) {
+            if !check.policy().is_concurrency() || outcome.cost() == 0 || self.was_spared(index, checks) {
                 continue;
             }
-            match taken.iter_mut().find(|(first, _)| checks[*first].shares_count_with(check, self.at())) {
+            let at = outcome.at();
+            match taken.iter_mut().find(|(first, _)| checks[*first].shares_count_with(at, (check, at))) {
                 Some((_, sum)) => *sum = sum.saturating_add(outcome.cost()),
                 None => taken.push((index, outcome.cost())),
             }

@@ -101,11 +101,9 @@ struct Denial {
 
 /// Whether each state of the group is charged one unit. Then nothing remains of a violated limit.
 fn has_single_units(group: &[Check<'_>]) -> bool {
-    let mut rest = group;
+    let (mut rest, at) = (group, Timestamp::default());
     while let [check, others @ ..] = rest {
-        if check.cost() != 1
-            || others.iter().any(|other| other.shares_count_with(check, Timestamp::default()))
-        {
+        if check.cost() != 1 || others.iter().any(|other| other.shares_count_with(at, (check, at))) {
             return false;
         }
         rest = others;
