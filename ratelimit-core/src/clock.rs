@@ -28,6 +28,11 @@ impl Timestamp {
     pub fn saturating_add(self, wait: Duration) -> Self {
         Self(self.0.saturating_add(micros(wait)))
     }
+
+    /// The same instant on a clock that is so many microseconds ahead.
+    pub(crate) const fn on_clock_ahead(self, ahead_us: i64) -> Self {
+        Self(self.0.saturating_add_signed(ahead_us))
+    }
 }
 
 /// Clock of the in-process store.
@@ -36,6 +41,12 @@ impl Timestamp {
 pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// Present instant. Must not go backwards within a process.
     fn now(&self) -> Timestamp;
+
+    /// What a wall clock shows, as it is set now, when this clock shows `instant`. Windows of a calendar begin
+    /// by it. By default the same instant, so they begin by this clock.
+    fn on_wall_clock(&self, instant: Timestamp) -> Timestamp {
+        instant
+    }
 
     /// Ends when this much time has passed. By default the clock of the process measures it, which goes on
     /// while the machine is suspended; after a suspension the end may be a second late. Needs no runtime.
@@ -51,8 +62,9 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// the machine is suspended.
 ///
 /// The wall clock is needed because fixed windows start at multiples of the window since the epoch. A wall
-/// clock that is set while the process runs must not change a decision. So all system clocks of a process
-/// agree, and follow no later change.
+/// clock that is set while the process runs must not change a decision about windows of one length. So all
+/// system clocks of a process agree, and follow no later change. Days, weeks, months and years follow each
+/// change, within half a second.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     /// Time by which the wall clock was ahead of the clock since boot when the process first read both, in
@@ -78,6 +90,21 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         Timestamp(self.ahead_us.wrapping_add(since_boot_us()))
     }
+
+    fn on_wall_clock(&self, instant: Timestamp) -> Timestamp {
+        thread_local! {
+            // When the wall clock was read, and how far ahead it was, which wraps around.
+            static READ: Cell<Option<(u64, u64)>> = const { Cell::new(None) };
+        }
+        let is_recent = |&(read_at, _): &(u64, u64)| instant.0 < read_at.saturating_add(WALL_CLOCK_AGE_US);
+        let (_, ahead) = READ.get().filter(is_recent).unwrap_or_else(|| {
+            let now = self.now().0;
+            let read = (now, wall_clock().0.wrapping_sub(now));
+            READ.set(Some(read));
+            read
+        });
+        Timestamp(instant.0.wrapping_add(ahead))
+    }
 }
 
 /// What the wall clock shows now.
@@ -89,34 +116,19 @@ pub(crate) fn wall_clock() -> Timestamp {
 /// Age of a sample of the wall clock, in microseconds, from which the clock is read again.
 const WALL_CLOCK_AGE_US: u64 = 500_000;
 
-/// The time on the wall clock, as it is set now, at an `instant` of a [`SystemClock`]. The decision was made
-/// `at`. A new setting of the wall clock counts for decisions half a second later.
-pub(crate) fn on_wall_clock(instant: Timestamp, at: Timestamp) -> Timestamp {
-    thread_local! {
-        // When the wall clock was read, and how far ahead it was, which wraps around.
-        static READ: Cell<Option<(u64, u64)>> = const { Cell::new(None) };
-    }
-    let is_recent = |&(read_at, _): &(u64, u64)| at.0 < read_at.saturating_add(WALL_CLOCK_AGE_US);
-    let (_, ahead) = READ.get().filter(is_recent).unwrap_or_else(|| {
-        let now = SystemClock::new().now().0;
-        let read = (now, wall_clock().0.wrapping_sub(now));
-        READ.set(Some(read));
-        read
-    });
-    Timestamp(instant.0.wrapping_add(ahead))
-}
-
 /// Whole microseconds; saturates after 584,000 years.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// A clock that stands still until it is moved; clones share their time. A sleep by it ends when it is
-/// moved far enough.
+/// moved far enough. Its wall clock shows the same until it is set apart.
 #[cfg(any(test, feature = "test-util"))]
 #[derive(Clone, Debug, Default)]
 pub struct FakeClock {
     now: std::sync::Arc<std::sync::atomic::AtomicU64>,
+    /// How far the wall clock is ahead, which wraps around.
+    wall_clock_ahead_us: std::sync::Arc<std::sync::atomic::AtomicU64>,
     sleepers: std::sync::Arc<parking_lot::Mutex<Vec<std::task::Waker>>>,
 }
 
@@ -141,6 +153,13 @@ impl FakeClock {
         self.wake();
     }
 
+    /// Sets the wall clock to `wall`, by which days, weeks, months and years begin. From then on it moves with
+    /// this clock.
+    pub fn set_wall_clock(&self, wall: Timestamp) {
+        let ahead_us = wall.as_micros().wrapping_sub(self.now().as_micros());
+        self.wall_clock_ahead_us.store(ahead_us, std::sync::atomic::Ordering::SeqCst);
+    }
+
     fn wake(&self) {
         let sleepers = std::mem::take(&mut *self.sleepers.lock());
         sleepers.into_iter().for_each(std::task::Waker::wake);
@@ -151,6 +170,11 @@ impl FakeClock {
 impl Clock for FakeClock {
     fn now(&self) -> Timestamp {
         Timestamp(self.now.load(std::sync::atomic::Ordering::SeqCst))
+    }
+
+    fn on_wall_clock(&self, instant: Timestamp) -> Timestamp {
+        let ahead_us = self.wall_clock_ahead_us.load(std::sync::atomic::Ordering::SeqCst);
+        Timestamp(instant.0.wrapping_add(ahead_us))
     }
 
     fn sleep(&self, wait: Duration) -> Sleep {
@@ -187,6 +211,7 @@ mod tests {
         }
         // The two clocks may drift apart, but not by a second within this test.
         assert!(last.as_micros().abs_diff(wall_clock().as_micros()) < 1_000_000);
+        assert!(clock.on_wall_clock(last).as_micros().abs_diff(wall_clock().as_micros()) < 1_000_000);
         assert_eq!(SystemClock::new().ahead_us, clock.ahead_us);
     }
 
@@ -246,5 +271,12 @@ mod tests {
         assert_eq!(other.now(), Timestamp::from_micros(7));
         other.set(Timestamp::from_micros(3));
         assert_eq!(clock.now(), Timestamp::from_micros(3), "it may go back");
+        assert_eq!(clock.on_wall_clock(clock.now()), clock.now());
+        for wall in [100, 1] {
+            other.set_wall_clock(Timestamp::from_micros(wall));
+            assert_eq!(clock.on_wall_clock(clock.now()), Timestamp::from_micros(wall));
+        }
+        clock.advance(Duration::from_micros(4));
+        assert_eq!((clock.now().0, clock.on_wall_clock(clock.now()).0), (7, 5), "both move");
     }
 }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::Operation;
 use crate::check::Check;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, SystemClock, wall_clock};
 use crate::error::{ErrorChain, StoreError};
 use crate::observe::Observer;
 use crate::observe::log::{LogLimit, help};
@@ -98,7 +98,7 @@ impl Fallback {
                 _ => check.cost(),
             };
             // Fails open: reported as untouched.
-            Outcome::unknown(check).with_cost(cost).with_remaining(capacity)
+            Outcome::unknown(check).with_cost(cost).with_remaining(capacity).decided_at(wall_clock())
         });
         let all_outcomes = all_outcomes.collect();
         Ok(decided.with_outcomes(all_outcomes).degraded())

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub use self::group::GroupOutcome;
 use crate::check::Check;
-use crate::clock::{Timestamp, micros, on_wall_clock};
+use crate::clock::{Clock as _, SystemClock, Timestamp, micros};
 
 /// Outcome of a decision about one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,9 @@ pub struct Outcome {
     is_shadow: bool,
     /// Whether it was charged to an overflow count, which callers share if there is no room.
     pub(crate) is_overflowed: bool,
-    pub(crate) source: Source,
+    is_degraded: bool,
+    /// Whether its instant is one of a [`SystemClock`].
+    pub(crate) is_by_system_clock: bool,
 }
 
 impl Outcome {
@@ -78,7 +80,8 @@ impl Outcome {
             returned_us: 0,
             is_shadow: false,
             is_overflowed: false,
-            source: Source::Store,
+            is_degraded: false,
+            is_by_system_clock: false,
         }
     }
 
@@ -193,8 +196,8 @@ impl Outcome {
     /// Whether both show the same to a caller: all but what was given back out of order.
     #[cfg(feature = "test-util")]
     pub(crate) fn is_shown_as(&self, other: &Self) -> bool {
-        let shown = |outcome: &Self| Self { returned_us: 0, source: Source::Store, ..outcome.clone() };
-        self.is_degraded() == other.is_degraded() && shown(self) == shown(other)
+        let shown = |outcome: &Self| Self { returned_us: 0, is_by_system_clock: false, ..outcome.clone() };
+        shown(self) == shown(other)
     }
 
     /// The end of the charge, for a refund: the instant at which the full quota is available if no request
@@ -206,10 +209,11 @@ impl Outcome {
 
     /// Whether the limit's [failure policy](crate::policy::OnError) decided, during an outage of the store.
     pub const fn is_degraded(&self) -> bool {
-        matches!(self.source, Source::Fallback)
+        self.is_degraded
     }
 
-    /// Instant of the decision, by the store's clock.
+    /// Instant of the decision, by the store's clock; under a calendar window in memory by the
+    /// [wall clock](crate::clock::Clock::on_wall_clock).
     pub const fn at(&self) -> Timestamp {
         self.at
     }
@@ -218,8 +222,8 @@ impl Outcome {
     /// is set now, if the clock of this process has decided, and otherwise on the store's clock.
     #[doc(hidden)]
     pub fn available_at(&self) -> Timestamp {
-        let instant = self.at.saturating_add(self.available_after());
-        if self.source == Source::Store { instant } else { on_wall_clock(instant, self.at) }
+        let at = if self.is_by_system_clock { SystemClock::new().on_wall_clock(self.at) } else { self.at };
+        at.saturating_add(self.available_after())
     }
 
     /// Whether this limit admitted the request, and if not, after which wait it does. A shadow limit admits
@@ -365,17 +369,6 @@ impl Outcome {
             _ => Duration::ZERO,
         }
     }
-}
-
-/// Where an outcome was decided, and by which clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// In a store, by its clock.
-    Store,
-    /// In the memory of this process, by the system clock.
-    Memory,
-    /// The same during an outage of the store.
-    Fallback,
 }
 
 /// Numbers of a decision about one limit.

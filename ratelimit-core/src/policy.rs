@@ -269,6 +269,11 @@ impl Policy {
         Some(self.in_window(calendar.window_at(at)))
     }
 
+    /// The same, with the window of an instant of the wall clock as it lies on a clock that is so far behind.
+    pub(crate) fn in_window_behind(&self, wall_clock: Timestamp, behind_us: i64) -> Option<Self> {
+        Some(self.in_window(self.span_at(wall_clock.as_micros())?.on_clock_ahead(-behind_us)))
+    }
+
     fn in_window(&self, span: WindowSpan) -> Self {
         Self { span: Some(span), ..self.clone() }
     }

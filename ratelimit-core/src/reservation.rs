@@ -150,6 +150,12 @@ impl<'a> Charge<'a> {
         self.with(Charged::Borrowed(check))
     }
 
+    /// The same on a clock that is so many microseconds behind.
+    pub(crate) fn behind<'c>(&self, check: Check<'c>, behind_us: i64) -> Charge<'c> {
+        let [at, until] = [self.at, self.until].map(|at| at.on_clock_ahead(-behind_us));
+        Charge { at, until, ..self.with_check(check) }
+    }
+
     const fn with<'c>(&self, check: Charged<'c>) -> Charge<'c> {
         Charge { check, at: self.at, until: self.until, overflowed: self.overflowed }
     }

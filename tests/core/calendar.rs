@@ -10,8 +10,12 @@ use jiff::Timestamp as Instant;
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::policy::{Calendar, Weekday};
-use ratelimit_core::{Check, OnError, Outcome, Policy, Reservation, Timestamp};
+use ratelimit_core::{
+    Algorithm, Check, GroupOutcome, MemoryStore, OnError, Outcome, Policy, RateLimiter, Reservation,
+    Timestamp,
+};
 use serde::Deserialize;
 use tests::strategies;
 use tests::timed::{Timed, reference};
@@ -261,6 +265,88 @@ tests::on_both_stores! {
     }
 }
 
+/// All of the above, while the store's own clock stands still.
+#[test]
+fn in_memory_a_calendar_follows_the_wall_clock_that_is_set() {
+    for holds in [
+        every_vector_is_counted_from_one_edge_to_the_next,
+        a_count_does_not_outlive_its_month,
+        processes_whose_zone_data_differ_by_an_hour_admit_no_window_twice,
+        a_moved_day_gains_one_quota_for_each_month_in_which_a_window_begins,
+        a_refund_and_a_settlement_reach_the_window_of_their_charge,
+        a_request_near_an_edge_is_one_of_the_window_that_was_chosen,
+        limits_of_a_group_share_a_count_while_their_windows_have_one_label,
+        random_requests_of_one_zone_are_decided_by_the_rule,
+        random_requests_of_processes_with_other_zone_data_are_decided_by_the_rule,
+        random_requests_under_a_changed_anchor_are_decided_by_the_rule,
+    ] {
+        holds(&tests::timed::memory_with_set_wall_clock());
+    }
+}
+
+/// A window of one length beside a day: each follows its own clock, and both are charged or none.
+#[test]
+fn in_memory_a_rate_beside_a_calendar_does_not_follow_the_wall_clock() {
+    let store = tests::timed::memory();
+    let minute = Policy::builder("minute").max(2).window(Duration::from_secs(3_600));
+    let minute = minute.algorithm(Algorithm::FixedWindow).build();
+    let day = policy(Calendar::day().in_zone("Europe/Berlin"), 3);
+    let group = [Check::new(&minute, "a"), Check::new(&day, "a")];
+    let left = |outcome: &GroupOutcome| outcome.outcomes().iter().map(Outcome::remaining).collect::<Vec<_>>();
+    let (now, hour) = (store.clock.now(), Duration::from_secs(3_600));
+    let before = micros("2026-03-01T22:50:00Z");
+    store.clock.set_wall_clock(Timestamp::from_micros(before));
+    let first = store.check_all(&group);
+    assert_eq!(left(&first), [1, 2]);
+    let [of_minute, of_day] = first.outcomes() else { panic!() };
+    assert_eq!((of_minute.at(), of_day.at()), (now, Timestamp::from_micros(before)));
+    assert_eq!((of_minute.reset_after(), of_day.reset_after()), (hour, hour / 6));
+    // The next day begins by the wall clock: the rate is counted on, the day is not.
+    store.clock.set_wall_clock(Timestamp::from_micros(before + DAY));
+    let second = store.check_all(&group);
+    assert_eq!(left(&second), [0, 2]);
+    let denied = store.check_all(&group);
+    assert_eq!((left(&denied), denied.retry_after()), (vec![0, 2], Some(hour)));
+    // A refund reaches the day of each charge, and the rate.
+    store.refund(second.reservation(&group).unwrap());
+    assert_eq!(left(&store.peek_all(&group)), [1, 3]);
+    store.clock.set_wall_clock(Timestamp::from_micros(before));
+    assert_eq!(left(&store.peek_all(&group)), [1, 2]);
+    store.run(store.limiter.reset(&day, "a")).unwrap();
+    assert_eq!(left(&store.peek_all(&group)), [1, 3]);
+    // The end of the rate comes by the store's own clock alone.
+    store.clock.advance(hour);
+    assert_eq!(left(&store.peek_all(&group)), [2, 3]);
+}
+
+/// A machine without a battery begins in 1970, until it has asked for the time.
+#[test]
+fn in_memory_counts_of_days_hold_whatever_the_clock_showed_at_the_start() {
+    let clock = FakeClock::default();
+    let limiter = RateLimiter::new(MemoryStore::with_max_callers(1).with_clock(clock.clone()));
+    let year = policy(Calendar::year(1, 1), 1);
+    let passes = |caller: &str| limiter.try_check(&year, caller).unwrap().unwrap().is_allowed();
+    for wall in ["1970-01-01T00:00:10Z", "2026-12-31T23:00:00Z"] {
+        clock.set_wall_clock(Timestamp::from_micros(micros(wall)));
+        assert!(passes("a") && !passes("a"), "{wall}");
+        // The table has room for one caller: the others share a count.
+        assert!(passes("b") && !passes("c") && !passes("a"), "{wall}");
+        clock.advance(Duration::from_secs(366 * 86_400));
+    }
+    // The year is over by the store's clock as well, so there is room.
+    assert!(passes("c") && !passes("c"));
+    // A window that lies before the store's clock began: a look at each that may be present.
+    let clock = FakeClock::default();
+    let limiter = RateLimiter::new(MemoryStore::new().with_clock(clock.clone()));
+    let now = micros("2026-12-31T23:00:00Z");
+    clock.set_wall_clock(Timestamp::from_micros(now));
+    let windows = policy(Calendar::month(1).clamped(), 2).in_present_windows(Timestamp::from_micros(now));
+    assert_eq!(windows.len(), 2);
+    for window in windows {
+        assert!(limiter.try_check(&window, "a").unwrap().unwrap().is_allowed());
+    }
+}
+
 /// A calendar whose counts a store keeps for longer than a window. In memory all limits have the zone data of
 /// one process, so a count ends with its window, unless requests choose the anchor.
 fn kept_beyond_its_end(store: &Timed, calendar: Calendar) -> Calendar {
@@ -348,10 +434,9 @@ fn agrees_with_the_rule(on: &str, store: &Timed, zones: [&str; 3], days: [u8; 3]
             let (policy, zone, day) = &processes[process];
             let (_, before, _) = window(*day, zone, now);
             now = match step {
-                // The clock of a process never goes back.
-                Step::By(by) if store.server().is_none() => now.saturating_add_signed(by.max(0)),
+                Step::By(by) if !store.may_go_back() => now.saturating_add_signed(by.max(0)),
                 Step::By(by) => now.saturating_add_signed(by),
-                Step::Edge(by) if store.server().is_none() => now.max(before.saturating_add_signed(by)),
+                Step::Edge(by) if !store.may_go_back() => now.max(before.saturating_add_signed(by)),
                 Step::Edge(by) => before.saturating_add_signed(by),
             };
             store.set_with_expiry(now);

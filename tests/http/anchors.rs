@@ -95,7 +95,8 @@ async fn story(limiter: &RateLimiter, clock: &FakeClock) {
         let denied = request_of(&app, id, day).await;
         assert_eq!(shown(&denied), expect(429, 0, reset));
         let wait = (micros(reset) - micros("2026-01-20T11:00:00Z")) / 1_000_000;
-        assert_eq!(denied.header("retry-after"), Some(&*wait.to_string()));
+        // The first is longer than timers are.
+        assert_eq!(denied.header("retry-after"), Some(&*wait.min(2_147_483).to_string()));
     }
     set(clock, "2026-01-24T22:59:59Z");
     assert_eq!(request_of(&app, 2, 25).await.status, 429);

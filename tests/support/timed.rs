@@ -26,6 +26,8 @@ pub struct Timed {
     pub clock: FakeClock,
     runtime: tokio::runtime::Runtime,
     server: Option<Server>,
+    /// Whether time only passes on the wall clock, as if it were set.
+    only_wall_clock: bool,
 }
 
 /// The specification itself: the pure decision over a map of states.
@@ -39,6 +41,11 @@ pub fn memory() -> Timed {
         let store = MemoryStore::with_max_callers(10_000_000).with_clock(clock.clone());
         RateLimiter::new(store)
     })
+}
+
+/// Counts in memory, whose wall clock is set while the store's own clock stands still.
+pub fn memory_with_set_wall_clock() -> Timed {
+    Timed { only_wall_clock: true, ..memory() }
 }
 
 /// Counts in a Redis server of its own, if there is one on this machine.
@@ -55,7 +62,7 @@ pub fn redis() -> Option<Timed> {
 fn timed(server: Option<Server>, limiter: impl FnOnce(&FakeClock, Option<&Server>) -> RateLimiter) -> Timed {
     let clock = FakeClock::at(MIDNIGHT);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    Timed { limiter: limiter(&clock, server.as_ref()), clock, runtime, server }
+    Timed { limiter: limiter(&clock, server.as_ref()), clock, runtime, server, only_wall_clock: false }
 }
 
 impl Timed {
@@ -74,7 +81,13 @@ impl Timed {
 
     /// Shows the instant `micros`, which may be earlier than before.
     pub fn set(&self, micros: u64) {
-        self.clock.set(Timestamp::from_micros(micros));
+        let time = Timestamp::from_micros(micros);
+        if self.only_wall_clock { self.clock.set_wall_clock(time) } else { self.clock.set(time) }
+    }
+
+    /// Whether the clock may go back: that of a process never does, if it is not the wall clock.
+    pub const fn may_go_back(&self) -> bool {
+        self.server.is_some() || self.only_wall_clock
     }
 
     /// Shows the instant `micros`, as does the clock by which Redis lets [keys expire](Server::age_keys).

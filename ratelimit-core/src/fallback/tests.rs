@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::clock::FakeClock;
+use crate::clock::{FakeClock, Timestamp};
 use crate::policy::Algorithm;
 use crate::reservation::Charge;
 
@@ -154,4 +154,31 @@ fn an_outage_is_over_when_no_request_has_failed_for_a_second() {
         outage.record_reply();
         assert_eq!(outage.is_out(), is_out);
     }
+}
+
+#[cfg(feature = "calendar")]
+#[test]
+fn a_calendar_in_an_outage_follows_the_wall_clock_that_is_set() {
+    let ((fallback, clock), day) = (one_of_ten(), Policy::builder("day").max(20));
+    let day = day.calendar(crate::policy::Calendar::day()).build();
+    let open = Policy::builder("open").max(5).on_error(OnError::Allow).build();
+    let (bucket, midnight) = (bucket(), 1_797_379_200_000_000);
+    let group = [Check::new(&day, "a"), Check::new(&bucket, "a"), Check::new(&open, "a")];
+    let set = |wall_clock| clock.set_wall_clock(Timestamp::from_micros(wall_clock));
+    let left = |check| decide(&fallback, &[check], Operation::Peek).outcomes()[0].remaining();
+    set(midnight - 1);
+    let charged = decide(&fallback, &group, Operation::Check);
+    assert!(charged.outcomes().iter().all(Outcome::is_degraded));
+    let [of_day, of_bucket, _] = charged.outcomes() else { panic!("{charged:?}") };
+    assert_eq!((of_day.at().as_micros(), of_day.reset_after()), (midnight - 1, Duration::from_micros(1)));
+    assert_eq!((of_bucket.at(), of_bucket.reset_after()), (clock.now(), refill(1)));
+    assert_eq!(group.map(left), [1, 9, 5]);
+    set(midnight);
+    assert_eq!(group.map(left), [2, 9, 5], "another day");
+    set(midnight - 1);
+    fallback.refund(&charged.reservation(&group).unwrap()).unwrap();
+    assert_eq!(group.map(left), [2, 10, 5]);
+    decide(&fallback, &group, Operation::Check);
+    fallback.reset(&group[0]);
+    assert_eq!(group.map(left), [2, 9, 5]);
 }

@@ -88,7 +88,7 @@ impl CountsAlone {
     /// `None` for a limiter with another store, or with another clock, which only tests have.
     pub fn of(limiter: &RateLimiter) -> Option<Self> {
         match &limiter.inner.store {
-            Backend::Memory(store) if store.has_system_clock() => Some(Self(Arc::downgrade(&limiter.inner))),
+            Backend::Memory(store) if store.has_system_clock => Some(Self(Arc::downgrade(&limiter.inner))),
             _ => None,
         }
     }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::{Decision, Outcome, Source, Verdict};
+use super::{Decision, Outcome, Verdict};
+use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::slots::Slots;
 
@@ -66,7 +67,6 @@ impl GroupOutcome {
 
     /// Replaces the outcomes of the limits. The group stays admitted or denied.
     pub(crate) fn with_outcomes(self, outcomes: SmallVec<[Outcome; 2]>) -> Self {
-        let outcomes = outcomes.into_iter().map(|outcome| outcome.decided_at(self.at)).collect();
         Self { outcomes, ..self }
     }
 
@@ -87,26 +87,35 @@ impl GroupOutcome {
         std::mem::take(&mut self.slots)
     }
 
-    /// Marks the limits at these indices as charged to an overflow count.
-    pub(crate) fn overflowed(mut self, is_overflowed: impl Fn(usize) -> bool) -> Self {
+    /// Marks the outcome as decided in this process: whether by a [`SystemClock`](crate::clock::SystemClock),
+    /// and the limits at which indices are charged to an overflow count.
+    pub(crate) fn decided_in_memory(
+        mut self,
+        by_system_clock: bool,
+        is_overflowed: impl Fn(usize) -> bool,
+    ) -> Self {
         for (index, outcome) in self.outcomes.iter_mut().enumerate() {
-            outcome.is_overflowed = is_overflowed(index);
+            (outcome.is_by_system_clock, outcome.is_overflowed) = (by_system_clock, is_overflowed(index));
         }
         self
     }
 
-    /// Sets where the limits were decided.
-    pub(crate) fn with_source(mut self, source: Source) -> Self {
-        for outcome in &mut self.outcomes {
-            outcome.source = source;
+    /// The same with the instants of calendar windows on the wall clock, which is so far ahead.
+    pub(crate) fn with_windows_on_wall_clock(mut self, group: &[Check<'_>], ahead_us: i64) -> Self {
+        for (outcome, check) in self.outcomes.iter_mut().zip(group) {
+            if check.policy().calendar().is_some() {
+                outcome.at = outcome.at.on_clock_ahead(ahead_us);
+                outcome.is_by_system_clock = false;
+            }
         }
         self
     }
 
-    /// Marks the outcome as decided without the store, by the clock of this process.
+    /// Marks the outcome as decided without the store.
     pub(crate) fn degraded(mut self) -> Self {
         self.degraded = true;
-        self.with_source(Source::Fallback)
+        self.outcomes.iter_mut().for_each(|outcome| outcome.is_degraded = true);
+        self
     }
 
     /// This denial as seen at `now`: all waits shortened by the time since `received_at`, by the same clock.
@@ -159,7 +168,7 @@ impl GroupOutcome {
         self.allowed
     }
 
-    /// Instant of the decision, by the store's clock.
+    /// Instant of the decision, by the store's clock. Each limit has [its own](Outcome::at).
     pub const fn at(&self) -> Timestamp {
         self.at
     }

@@ -3,10 +3,12 @@
 mod shard;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 use std::any::Any;
 use std::fmt;
 use std::mem;
+use std::slice;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -18,7 +20,7 @@ use crate::algorithm::{Operation, State, StatePlaces, decide_at};
 use crate::check::{Check, random_key};
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::StoreError;
-use crate::outcome::{GroupOutcome, Outcome, Source};
+use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::Policy;
 use crate::reservation::Reservation;
 use crate::slots::Slots;
@@ -43,11 +45,13 @@ const CALLERS_PER_SHARD: usize = 64;
 ///   window later. A state that still counts is never dropped, nor slots that are held. When the table is
 ///   full of such states, new callers share one overflow count per policy, which is limited like any other.
 ///   So a flood of made-up callers cannot free a denied one.
-/// * All instants come from one [clock](SystemClock).
+/// * All instants come from one [clock](SystemClock). Calendar windows begin by the [wall
+///   clock](Clock::on_wall_clock) as it is set. If that goes back, a full table may forget a calendar's count
+///   by as much too early.
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
-    /// [`Source::Memory`] with a [`SystemClock`].
-    source: Source,
+    /// Whether the time is that of a [`SystemClock`], as outside of tests.
+    pub(crate) has_system_clock: bool,
     digest_key: [u8; 16],
     /// Behind the others, and locked last, the overflow counts: one per policy, shared by all callers for
     /// which there is no room.
@@ -73,7 +77,7 @@ impl MemoryStore {
         let shards = if max_callers < 2 * CALLERS_PER_SHARD { 1 } else { max_callers.div_ceil(room) };
         Self {
             clock: Arc::new(SystemClock::new()),
-            source: Source::Memory,
+            has_system_clock: true,
             digest_key: random_key(),
             shards: (0..=shards).map(|_| Mutex::default()).collect(),
             max_per_shard: (max_callers / shards).max(1),
@@ -83,8 +87,7 @@ impl MemoryStore {
     /// Reads the time from `clock` instead of the system.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock) -> Self {
-        let is_system_clock = (&clock as &dyn Any).is::<SystemClock>();
-        self.source = if is_system_clock { Source::Memory } else { Source::Store };
+        self.has_system_clock = (&clock as &dyn Any).is::<SystemClock>();
         self.clock = Arc::new(clock);
         self
     }
@@ -92,11 +95,6 @@ impl MemoryStore {
     /// Clock of the decisions.
     pub(crate) const fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
-    }
-
-    /// Whether the time is that of a [`SystemClock`], as outside of tests.
-    pub(crate) const fn has_system_clock(&self) -> bool {
-        matches!(self.source, Source::Memory)
     }
 
     /// Number of callers stored, each counted once for each of its policies. All callers of an overflow count
@@ -129,6 +127,9 @@ impl MemoryStore {
     /// Decides about one limit without the work that a group takes. Takes no slots, because the outcome of
     /// one limit does not hold them.
     pub(crate) fn decide_one(&self, check: &Check<'_>, operation: Operation) -> Outcome {
+        if check.policy().calendar().is_some() {
+            return self.decide_group(slice::from_ref(check), operation).outcomes()[0].clone();
+        }
         let now = self.clock.now();
         let digest = self.digest(check, now);
         let mut shard = self.shards[self.shard_of(digest)].lock();
@@ -140,7 +141,7 @@ impl MemoryStore {
             drop(shard);
             self.decide_in_overflow(check, now, operation)
         };
-        outcome.source = self.source;
+        outcome.is_by_system_clock = self.has_system_clock;
         outcome
     }
 
@@ -161,15 +162,24 @@ impl MemoryStore {
         if operation.takes_whole_cost()
             && let [check] = group
             && !check.policy().is_concurrency()
+            && check.policy().calendar().is_none()
         {
             return GroupOutcome::from(self.decide_one(check, operation));
         }
         let now = self.clock.now();
+        if group.iter().all(|check| check.policy().calendar().is_none()) {
+            return self.decide_at(now, group, operation);
+        }
+        self.decide_in_windows(now, group, operation)
+    }
+
+    /// The same by the store's clock alone.
+    fn decide_at(&self, now: Timestamp, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
         let (mut locked, places) = self.lock_shards(group, now);
         let outcome = decide_at(group, places.iter().copied(), now, operation, &mut locked);
         let shard_of = |index: usize| locked.order[places[index].0];
-        let outcome = outcome.overflowed(|index| shard_of(index) == self.overflow());
-        let mut outcome = outcome.with_source(self.source);
+        let is_overflowed = |index| shard_of(index) == self.overflow();
+        let mut outcome = outcome.decided_in_memory(self.has_system_clock, is_overflowed);
         if !operation.charges() || !outcome.is_allowed() {
             return outcome;
         }
@@ -202,9 +212,9 @@ impl MemoryStore {
 
     /// Drops the state of each check, but not slots that are held.
     pub(crate) fn reset_group(&self, group: &[Check<'_>]) {
-        let now = self.clock.now();
+        let wall_clock = self.clock.on_wall_clock(self.clock.now());
         for check in group {
-            let digest = self.digest(check, now);
+            let digest = self.digest(check, wall_clock);
             self.shards[self.shard_of(digest)].lock().remove(digest);
         }
     }
@@ -216,11 +226,13 @@ impl MemoryStore {
             let digest = self.digest(&charge.check(), charge.at());
             let mut shard = self.shards[self.shard_of(digest)].lock();
             if let Some(entry) = shard.find(digest) {
-                if entry.state.keeps(charge, now) {
-                    result = Err(StoreError::TurnsNotDue);
-                } else {
-                    entry.state.refund_charge(charge, now);
-                }
+                self.with_window(charge, now, |charge| {
+                    if entry.state.keeps(charge, now) {
+                        result = Err(StoreError::TurnsNotDue);
+                    } else {
+                        entry.state.refund_charge(charge, now);
+                    }
+                });
             }
         }
         result

@@ -186,6 +186,34 @@ async fn retry_after_covers_the_limits_of_the_middleware() {
     assert_eq!(send(&app, get("/")).await.status, 200);
 }
 
+/// A machine that was resumed, or began before it knew the time.
+#[actix_web::test]
+async fn a_calendar_in_memory_follows_the_wall_clock_that_is_set() {
+    #[rate_limit(max = 1, window = "day", zone = "Europe/Berlin")]
+    async fn daily() -> &'static str {
+        "ok"
+    }
+
+    let (limiter, clock) = clocked();
+    let app = init_service(App::new().app_data(Data::new(limiter)).route("/", web::get().to(daily))).await;
+    // Midnight in Berlin.
+    let (midnight, day) = (1_797_375_600_u64, 86_400);
+    for (wall_clock, first, wait, reset) in [
+        (midnight - 600, 200, "600", midnight),
+        (midnight + 600, 200, "85800", midnight + day),
+        (midnight + 2 * day + 43_200, 200, "43200", midnight + 3 * day),
+        // Back on the first day, whose count holds.
+        (midnight - 1_200, 429, "1200", midnight),
+    ] {
+        clock.set_wall_clock(Timestamp::from_micros(wall_clock * 1_000_000));
+        let answers = [send(&app, get("/")).await, send(&app, get("/")).await];
+        assert_eq!(answers.each_ref().map(|answer| answer.status), [first, 429], "{wall_clock}");
+        let [admitted, denied] = answers.each_ref().map(|answer| answer.quota().unwrap());
+        assert_eq!((admitted, denied), ((1, 0, reset), (1, 0, reset)));
+        assert_eq!(answers[1].header("retry-after"), Some(wait));
+    }
+}
+
 /// A wait is one of its own limit: the instants of two clocks have no difference.
 #[actix_web::test]
 async fn limiters_with_other_clocks_do_not_change_each_others_waits() {
