@@ -16,7 +16,8 @@ use futures_util::future::{join, join_all};
 use futures_util::poll;
 use ratelimit_actix::core::clock::FakeClock;
 use ratelimit_actix::{
-    Count, Limit, Policy, Quotas, RateLimitMiddleware, RateLimiter, SettleError, Show, caller, rate_limit,
+    Count, Limit, Policy, Quotas, RateLimitMiddleware, RateLimiter, SettleError, Show, UsageCounter, caller,
+    rate_limit,
 };
 use tests::answer::{by, get};
 use tests::log::Log;
@@ -225,7 +226,7 @@ async fn handler(quotas: Quotas) -> String {
     let charged = quotas.charge(3).await.unwrap();
     let settled = quotas.limit("after-uncharged").unwrap().settle(5).await;
     assert!(matches!(settled, Err(SettleError::ChargedAfter { limit, .. }) if limit == "after-uncharged"));
-    let on_drop = quotas.limit("after-uncharged").unwrap().settle_on_drop(&Default::default());
+    let on_drop = quotas.limit("after-uncharged").unwrap().settle_on_drop(UsageCounter::default());
     assert!(matches!(on_drop, Err(SettleError::ChargedAfter { .. })));
     let left: Vec<u64> = quotas.to_vec().iter().map(|quota| quota.outcome().remaining()).collect();
     format!("{charged} {left:?}")

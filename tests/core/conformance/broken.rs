@@ -231,9 +231,10 @@ impl Store for Broken {
                 Operation::Check
             }
             (Mistake::PeeksBeginBlocks, Operation::Peek) => Operation::Judge,
-            (Mistake::LooksCharge, Operation::Judge) => Operation::Check,
             (Mistake::LooksBeginNoBlock, Operation::Judge) => Operation::Peek,
-            (Mistake::WaitsAreChecks, Operation::Wait { .. }) => Operation::Check,
+            (Mistake::LooksCharge, Operation::Judge) | (Mistake::WaitsAreChecks, Operation::Wait { .. }) => {
+                Operation::Check
+            }
             (Mistake::DebtsAreForgiven, Operation::Overdraw) => Operation::UpTo,
             (_, operation) => operation,
         };

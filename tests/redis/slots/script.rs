@@ -143,8 +143,8 @@ fn the_script_keeps_the_reports_of_each_process_as_the_rule_does() {
             if let Some(last) = reported.iter().flatten().map(|entry| entry.0).max()
                 && costs.iter().any(Option::is_some)
             {
-                let lived = i64::try_from(called.elapsed().as_micros()).unwrap() + 1_000;
-                prop_assert!(1_000 * lives + lived >= last - now, "{} ms", lives);
+                let passed = i64::try_from(called.elapsed().as_micros()).unwrap() + 1_000;
+                prop_assert!(1_000 * lives + passed >= last - now, "{} ms", lives);
             }
             let mut found = before.as_deref().map_or(Vec::new(), entries);
             let mut kept: Vec<(u64, u64)> = reported
