@@ -68,13 +68,14 @@ impl Quotas {
         self.with_groups(|groups| groups.concat())
     }
 
-    /// The quota that the caller runs out of first. Shadow limits take no part.
+    /// The quota that the caller runs out of first. Limits that this response does not show take no part, such
+    /// as shadow limits.
     pub fn tightest(&self) -> Option<Quota> {
         self.with(|quotas| tightest(quotas).cloned())
     }
 
-    /// How many more requests of cost 1 pass all limits now. `None` if no limit applies to this request but
-    /// shadow limits.
+    /// How many more requests of cost 1 pass all limits now. `None` if no limit applies to this request that
+    /// the response shows.
     pub fn remaining(&self) -> Option<u64> {
         self.with(|quotas| quotas.iter().map(|quota| quota.outcome().remaining()).min())
     }

@@ -47,8 +47,12 @@ impl<'a> Check<'a> {
     /// a check: a denial begins the [block](Policy::block) of the policy.
     ///
     /// For a limit that is charged when more is known, such as whether a request has failed: the charge is a
-    /// check of its own. Only [`check_all`](crate::RateLimiter::check_all) and
-    /// [`try_check_all`](crate::RateLimiter::try_check_all) charge; for other calls it changes nothing.
+    /// check of its own. A store that takes a round trip charges the rest of the group at the same time,
+    /// and refunds it if only a look denies: a future that is dropped meanwhile, or a refund that fails, may
+    /// leave the rest charged.
+    ///
+    /// Only [`check_all`](crate::RateLimiter::check_all) and
+    /// [`try_check_all`](crate::RateLimiter::try_check_all) know looks; other calls take them for checks.
     #[must_use]
     #[inline]
     pub const fn uncharged(mut self) -> Self {

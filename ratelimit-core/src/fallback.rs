@@ -54,7 +54,7 @@ impl Fallback {
             self.outage.record_failure(&error);
         }
         let decided = self.decide_locally(group, operation, error);
-        if operation.charges() {
+        if operation.is_reported() {
             match &decided {
                 Ok(outcome) => {
                     observer.decided(group, outcome.outcomes());

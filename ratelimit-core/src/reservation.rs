@@ -219,7 +219,9 @@ impl GroupOutcome {
                 None => charges.push(charge),
             }
         }
-        (!charges.is_empty()).then(|| Reservation::new(charges, self.is_degraded()))
+        let mut charged = checks.iter().zip(self.outcomes()).filter(|(check, _)| !check.is_uncharged());
+        let is_degraded = self.is_degraded() && charged.any(|(_, outcome)| outcome.is_degraded());
+        (!charges.is_empty()).then(|| Reservation::new(charges, is_degraded))
     }
 
     /// Whether the state of the check at this index was not charged although the group passed: a shadow limit

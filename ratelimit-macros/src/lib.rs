@@ -177,7 +177,7 @@ use crate::parse::kind::Kind;
 /// | a response that counts | stays charged | is charged, if its cost still fits |
 /// | a response that does not count | is refunded | costs nothing more |
 /// | requests in flight | at most `max` | not limited; those in flight when the limit becomes full have passed |
-/// | a request that is dropped, or panics | stays charged | is not charged |
+/// | a request without a response: dropped, or its handler panics | stays charged | is not charged |
 /// | the store dies before the response | the charge may stay until its window is over | one response may not be counted |
 /// | round trips with Redis: counts, does not count | 1, 3 | 2, 1 |
 /// | for | a log-in, whose guesses come in parallel | limits under which nearly all responses do not count, such as wrong keys |

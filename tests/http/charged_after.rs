@@ -17,7 +17,7 @@ use futures_util::poll;
 use ratelimit_actix::core::clock::FakeClock;
 use ratelimit_actix::{
     Count, Limit, Policy, Quotas, RateLimitMiddleware, RateLimiter, SettleError, Show, UsageCounter, caller,
-    rate_limit,
+    concurrency_limit, rate_limit,
 };
 use tests::answer::{by, get};
 use tests::log::Log;
@@ -209,6 +209,42 @@ async fn what_the_look_denies_charges_no_other_limit() {
         assert_eq!(left, Some(1), "one for the 404, and one for this: {}", limiter.store_kind());
         assert_eq!(send(&app, by("203.0.113.77:1", "/stacked/200")).await.status, 200);
         assert_eq!(send(&app, by("203.0.113.77:1", "/stacked/200")).await.status, 429);
+    }
+}
+
+#[concurrency_limit(max = 1, key = "after-slots")]
+#[rate_limit(max = 1, key = "after-blocking", window = "1h", block = "2h", by = global)]
+#[rate_limit(max = 1, key = "after-mixed", window = "1h", count = "failures", charge = "after")]
+#[rate_limit(
+    max = 1,
+    key = "after-shadow",
+    window = "1h",
+    count = "failures",
+    charge = "after",
+    mode = "shadow"
+)]
+#[get("/mixed/{status}")]
+async fn mixed(path: Path<u16>) -> HttpResponse {
+    status(*path)
+}
+
+/// A denial by the look takes no slot and begins no block of another limit, also if the store takes a while.
+#[actix_web::test]
+async fn what_the_look_denies_takes_no_slot_and_begins_no_block() {
+    let redis = redis::server();
+    let limiters = [Some(fresh()), Some(watched().0), redis.as_ref().map(redis::Server::limiter)];
+    for limiter in limiters.into_iter().flatten() {
+        let kind = limiter.store_kind();
+        let full = Policy::new("after-mixed", 1, Duration::from_secs(3600));
+        let address = caller::ip(&get("/").to_http_request());
+        let _ = limiter.check(&full, &address).await.unwrap();
+        let app = service!(limiter, mixed);
+        for _ in 0..3 {
+            assert_eq!(send(&app, get("/mixed/200")).await.status, 429, "{kind}");
+        }
+        let other = || by("203.0.113.77:1", "/mixed/404");
+        assert_eq!(send(&app, other()).await.status, 404, "{kind}: the unit of all is there, and no block");
+        assert_eq!(send(&app, other()).await.header("retry-after"), Some("7200"), "{kind}: now it begins");
     }
 }
 

@@ -207,7 +207,7 @@ pub fn principal_or_ip(req: &HttpRequest) -> Caller {
 /// Whether a caller holds what the server knows of the client: its address, or its [`Principal`]. Any other
 /// is shared, or the client chose it.
 pub(crate) fn is_known(caller: &Caller, req: &HttpRequest) -> bool {
-    caller.holds_address_or(&principal(req))
+    caller.holds_one_of(&[ip(req), client_ip(req).into_caller(), principal(req)])
 }
 
 /// What distinguishes the callers of a limit.

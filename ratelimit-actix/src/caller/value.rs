@@ -127,9 +127,9 @@ impl Caller {
         joined
     }
 
-    /// Whether this is an address or `other`, or has such a part.
-    pub(crate) fn holds_address_or(&self, other: &Self) -> bool {
-        self.partition().is_some_and(|partition| holds_address_or(partition, other))
+    /// Whether this is one of `known`, or has such a part.
+    pub(crate) fn holds_one_of(&self, known: &[Self]) -> bool {
+        self.partition().is_some_and(|partition| holds_one_of(partition, known))
     }
 
     pub(super) fn encode(kind: Kind, value: &[u8]) -> Self {
@@ -140,16 +140,15 @@ impl Caller {
     }
 }
 
-fn holds_address_or(partition: &[u8], other: &Caller) -> bool {
-    const ADDRESSES: [u8; 3] = [Kind::Ipv4 as u8, Kind::Ipv6 as u8, Kind::NoAddress as u8];
+fn holds_one_of(partition: &[u8], known: &[Caller]) -> bool {
     let Some((kind, mut rest)) = partition.split_first() else { return false };
-    if ADDRESSES.contains(kind) || Some(partition) == other.partition() {
+    if known.iter().any(|known| known.partition() == Some(partition)) {
         return true;
     }
     while *kind == Kind::Parts as u8
         && let Some((part, after)) = split_part(rest)
     {
-        if holds_address_or(part, other) {
+        if holds_one_of(part, known) {
             return true;
         }
         rest = after;

@@ -122,7 +122,8 @@ impl DecidedGroup {
         // A reservation covers the whole group. Limits that stay charged take part with 0 units.
         let charged = self.quotas.iter().zip(refunded).filter_map(|(quota, &refunded)| {
             let outcome = quota.charges().get(number)?;
-            Some((quota.limit.check().with_cost(if refunded { outcome.cost() } else { 0 }), outcome.clone()))
+            let check = quota.limit.first_check();
+            Some((check.with_cost(if refunded { outcome.cost() } else { 0 }), outcome.clone()))
         });
         let (checks, outcomes): (SmallVec<[Check<'_>; 2]>, SmallVec<[Outcome; 2]>) = charged.unzip();
         // Each refund is searched at the instant of its charge, which in a cluster is that of its node.

@@ -25,15 +25,15 @@ use super::group::DecidedGroup;
 /// assert_eq!(counter.get(), 3);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct UsageCounter {
-    sum: Arc<AtomicU64>,
-    /// Whether a sum of 0 leaves a limit as it was charged.
-    keeps_estimate: bool,
-}
+pub struct UsageCounter(Arc<AtomicU64>);
+
+/// The sum of a counter that was neither added to nor set.
+const UNKNOWN: u64 = u64::MAX;
 
 impl UsageCounter {
-    /// A counter that is unknown until it is more than 0: a limit that is settled to it keeps what it was
-    /// charged until then. For streams that report their usage at the end, which a client may not wait for.
+    /// A counter that is unknown until units are added, or it is set: a limit that is settled to it keeps
+    /// what it was charged until then. For streams that report their usage at the end, for which a client may
+    /// not wait.
     ///
     /// To have such a client pay for what was sent, [add](Self::add) a unit for each part, and
     /// [set](Self::set) the true usage at the end.
@@ -50,30 +50,39 @@ impl UsageCounter {
     /// assert_eq!(used.get(), 1200);
     /// ```
     pub fn or_estimate() -> Self {
-        Self { keeps_estimate: true, ..Self::default() }
+        Self(Arc::new(AtomicU64::new(UNKNOWN)))
     }
 
     /// Sets the sum.
     pub fn set(&self, units: u64) {
-        self.sum.store(units, Ordering::Relaxed);
+        self.0.store(units.min(UNKNOWN - 1), Ordering::Relaxed);
     }
 
     /// Adds units. The sum stops at the largest number.
     pub fn add(&self, units: u64) {
-        let add = |sum: u64| Some(sum.saturating_add(units));
+        let add = |sum: u64| Some(known(sum).unwrap_or(0).saturating_add(units).min(UNKNOWN - 1));
         // It returns an error only where the function returns `None`.
-        let _ = self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
-    /// The sum so far.
+    /// The sum so far; 0 while it is unknown.
     pub fn get(&self) -> u64 {
-        self.sum.load(Ordering::Relaxed)
+        self.known().unwrap_or(0)
     }
+
+    /// The sum so far, if it is known.
+    fn known(&self) -> Option<u64> {
+        known(self.0.load(Ordering::Relaxed))
+    }
+}
+
+fn known(sum: u64) -> Option<u64> {
+    (sum != UNKNOWN).then_some(sum)
 }
 
 impl From<Arc<AtomicU64>> for UsageCounter {
     fn from(counter: Arc<AtomicU64>) -> Self {
-        Self { sum: counter, keeps_estimate: false }
+        Self(counter)
     }
 }
 
@@ -99,10 +108,7 @@ impl Drop for SettleOnDrop {
     fn drop(&mut self) {
         // A child of a fork leaves it to the parent, whose response goes on.
         let Some(settled) = self.settled.as_mut().and_then(OfProcess::take) else { return };
-        let actual = self.counter.get().min(MAX_UNITS);
-        if actual == 0 && self.counter.keeps_estimate {
-            return;
-        }
+        let Some(actual) = self.counter.known().map(|sum| sum.min(MAX_UNITS)) else { return };
         let (limiter, unsettled) = (settled.limiter.clone(), Unsettled);
         let task = Box::pin(async move {
             // The limiter logs failures.

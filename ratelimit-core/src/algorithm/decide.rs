@@ -15,7 +15,8 @@ pub enum Operation {
     /// Nothing is charged and no block begins; apart from that, the outcome is that of a check at the same
     /// instant.
     Peek,
-    /// The check of a part of a group of which another part is denied: nothing is charged, but blocks begin.
+    /// The check of a part of a group of which another part is denied, or a look before a charge: nothing is
+    /// charged, but blocks begin.
     Judge,
     /// Charges every limit of an admitted group the same number of units: as many as fit, and at most the
     /// cost of the checks, which is the same for all. A state that occurs twice is charged twice as many. The
@@ -39,6 +40,11 @@ impl Operation {
     /// Whether an admitted group is charged.
     pub(crate) const fn charges(self) -> bool {
         matches!(self, Self::Check | Self::UpTo | Self::Wait { .. })
+    }
+
+    /// Whether the decision is one about a request, for metrics and statistics.
+    pub(crate) const fn is_reported(self) -> bool {
+        self.charges() || matches!(self, Self::Judge)
     }
 
     /// Whether units may be charged beyond the limit.

@@ -189,7 +189,7 @@ pub(super) fn decide_group_in_memory(
     operation: Operation,
     observer: &Observer,
 ) -> GroupOutcome {
-    if !operation.charges() {
+    if !operation.is_reported() {
         return store.decide_group(group, operation);
     }
     measured(group, observer, || store.decide_group(group, operation), GroupOutcome::outcomes)

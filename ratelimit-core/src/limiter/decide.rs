@@ -48,7 +48,7 @@ impl Inner {
         let stopwatch = Stopwatch::start();
         let answer = self.store.as_dyn().decide(group, operation, deadline).await;
         let answer = of_each(group, answer);
-        if answer.is_ok() && operation.charges() {
+        if answer.is_ok() && operation.is_reported() {
             stopwatch.decided();
         }
         // Unused units of a lease may pay a settlement without the server, which then may still be out.
@@ -72,10 +72,12 @@ impl Inner {
             Ok(outcome) => outcome,
             Err(error) => return self.decide_without_store(group, operation, error),
         };
+        if operation.is_reported() {
+            self.observer.decided(group, outcome.outcomes());
+        }
         if !operation.charges() {
             return Ok(outcome);
         }
-        self.observer.decided(group, outcome.outcomes());
         outcome.hold_slots(group, &self.observer, |charges| {
             let limiter = Arc::clone(self);
             move || limiter.begin_refund(&charges, timeout)

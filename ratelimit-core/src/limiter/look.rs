@@ -41,9 +41,17 @@ fn split<'a>(group: &[Check<'a>]) -> [Part<'a>; 2] {
     parts
 }
 
-/// The outcome of a group without checks.
-fn nothing() -> GroupOutcome {
-    GroupOutcome::new(Timestamp::default(), [])
+/// Outcomes of checks that were not decided, behind a denial: as if nothing was charged.
+fn untouched(checks: &[Check<'_>]) -> GroupOutcome {
+    let outcome = |check: &Check<'_>| Outcome::unknown(check).with_remaining(check.policy().capacity());
+    GroupOutcome::new(Timestamp::default(), checks.iter().map(outcome))
+}
+
+/// The outcome of the group.
+fn joined([looks, charged]: [&Part<'_>; 2], looked: &GroupOutcome, rest: &GroupOutcome) -> GroupOutcome {
+    let size = looks.checks.len() + charged.checks.len();
+    let parts = [(&looks.indices[..], looked), (&charged.indices[..], rest)];
+    GroupOutcome::join(size, looked.is_allowed() && rest.is_allowed(), parts.into_iter())
 }
 
 impl RateLimiter {
@@ -66,7 +74,8 @@ impl RateLimiter {
 }
 
 impl Inner {
-    /// Decides about a group with looks without awaiting, if the store can.
+    /// Decides about a group with looks without awaiting, if the store can. A denial by a look needs no
+    /// decision about the rest.
     #[cold]
     pub(super) fn try_look(
         self: &Arc<Self>,
@@ -79,14 +88,16 @@ impl Inner {
         };
         let operation = || if looked.is_allowed() { Operation::Check } else { Operation::Judge };
         let rest = match &charged.checks[..] {
-            [] => Some(nothing()),
+            [] => Some(untouched(&[])),
             checks => self.try_decide(checks, operation, timeout)?,
         };
-        Ok(rest.map(|rest| self.join([&looks, &charged], &looked, &rest)))
+        let rest = rest.or_else(|| (!looked.is_allowed()).then(|| untouched(&charged.checks)));
+        Ok(rest.map(|rest| joined([&looks, &charged], &looked, &rest)))
     }
 
     /// Decides about a group with looks by calls of the store, all at the same time. If only a look denies
-    /// the group, what was charged is refunded; nothing is charged if this process knows the denial.
+    /// the group, what was charged is refunded. A limit with a block is charged after the looks: units that
+    /// go back could begin its block.
     pub(super) async fn look_by_store(
         self: &Arc<Self>,
         group: &[Check<'_>],
@@ -94,13 +105,12 @@ impl Inner {
     ) -> Result<GroupOutcome, StoreError> {
         let [looks, charged] = split(group);
         let look = self.decide_by_store(&looks.checks, Operation::Judge, deadline);
-        if charged.checks.is_empty() {
-            return Ok(self.join([&looks, &charged], &look.await?, &nothing()));
-        }
         let decide = |operation| self.decide_by_store(&charged.checks, operation, deadline);
-        let known = self.try_decide(&looks.checks, || Operation::Judge, deadline.timeout())?;
-        if let Some(denial) = known.filter(|known| !known.is_allowed()) {
-            return Ok(self.join([&looks, &charged], &denial, &decide(Operation::Judge).await?));
+        if charged.checks.iter().any(|check| check.policy().block_us() > 0) || charged.checks.is_empty() {
+            let looked = look.await?;
+            let operation = if looked.is_allowed() { Operation::Check } else { Operation::Judge };
+            let rest = if charged.checks.is_empty() { untouched(&[]) } else { decide(operation).await? };
+            return Ok(joined([&looks, &charged], &looked, &rest));
         }
         let (looked, rest) = join(look, decide(Operation::Check)).await;
         let mut rest = rest?;
@@ -110,24 +120,8 @@ impl Inner {
             let _ = self.refund(&reservation, deadline.timeout()).await;
             // Its slots are free before the next decision.
             drop(rest);
-            rest = decide(Operation::Judge).await?;
+            rest = decide(Operation::Judge).await.unwrap_or_else(|_| untouched(&charged.checks));
         }
-        Ok(self.join([&looks, &charged], &looked?, &rest))
-    }
-
-    /// The outcome of the group. Counts the denials of looks; a look that passes is no decision yet.
-    fn join(
-        &self,
-        [looks, charged]: [&Part<'_>; 2],
-        looked: &GroupOutcome,
-        rest: &GroupOutcome,
-    ) -> GroupOutcome {
-        let denials = looks.checks.iter().zip(looked.outcomes()).filter(|(_, outcome)| !outcome.fits());
-        denials.for_each(|(check, outcome)| {
-            self.observer.decided(slice::from_ref(check), slice::from_ref(outcome));
-        });
-        let size = looks.checks.len() + charged.checks.len();
-        let parts = [(&looks.indices[..], looked), (&charged.indices[..], rest)];
-        GroupOutcome::join(size, looked.is_allowed() && rest.is_allowed(), parts.into_iter())
+        Ok(joined([&looks, &charged], &looked?, &rest))
     }
 }

@@ -171,6 +171,30 @@ async fn a_counter_above_a_trillion_is_settled_to_a_trillion() {
     assert_eq!(send(&app, from_client("/")).await.status, 429, "a debt");
 }
 
+#[actix_web::test]
+async fn an_estimate_is_kept_until_the_stream_says_how_much() {
+    #[rate_limit(max = 100, window = "1d", name = "units", by = global, cost = 10)]
+    #[get("/{report}")]
+    async fn reported(report: Path<String>, quotas: Quotas) -> Result<&'static str> {
+        let used = UsageCounter::or_estimate();
+        let settle = quotas.limit("units")?.settle_on_drop(&used)?;
+        match report.as_str() {
+            "nothing" => {}
+            "chunks" => (0..3).for_each(|_| used.add(1)),
+            total => used.set(total.parse().unwrap()),
+        }
+        drop(settle);
+        Ok("ok")
+    }
+    let app = service!(fresh(), reported);
+    let mut left = Vec::new();
+    for report in ["nothing", "0", "chunks", "0"] {
+        left.push(send(&app, from_client(&format!("/{report}"))).await.quota().unwrap().1);
+    }
+    // Before each settlement: an estimate of 10, which stayed the first time, went the second, and became 3.
+    assert_eq!(left, [90, 80, 80, 77]);
+}
+
 thread_local! {
     static GUARD: RefCell<Option<SettleOnDrop>> = const { RefCell::new(None) };
 }

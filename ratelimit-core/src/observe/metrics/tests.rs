@@ -119,6 +119,23 @@ fn a_shadow_limit_that_would_deny_has_an_outcome_of_its_own() {
 }
 
 #[test]
+fn a_look_is_a_decision() {
+    let limiter = RateLimiter::builder(MemoryStore::new()).near_limit_ratio(0.0).build();
+    let guesses = Policy::new("guesses", 1, Duration::from_secs(60));
+    let rate = Policy::new("rate", 9, Duration::from_secs(60));
+    let guess = Check::new(&guesses, "a");
+    let group = [guess.uncharged(), Check::new(&rate, "a")];
+    let expected = [
+        ("ratelimit_decisions_total guesses allowed", 3),
+        ("ratelimit_decisions_total guesses denied", 1),
+        ("ratelimit_decisions_total rate allowed", 3),
+    ];
+    let expected = expected.map(|(name, count)| (name.to_owned(), count));
+    // Two looks that pass, the charge, and a look that denies.
+    assert_eq!(counted(&limiter, &[&group, &group, &[guess], &group]), expected);
+}
+
+#[test]
 fn an_admitted_request_that_leaves_less_than_a_share_is_near_the_limit() {
     let policy = Policy::new("k", 20, Duration::from_secs(60));
     for (ratio, near) in [(None, 2), (Some(0.5), 10), (Some(0.0), 0)] {
