@@ -42,8 +42,8 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
     /// Present instant. Must not go backwards within a process.
     fn now(&self) -> Timestamp;
 
-    /// What a wall clock shows, as it is set now, when this clock shows `instant`. Windows of a calendar begin
-    /// by it. By default the same instant, so they begin by this clock.
+    /// What a wall clock shows, as it is set now, when this clock shows `instant`. Windows of a calendar
+    /// begin by it. By default the same instant, so they begin by this clock.
     fn on_wall_clock(&self, instant: Timestamp) -> Timestamp {
         instant
     }
@@ -153,8 +153,8 @@ impl FakeClock {
         self.wake();
     }
 
-    /// Sets the wall clock to `wall`, by which days, weeks, months and years begin. From then on it moves with
-    /// this clock.
+    /// Sets the wall clock to `wall`, by which days, weeks, months and years begin. From then on it moves
+    /// with this clock.
     pub fn set_wall_clock(&self, wall: Timestamp) {
         let ahead_us = wall.as_micros().wrapping_sub(self.now().as_micros());
         self.wall_clock_ahead_us.store(ahead_us, std::sync::atomic::Ordering::SeqCst);

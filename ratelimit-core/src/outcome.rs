@@ -13,6 +13,7 @@ use crate::clock::{Clock as _, SystemClock, Timestamp, micros};
 /// Outcome of a decision about one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a denial that is not handled limits nothing"]
+#[allow(clippy::struct_excessive_bools, reason = "each may be true beside the others")]
 pub struct Outcome {
     at: Timestamp,
     limit: u64,

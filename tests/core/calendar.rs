@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use jiff::Timestamp as Instant;
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
@@ -334,7 +335,7 @@ fn in_memory_counts_of_days_hold_whatever_the_clock_showed_at_the_start() {
         clock.advance(Duration::from_secs(366 * 86_400));
     }
     // The year is over by the store's clock as well, so there is room.
-    assert!(passes("c") && !passes("c"));
+    assert!(passes("c") && !passes("c") && passes("d"));
     // A window that lies before the store's clock began: a look at each that may be present.
     let clock = FakeClock::default();
     let limiter = RateLimiter::new(MemoryStore::new().with_clock(clock.clone()));
@@ -343,8 +344,25 @@ fn in_memory_counts_of_days_hold_whatever_the_clock_showed_at_the_start() {
     let windows = policy(Calendar::month(1).clamped(), 2).in_present_windows(Timestamp::from_micros(now));
     assert_eq!(windows.len(), 2);
     for window in windows {
-        assert!(limiter.try_check(&window, "a").unwrap().unwrap().is_allowed());
+        let outcome = limiter.try_check(&window, "a").unwrap().unwrap();
+        assert!(outcome.is_allowed() && outcome.reset_after() <= Duration::from_secs(3_600), "{outcome:?}");
     }
+}
+
+/// A wall clock that is behind makes no count look old, and one that is ahead none look new.
+#[test]
+fn in_memory_a_refund_keeps_what_is_left_of_its_charge_in_a_full_table() {
+    let clock = FakeClock::at(Timestamp::from_micros(micros("2027-03-02T00:00:00Z")));
+    let limiter = RateLimiter::new(MemoryStore::with_max_callers(1).with_clock(clock.clone()));
+    clock.set_wall_clock(Timestamp::from_micros(micros("2026-03-02T00:00:00Z")));
+    let day = policy(Calendar::day(), 2);
+    let group = [Check::new(&day, "a").with_cost(2)];
+    let charged = limiter.try_check_all(&group).unwrap().unwrap().reservation(&group).unwrap().into_owned();
+    let settled = limiter.settle(charged, 1).now_or_never();
+    settled.unwrap().unwrap();
+    // There is no room for another caller, whose look for some drops what is old.
+    let passes = |caller: &str| limiter.try_check(&day, caller).unwrap().unwrap().is_allowed();
+    assert!(passes("b") && passes("a") && !passes("a"));
 }
 
 /// A calendar whose counts a store keeps for longer than a window. In memory all limits have the zone data of

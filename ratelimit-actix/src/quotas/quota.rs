@@ -162,8 +162,8 @@ impl Quota {
     }
 
     /// What makes a limit the tightest, in this order: it never admits the request; no process knows how long
-    /// to wait; nothing is left; how few units are left; how long until the next unit is available. No instant:
-    /// each limit may have another clock.
+    /// to wait; nothing is left; how few units are left; how long until the next unit is available. No
+    /// instant, because each limit may have another clock.
     fn tightness(&self) -> (bool, bool, bool, u64, Duration) {
         let outcome = self.outcome();
         let is_never = outcome.decision() == Decision::Denied { retry_after: None };

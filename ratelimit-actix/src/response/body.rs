@@ -77,8 +77,8 @@ impl RejectionInfo<'_> {
         self.status
     }
 
-    /// The value of `Retry-After` in seconds, from 1 to 2,147,483. `None` if another attempt is pointless, or if only
-    /// [slots](Self::at_a_time) are missing.
+    /// The value of `Retry-After` in seconds, from 1 to 2,147,483. `None` if another attempt is pointless, or
+    /// if only [slots](Self::at_a_time) are missing.
     pub fn retry_after(&self) -> Option<u64> {
         self.retry_after
     }

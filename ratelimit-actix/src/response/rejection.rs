@@ -90,9 +90,9 @@ impl RateLimited {
     /// charged meanwhile. If middleware around the handler admitted the request and has nothing left, the
     /// wait lasts until it has a unit again.
     ///
-    /// The client gets whole seconds, rounded up, at most 2,147,483. `None` if the request can never pass, because it costs more
-    /// than a limit, and if only slots of a concurrency limit are missing, because no process knows when one
-    /// is freed.
+    /// The client gets whole seconds, rounded up, at most 2,147,483. `None` if the request can never pass,
+    /// because it costs more than a limit, and if only slots of a concurrency limit are missing, because no
+    /// process knows when one is freed.
     pub fn retry_after(&self) -> Option<Duration> {
         let wait = self.outcome.retry_after()?;
         Some(self.with_quotas(retry_after).map_or(wait, |longer| longer.max(wait)))

@@ -348,7 +348,8 @@ fn find(name: &str) -> Result<TimeZone, UnknownZoneError> {
 }
 
 fn find_in(databases: [&TimeZoneDatabase; 2], name: &str) -> Result<TimeZone, UnknownZoneError> {
-    // Names are found in any case of letters, but one spelling is enough. `Etc/Unknown` would be UTC in silence.
+    // Names are found in any case of letters, but one spelling is enough. `Etc/Unknown` would be UTC in
+    // silence.
     let is_exact = |zone: &TimeZone| !zone.is_unknown() && zone.iana_name() == Some(name);
     let mut zones = databases.iter().filter_map(|database| database.get(name).ok());
     zones

@@ -142,8 +142,8 @@ impl WindowSpan {
         self.before - self.from
     }
 
-    /// The same window on a clock that is so many microseconds ahead. What was before its first instant is cut
-    /// off.
+    /// The same window on a clock that is so many microseconds ahead. What was before its first instant is
+    /// cut off.
     pub(crate) fn on_clock_ahead(self, ahead_us: i64) -> Self {
         let [from, before] = [self.from, self.before].map(|at| at.saturating_add_signed(ahead_us));
         Self { from, before: before.max(from + 1), ..self }

@@ -170,7 +170,7 @@ impl MemoryStore {
         if group.iter().all(|check| check.policy().calendar().is_none()) {
             return self.decide_at(now, group, operation);
         }
-        self.decide_in_windows(now, group, operation)
+        windows::decide(&*self.clock, now, group, |group| self.decide_at(now, group, operation))
     }
 
     /// The same by the store's clock alone.
@@ -226,7 +226,7 @@ impl MemoryStore {
             let digest = self.digest(&charge.check(), charge.at());
             let mut shard = self.shards[self.shard_of(digest)].lock();
             if let Some(entry) = shard.find(digest) {
-                self.with_window(charge, now, |charge| {
+                windows::refund(&*self.clock, now, charge, |charge| {
                     if entry.state.keeps(charge, now) {
                         result = Err(StoreError::TurnsNotDue);
                     } else {

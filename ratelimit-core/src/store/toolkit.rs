@@ -103,8 +103,8 @@ pub struct Decided {
 /// Decides about a group at one instant, over the states of `table`: all limits are charged, or none is.
 ///
 /// Windows of a calendar begin by `now`, as everything is decided by it. So with a
-/// [`SystemClock`](crate::clock::SystemClock) they follow the wall clock as it was set when the process began,
-/// and with the clock of a database as it is set now.
+/// [`SystemClock`](crate::clock::SystemClock) they follow the wall clock as it was set when the process
+/// began, and with the clock of a database as it is set now.
 ///
 /// This is a whole [`Store::decide`](super::Store::decide). The store adds that no other
 /// decision about these states comes between: it calls this under its lock or in its transaction. A state

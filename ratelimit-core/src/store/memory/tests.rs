@@ -270,3 +270,21 @@ fn a_shadow_limit_takes_no_turn() {
         assert_eq!(outcome.reset_after(), MINUTE, "charged once");
     }
 }
+
+/// Header fields show an instant of the system clock on the wall clock. That of a calendar is there already.
+#[cfg(feature = "calendar")]
+#[test]
+fn the_instant_of_a_calendar_window_is_not_one_of_the_system_clock() {
+    let day = Policy::builder("day").max(9).calendar(crate::policy::Calendar::day()).build();
+    let rate = policy("rate", Algorithm::FixedWindow);
+    let [day, rate] = [&day, &rate].map(|policy| Check::new(policy, "a"));
+    let system = MemoryStore::new();
+    let is_by_system_clock = |store: &MemoryStore, group: &[Check<'_>]| {
+        let outcome = store.decide_group(group, Operation::Check);
+        outcome.outcomes().iter().map(|outcome| outcome.is_by_system_clock).collect::<Vec<_>>()
+    };
+    assert_eq!(is_by_system_clock(&system, &[day, rate]), [false, true]);
+    assert_eq!(is_by_system_clock(&system, &[day]), [false]);
+    assert_eq!(is_by_system_clock(&system, &[rate]), [true]);
+    assert_eq!(is_by_system_clock(&store(10).0, &[day, rate]), [false, false]);
+}
