@@ -107,10 +107,10 @@ impl GiveBacks {
             states.push((count_id.digest, count_id.bucket));
         }
         let script = script::refund(given_back.iter().map(|(count_id, _)| count_id.policy.algorithm()));
-        let call = ScriptCall::new(script, keys, smallvec![arguments.into_bytes()]);
-        GuardedCommand {
-            command: Command::Run(call),
-            guard: Box::new(self.denials.invalidate_states_on_drop(states)),
-        }
+        let mut command = Command::Run(ScriptCall::new(script, keys, smallvec![arguments.into_bytes()]));
+        // If the server did not know the script, the command would be sent again behind the request that needs
+        // these units.
+        command.send_text();
+        GuardedCommand { command, guard: Box::new(self.denials.invalidate_states_on_drop(states)) }
     }
 }
