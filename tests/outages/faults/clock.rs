@@ -1,12 +1,15 @@
 //! Wall clocks that are set, of the server and of the application.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use ratelimit_core::policy::Calendar;
-use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore};
+use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore, Timestamp};
 use tests::clock::clocked_server;
+use tests::lane::Lane;
 use tests::outage::SLACK;
+use tests::proxy::{Mode, Proxy};
 use tests::redis::server;
 
 use super::{SECOND, patient};
@@ -192,6 +195,37 @@ async fn the_first_requests_are_counted_in_the_window_of_the_servers_clock() {
         assert!(first.iter().all(|outcome| outcome.as_ref().unwrap().is_allowed()));
         assert_eq!(limiter.check(&day, &caller).await.unwrap().remaining(), 0, "{days} days");
     }
+}
+
+#[tokio::test]
+async fn a_reply_that_is_read_after_midnight_chooses_no_window_of_the_day_before() {
+    const MIDNIGHT: u64 = 1_798_675_200_000_000; // 2026-12-31T00:00:00Z
+    let Some(mut clocked) = clocked_server() else { return };
+    let proxy = Proxy::before(clocked.server.port());
+    let store = RedisStore::builder(&proxy.url()).deadline(20 * SECOND).ping_interval(3600 * SECOND);
+    let limiter = RateLimiter::new(store.denial_cache_ttl(Duration::ZERO).build().unwrap());
+    Lane::Worker.until_connected(&limiter).await;
+    let builder = Policy::builder("midnight").max(3).on_error(OnError::Deny);
+    let (day, plain) = (builder.calendar(Calendar::day()).build(), builder.max(1_000).build());
+    let check = |policy, caller| Lane::Worker.check(&limiter, policy, caller);
+    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let midnight = Instant::now() + SECOND;
+    clocked.ahead(i64::try_from(MIDNIGHT - 1_000_000).unwrap() - i64::try_from(wall.as_micros()).unwrap());
+    assert!(check(&plain, "first").await.unwrap().is_allowed());
+    for left in [2, 1, 0] {
+        assert_eq!(check(&day, "a").await.unwrap().remaining(), left);
+    }
+    proxy.set(Mode::Hold);
+    let mut late = pin!(check(&plain, "late"));
+    while proxy.held() == 0 {
+        assert!(tokio::time::timeout(SECOND / 1_000, &mut late).await.is_err(), "the reply is held");
+    }
+    proxy.set(Mode::Pass);
+    // The thread computes, and reads nothing meanwhile.
+    std::thread::sleep(midnight + SECOND / 10 - Instant::now());
+    assert!(late.await.unwrap().at() < Timestamp::from_micros(MIDNIGHT), "it was decided before");
+    let first = check(&day, "a").await.unwrap();
+    assert!(first.is_allowed() && first.remaining() == 2, "of the new day: {first:?}");
 }
 
 /// Runs `body` in a process whose clocks it may move.

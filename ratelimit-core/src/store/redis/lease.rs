@@ -51,11 +51,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use self::count::{Answer, GiveBack, LeaseRequest};
-use self::nodes::{ClockSample, NodeConnection};
+use self::nodes::NodeConnection;
 use self::size::LastAnswer;
 pub(super) use self::table::{LeaseTarget, Leases};
 use super::key::StateKey;
 use super::protocol::{self, LimitArg, Replies};
+use super::server_clock::ClockSample;
 use crate::policy::nearest;
 
 /// The leases of one call. When this is dropped, requests for leases without an answer are abandoned.

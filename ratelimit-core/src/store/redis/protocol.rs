@@ -18,7 +18,7 @@ pub(super) use self::decode::{EXPECTED, Replies, Reply, Unclaimed};
 use super::command::{Keys, ScriptCall};
 use super::key::{KeyFormat, StateKey};
 use super::script;
-use super::server_clock::ServerClock;
+use super::server_clock::{ClockSample, ServerClock};
 use crate::algorithm::{Operation, OwnEntry, encoded};
 use crate::check::Check;
 use crate::clock::Timestamp;
@@ -227,9 +227,15 @@ impl Encoder {
         Self { key_format, now, server_clock: ServerClock::new() }
     }
 
-    /// Learns that the server's clock shows `at`.
-    pub(super) fn note_server_time(&self, at: Timestamp) {
-        self.server_clock.set(at.as_micros());
+    /// What the local clock shows by now, in microseconds.
+    pub(super) fn local_time(&self) -> u64 {
+        self.server_clock.local()
+    }
+
+    /// Learns that the server's clock showed `at` between the write of a call, by the local clock, and now.
+    pub(super) fn note_server_time(&self, at: Timestamp, sent_at: u64) {
+        let answered_at = self.local_time();
+        self.server_clock.note(ClockSample { at: at.as_micros(), sent_at, answered_at });
     }
 
     /// Whether the server's clock is known.

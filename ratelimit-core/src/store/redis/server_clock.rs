@@ -1,32 +1,60 @@
-//! The server's clock, estimated from its last reply.
+//! The server's clock, estimated from its replies.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use crate::clock::{Clock, SystemClock, wall_clock};
 
-/// The server's clock, for choosing the windows of a call. It is late by the time of the way back of the last
-/// reply, and wrong if one of the clocks was set since then.
+/// What a reply shows of two clocks: the server decided at `at`, by its clock. The call was written at or
+/// after `sent_at`, and its reply was read at or before `answered_at`, both by the local clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClockSample {
+    pub(super) at: u64,
+    pub(super) sent_at: u64,
+    pub(super) answered_at: u64,
+}
+
+impl ClockSample {
+    /// By how much the server's clock is ahead of the local clock, at least and at most. The server decided
+    /// between the write of the call and the read of its reply, which may have waited to be read.
+    pub(super) const fn ahead(&self) -> (i64, i64) {
+        (ahead(self.at, self.answered_at), ahead(self.at, self.sent_at))
+    }
+}
+
+const fn ahead(there: u64, here: u64) -> i64 {
+    there.wrapping_sub(here).cast_signed()
+}
+
+/// The server's clock, for choosing the windows of a call. It is wrong by a round trip at most, unless one of
+/// the clocks was set since the last reply.
 ///
 /// In a cluster the node that replied last stands for all. Before the first reply it is the wall clock of
 /// this machine.
 #[derive(Debug)]
 pub(super) struct ServerClock {
     local: SystemClock,
-    /// The server's instant less the local instant, with wrap-around.
-    ahead: AtomicU64,
+    /// The server's instant less the local instant.
+    ahead: AtomicI64,
     is_known: AtomicBool,
 }
 
 impl ServerClock {
     pub(super) fn new() -> Self {
         let local = SystemClock::new();
-        let ahead = wall_clock().as_micros().wrapping_sub(local.now().as_micros());
-        Self { local, ahead: AtomicU64::new(ahead), is_known: AtomicBool::new(false) }
+        let ahead = ahead(wall_clock().as_micros(), local.now().as_micros());
+        Self { local, ahead: AtomicI64::new(ahead), is_known: AtomicBool::new(false) }
     }
 
-    /// Learns that the server's clock shows `at`, in microseconds.
-    pub(super) fn set(&self, at: u64) {
-        self.ahead.store(at.wrapping_sub(self.local.now().as_micros()), Ordering::Relaxed);
+    /// What the local clock shows by now, in microseconds.
+    pub(super) fn local(&self) -> u64 {
+        self.local.now().as_micros()
+    }
+
+    /// Learns from a reply. The estimate stays as far as the reply allows, so that a reply that was read late
+    /// changes nothing.
+    pub(super) fn note(&self, sample: ClockSample) {
+        let (least, most) = sample.ahead();
+        self.ahead.store(self.ahead.load(Ordering::Relaxed).max(least).min(most), Ordering::Relaxed);
         self.is_known.store(true, Ordering::Release);
     }
 
@@ -37,6 +65,34 @@ impl ServerClock {
 
     /// What the server's clock shows by now, in microseconds.
     pub(super) fn now(&self) -> u64 {
-        self.local.now().as_micros().wrapping_add(self.ahead.load(Ordering::Relaxed))
+        self.local().wrapping_add_signed(self.ahead.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(at: u64, sent_at: u64, answered_at: u64) -> ClockSample {
+        ClockSample { at, sent_at, answered_at }
+    }
+
+    #[test]
+    fn a_reply_changes_the_estimate_only_as_far_as_it_must() {
+        let clock = ServerClock::new();
+        for (sample, ahead, why) in [
+            // At first the estimate is the wall clock, which is not ahead.
+            (sample(5_000, 100, 300), 4_700, "the time since the read"),
+            (sample(6_000, 1_090, 1_350), 4_700, "in between"),
+            (sample(7_000, 2_110, 2_290), 4_710, "the way back took less time"),
+            (sample(8_000, 3_295, 3_400), 4_705, "so did the way there"),
+            (sample(8_010, 3_300, 2_003_100), 4_705, "read 2 s late"),
+            (sample(6_500, 1_500, 3_500), 4_705, "an older reply that is noted last"),
+            (sample(60_000, 4_000, 4_100), 55_900, "the server's clock was set forward"),
+            (sample(10_000, 5_000, 5_100), 5_000, "and back"),
+        ] {
+            clock.note(sample);
+            assert_eq!(clock.ahead.load(Ordering::Relaxed), ahead, "{why}");
+        }
     }
 }

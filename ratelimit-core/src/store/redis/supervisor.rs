@@ -228,6 +228,7 @@ impl Shared {
         if ranges.is_empty() {
             ranges.extend((0..self.link.probe_keys.len()).step_by(SLOT_RANGES / 4));
         }
+        let sent_at = self.encoder.local_time();
         let mut probes = JoinSet::new();
         let mut failure = no_node("no master of the hash slots can be reached");
         for range in ranges {
@@ -250,7 +251,7 @@ impl Shared {
             match probe {
                 Ok((range, Ok(time))) => {
                     if let Value::Int(time) = time {
-                        self.encoder.note_server_time(Timestamp::from_micros(time.unsigned_abs()));
+                        self.encoder.note_server_time(Timestamp::from_micros(time.unsigned_abs()), sent_at);
                     }
                     ranges.push(range);
                 }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::store::redis::server_clock::ClockSample;
+
 /// Largest number of masters that grant leases.
 const MAX_NODES: usize = 256;
 
@@ -19,24 +21,13 @@ pub(super) const fn margin(age: u64) -> u64 {
     MARGIN_US + age / DRIFT
 }
 
-/// What an answer shows of two clocks: the server decided at `at`, by its clock. The call was written at or
-/// after `sent_at`, and its answer came at or before `answered_at`, both by the local clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ClockSample {
-    pub(super) at: u64,
-    pub(super) sent_at: u64,
-    pub(super) answered_at: u64,
-}
-
 impl ClockSample {
     /// Whether both clocks advanced equally between this sample and a later one, within the margin. If not,
     /// one of them was set, or the machine was stopped without its clock counting that time.
     pub(super) fn agrees_with(&self, next: &Self) -> bool {
-        let margin = margin(next.answered_at.saturating_sub(self.sent_at));
-        let between = |later: u64, earlier: u64| i128::from(later) - i128::from(earlier);
-        let least = between(next.sent_at, self.answered_at) - i128::from(margin);
-        let most = between(next.answered_at, self.sent_at) + i128::from(margin);
-        (least..=most).contains(&between(next.at, self.at))
+        let margin = margin(next.answered_at.saturating_sub(self.sent_at)).cast_signed();
+        let ((least, most), (next_least, next_most)) = (self.ahead(), next.ahead());
+        next_least.saturating_sub(most) <= margin && least.saturating_sub(next_most) <= margin
     }
 }
 

@@ -15,8 +15,9 @@ use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::policy::Policy;
 use crate::store::redis::lease::count::{Answer, Effects, GiveBack, LeaseRequest, LeasedCount, Terms};
-use crate::store::redis::lease::nodes::{ClockSample, NodeConnection};
+use crate::store::redis::lease::nodes::NodeConnection;
 use crate::store::redis::lease::size::Demand;
+use crate::store::redis::server_clock::ClockSample;
 use crate::store::toolkit::{StateTable, decide_with};
 
 /// An instant in 2026, in microseconds.
