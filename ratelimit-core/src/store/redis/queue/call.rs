@@ -20,6 +20,8 @@ pub(super) struct Call {
     pub(super) command: Command,
     /// Hash slot of the keys in a cluster.
     pub(super) hash_slot: u16,
+    /// An instant before the call was written, by the local clock.
+    pub(super) sent_at: u64,
     /// When the first of its requests was made.
     pub(super) made: Option<Instant>,
     /// The channel for the reply to each request; `None` for a message that only reports slots. A command has
@@ -81,8 +83,8 @@ impl Call {
         shared.link.observer.sent(judged);
         let requests = queued.into_iter().map(|queued| queued.reply).collect();
         let expected = Expected::Replies(Box::new((batch, attachments)));
-        let command = Command::Run(call);
-        Some(Self { command, hash_slot, made, requests, expected })
+        let (command, sent_at) = (Command::Run(call), shared.encoder.local_time());
+        Some(Self { command, hash_slot, sent_at, made, requests, expected })
     }
 
     /// A command for keys of this hash slot, and the channel for its end.
@@ -94,7 +96,7 @@ impl Call {
         let requests = reply.map(Some).into_iter().collect();
         let is_refund = matches!(command, Command::Run(_));
         let expected = Expected::End { guard, is_refund };
-        Self { command, hash_slot, made: None, requests, expected }
+        Self { command, hash_slot, sent_at: 0, made: None, requests, expected }
     }
 
     /// Slot range of the keys.

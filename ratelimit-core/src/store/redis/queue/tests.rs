@@ -226,7 +226,7 @@ async fn a_reply_over_a_connection_that_was_given_up_is_not_taken() {
     let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &lane.shared).unwrap();
     connection.server.give_up();
     let answer = Err(RedisError::from((ErrorKind::Client, "a reply")));
-    assert!(matches!(lane.take_reply(&connection, call, answer, 0), trip::Next::Ended));
+    assert!(matches!(lane.take_reply(&connection, call, answer), trip::Next::Ended));
     assert!(matches!(ended(reply).await, Err(CallError::Connection { .. })));
 }
 
@@ -239,8 +239,7 @@ async fn a_reply_shows_the_servers_clock() {
     let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &lane.shared).unwrap();
     // The instant, and a key without a state.
     let answer = [&(f64::from(YEAR_2100) * 1e6).to_le_bytes()[..], b"."].concat();
-    let sent_at = lane.shared.encoder.local_time();
-    let next = lane.take_reply(&connection, call, Ok(redis::Value::BulkString(answer)), sent_at);
+    let next = lane.take_reply(&connection, call, Ok(redis::Value::BulkString(answer)));
     assert!(matches!(next, trip::Next::Ended));
     assert!(ended(reply).await.is_ok());
     assert!(lane.shared.encoder.server_time() >= u64::from(YEAR_2100) * 1_000_000);
@@ -322,7 +321,7 @@ async fn the_loss_of_a_connection_of_a_worker_says_nothing_about_the_store() {
         let (request, reply) = check();
         let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &lane.shared).unwrap();
         let lost = RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
-        let _ = lane.take_reply(&connection, call, Err(lost), 0);
+        let _ = lane.take_reply(&connection, call, Err(lost));
         let result = ended(reply).await;
         assert!(matches!(result, Err(CallError::Connection { .. })), "{result:?}");
         assert_eq!(lane.shared.link.is_up(), is_worker);

@@ -48,7 +48,6 @@ pub(super) async fn carry(lane: &Arc<Lane>, connection: Option<Connection>, mut 
     while !calls.is_empty() {
         let commands = calls.iter().map(|call| call.command.to_cmd()).collect();
         let (sent, made) = (now(), calls.iter().filter_map(|call| call.made).min());
-        let sent_at = lane.shared.encoder.local_time();
         let mut deadline = Deadline::of_call(sent, made, link.deadline());
         let Some(replies) = reply_by(&mut deadline, connection.server.send_calls(commands)).await else {
             lane.end_silent(&connection, calls);
@@ -64,7 +63,7 @@ pub(super) async fn carry(lane: &Arc<Lane>, connection: Option<Connection>, mut 
             link.observer.replied(now().saturating_duration_since(sent));
         }
         for (call, reply) in mem::take(&mut calls).into_iter().zip(replies) {
-            match lane.take_reply(&connection, call, reply, sent_at) {
+            match lane.take_reply(&connection, call, reply) {
                 Next::Ended => {}
                 Next::Again(call) => calls.push(call),
                 Next::Moved(call, redirect) => moved.push((call, Some(redirect))),
@@ -92,7 +91,7 @@ async fn find(lane: &Arc<Lane>, calls: Vec<(Call, Option<Redirect>)>) {
 async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) -> Option<Call> {
     let link = &lane.shared.link;
     let (mut importing, mut pause) = (redirect.and_then(|redirect| lane.learn(&call, &redirect)), PAUSES.0);
-    let (sent, sent_at) = (now(), lane.shared.encoder.local_time());
+    let sent = now();
     let mut deadline = Deadline::of_call(sent, None, link.deadline());
     call.reroute();
     loop {
@@ -122,7 +121,7 @@ async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) ->
             lane.end_silent(&connection, Calls::from_iter([call]));
             return None;
         };
-        match lane.take_reply(&connection, call, reply, sent_at) {
+        match lane.take_reply(&connection, call, reply) {
             Next::Ended => return None,
             Next::Again(again) => call = again,
             Next::Moved(moved, redirect) => {
@@ -141,16 +140,15 @@ async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) ->
 }
 
 impl Lane {
-    /// Handles the reply to a call that was written after the local instant `sent_at`. A call is sent again
-    /// only if it is still of use: otherwise it would charge requests that no task waits for.
+    /// Handles the reply to a call. A call is sent again only if it is still of use: otherwise it would
+    /// charge requests that no task waits for.
     pub(super) fn take_reply(
         self: &Arc<Self>,
         connection: &Connection,
         call: Call,
         reply: RedisResult<Value>,
-        sent_at: u64,
     ) -> Next {
-        match self.next(connection, call, reply, sent_at) {
+        match self.next(connection, call, reply) {
             Next::Again(call) | Next::Moved(call, _) if !call.is_wanted() => {
                 call.finish(Err(CallError::Unavailable));
                 Next::Ended
@@ -161,13 +159,7 @@ impl Lane {
 
     /// The same, whether the call is still of use or not. If the reply does not fit the call, the connection
     /// is given up.
-    fn next(
-        self: &Arc<Self>,
-        connection: &Connection,
-        mut call: Call,
-        reply: RedisResult<Value>,
-        sent_at: u64,
-    ) -> Next {
+    fn next(self: &Arc<Self>, connection: &Connection, mut call: Call, reply: RedisResult<Value>) -> Next {
         let (link, id) = (&self.shared.link, connection.id);
         let result = match reply {
             _ if connection.server.is_given_up() => Err(link.call_error(not_its_own())),
@@ -175,7 +167,7 @@ impl Lane {
                 let decoded = call.decode(reply);
                 if let Ok(decoded) = &decoded {
                     if let Some(at) = decoded.at() {
-                        self.shared.encoder.note_server_time(at, sent_at);
+                        self.shared.encoder.note_server_time(at, call.sent_at);
                     }
                     link.record_reply(call.range());
                     connection.server.note_reply();
