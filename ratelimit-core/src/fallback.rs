@@ -184,7 +184,7 @@ impl Outage {
     fn end_if_quiet(&self) {
         let quiet = self.now().saturating_sub(self.failed_at.load(Ordering::Relaxed)) > QUIET_US;
         if quiet && self.is_out.swap(false, Ordering::Relaxed) {
-            tracing::info!(help = help("store-answers-again"), "the rate limiter's store answers again");
+            tracing::warn!(help = help("store-answers-again"), "the rate limiter's store answers again");
         }
     }
 

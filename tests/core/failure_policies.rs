@@ -144,17 +144,17 @@ async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
     for _ in 0..1_000 {
         assert!(limiter.check(&policy, "a").await.unwrap().is_degraded());
     }
-    assert_eq!((log.at(Level::ERROR).len(), log.at(Level::INFO).len()), (1, 0), "{:?}", log.at(Level::ERROR));
+    assert_eq!((log.at(Level::ERROR).len(), log.at(Level::WARN).len()), (1, 0), "{:?}", log.at(Level::ERROR));
     // Longer than the second after the last failure.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     watch.settle_by_held_units();
     limiter.settle(taken.reservation(&group).unwrap(), 2).await.unwrap();
-    assert_eq!(log.at(Level::INFO), [] as [String; 0], "a settlement by held units is no reply");
+    assert_eq!(log.at(Level::WARN), [] as [String; 0], "a settlement by held units is no reply");
     watch.fail(false);
     #[allow(clippy::disallowed_methods, reason = "a deadline")]
     let end = std::time::Instant::now() + Duration::from_secs(30);
     // It ends a second after the last failure.
-    while log.at(Level::INFO).is_empty() {
+    while log.at(Level::WARN).is_empty() {
         #[allow(clippy::disallowed_methods, reason = "a deadline")]
         let now = std::time::Instant::now();
         assert!(now < end, "the end of the outage is not logged");
@@ -164,7 +164,7 @@ async fn an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
     for _ in 0..1_000 {
         assert!(!limiter.check(&policy, "a").await.unwrap().is_degraded());
     }
-    assert_eq!((log.at(Level::ERROR).len(), log.at(Level::INFO).len()), (1, 1), "{:?}", log.at(Level::INFO));
+    assert_eq!((log.at(Level::ERROR).len(), log.at(Level::WARN).len()), (1, 1), "{:?}", log.at(Level::WARN));
 }
 
 #[tokio::test]

@@ -6,12 +6,12 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use ratelimit_core::{RateLimiter, RedisStore, StoreError};
-use tests::cluster::cluster_of_one;
+use tests::cluster::{cluster, cluster_of_one};
 use tests::log::Log;
 use tests::outage::{PROBE, until_settled};
 use tests::own_process::in_own_process;
 use tests::proxy::{Mode, Proxy};
-use tests::redis::{free_port, server};
+use tests::redis::{Server, free_port, server};
 use tests::tls::{Certificate, secured_server_with};
 use tests::within;
 use tracing::Level;
@@ -52,6 +52,46 @@ async fn every_request_of_an_outage_is_told_its_cause() {
     proxy.set(Mode::Hold);
     are_told(&limiter, 200, &["in time", "no answer", "too late", "longer than a decision", "timed out"])
         .await;
+}
+
+/// Lets a server hang and then end. Requests of the outage have to be told the one and then the other, with
+/// `part` before.
+async fn told_of_both(url: &str, server: &mut Server, part: &str) {
+    let limiter = RateLimiter::redis(url).unwrap();
+    until_settled(&limiter).await;
+    let told = async |causes: &[&str]| {
+        let end = Instant::now() + 30 * SECOND;
+        let mut last = None;
+        while Instant::now() < end {
+            // One of them has its key on the server.
+            for caller in 0..20 {
+                let Err(error) = limiter.check(&PROBE, caller.to_string()).await else { continue };
+                let cause = error.source().map(ToString::to_string).unwrap_or_default();
+                let is_told = |words: &&str| cause.starts_with(part) && cause.contains(*words);
+                if causes.iter().any(is_told) {
+                    return;
+                }
+                last = Some(cause);
+            }
+        }
+        panic!("{causes:?}: {last:?}");
+    };
+    server.signal("STOP");
+    told(&["in time", "too late", "no answer"]).await;
+    server.kill();
+    told(&["refused"]).await;
+}
+
+#[tokio::test]
+async fn an_outage_has_the_cause_of_the_latest_failure_and_a_node_its_hash_slots() {
+    let Some(mut server) = server() else { return };
+    told_of_both(&server.url(), &mut server, "").await;
+    let Some(mut cluster) = cluster(false).await else { return };
+    for node in &cluster.nodes {
+        node.must("CONFIG SET cluster-require-full-coverage no");
+    }
+    let url = cluster.url();
+    told_of_both(&url, &mut cluster.nodes[2], "the node of hash slots 10922 to 16383: ").await;
 }
 
 /// The line that says that the store cannot answer.

@@ -328,13 +328,16 @@ async fn timeouts_with_replies_between_them_are_not_an_outage() {
     for lane in Lane::BOTH {
         let proxy = Proxy::before(server.port());
         let builder = RedisStore::builder(&proxy.url()).ping_interval(3600 * SECOND);
-        let limiter = RateLimiter::new(builder.deadline(SECOND / 2).build().unwrap());
+        let limiter = RateLimiter::new(builder.deadline(SECOND).build().unwrap());
         lane.until_connected(&limiter).await;
         let connections = proxy.accepted();
-        for round in 0..5 {
+        for round in 0..2 {
             proxy.set(Mode::Hold);
-            let error = lane.check(&limiter, &PROBE, "a").await.unwrap_err();
-            assert!(matches!(error, StoreError::Timeout { .. }), "{lane:?}, {round}: {error:?}");
+            // By the timeout of the second, the call of the first has ended without a reply, too.
+            for _ in 0..2 {
+                let error = lane.check(&limiter, &PROBE, "a").await.unwrap_err();
+                assert!(matches!(error, StoreError::Timeout { .. }), "{lane:?}, {round}: {error:?}");
+            }
             proxy.set(Mode::Pass);
             for _ in 0..10 {
                 assert!(lane.check(&limiter, &PROBE, "a").await.is_ok(), "{lane:?}, {round}");

@@ -227,12 +227,12 @@ impl Outage {
     #[allow(clippy::disallowed_methods, reason = "a deadline")]
     async fn was_told_once(&self) {
         let end = Instant::now() + Duration::from_secs(10);
-        while self.log.at(Level::INFO).is_empty() {
+        while self.log.at(Level::WARN).is_empty() {
             assert!(Instant::now() < end, "{}: no log line says that the store is back", self.name);
             self.probe().await;
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let (lost, back) = (self.log.at(Level::ERROR), self.log.at(Level::INFO));
+        let (lost, back) = (self.log.at(Level::ERROR), self.log.at(Level::WARN));
         // A machine that pauses for longer than the deadline makes a few outages of its own; of the requests
         // that failed there were more than a thousand.
         assert!(lost.len() <= 5 && lost.len().abs_diff(back.len()) <= 1, "{}: {lost:?} {back:?}", self.name);

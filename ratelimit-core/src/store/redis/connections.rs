@@ -196,17 +196,17 @@ impl Connections {
                 // Another node may have become the master.
                 self.learn_owners();
                 if is_second && !self.is_of_store() {
-                    self.warn(error);
+                    self.warn(error, id.node);
                 }
             }
         }
     }
 
     /// Logs that a worker has no connection while the store has one. Does so once for a store.
-    fn warn(&self, error: RedisError) {
+    fn warn(&self, error: RedisError, node: NodeId) {
         let link = &self.shared.link;
         if link.is_up() && !self.shared.was_refused.swap(true, Ordering::Relaxed) {
-            let cause = StoreError::from(link.call_error(error));
+            let cause = StoreError::from(link.call_error(error, Some(node)));
             tracing::warn!(
                 error = %ErrorChain(&cause),
                 help = help("shared-connection"),

@@ -73,13 +73,23 @@ impl fmt::Debug for RedisConfigError {
     }
 }
 
+/// The first and the last of some hash slots.
+pub(super) type HashSlots = (u16, u16);
+
+/// All hash slots of a cluster.
+pub(super) const ALL_SLOTS: HashSlots = (0, 16_383);
+
 /// Why a call has no reply. Many requests may share an error, so it is cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) enum CallError {
     /// There is no connection, or the circuit breaker is open.
     Unavailable,
     /// The connection or the server cannot serve.
-    Connection { error: Arc<RedisError>, is_cluster: bool },
+    Connection {
+        error: Arc<RedisError>,
+        /// In a cluster, hash slots of the node that the error is about; all if it is about no single node.
+        slots: Option<HashSlots>,
+    },
     /// There was no reply within this time.
     Timeout(Duration),
     /// The server rejected this call.
@@ -101,7 +111,7 @@ impl From<CallError> for StoreError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Unavailable => Self::Unavailable { source: None },
-            CallError::Connection { error, is_cluster } => unavailable(error, is_cluster),
+            CallError::Connection { error, slots } => unavailable(error, slots),
             CallError::Timeout(after) => Self::timeout(after),
             CallError::Rejected(error) => Self::rejected(error),
             CallError::Protocol(expected) => Self::protocol(expected),
@@ -185,10 +195,11 @@ pub(super) fn lacks_command(error: &RedisError) -> bool {
 
 /// The store's error for a server that cannot serve: misconfigured if there is a remedy, otherwise
 /// unavailable.
-fn unavailable(error: Arc<RedisError>, is_cluster: bool) -> StoreError {
-    match remedy(&error, is_cluster) {
-        Some(remedy) => StoreError::misconfigured(remedy, RedactedError(error)),
-        None => StoreError::unavailable(RedactedError(error)),
+fn unavailable(error: Arc<RedisError>, slots: Option<HashSlots>) -> StoreError {
+    let source = RedactedError { slots: slots.filter(|slots| *slots != ALL_SLOTS), error };
+    match remedy(&source.error, slots.is_some()) {
+        Some(remedy) => StoreError::misconfigured(remedy, source),
+        None => StoreError::unavailable(source),
     }
 }
 
@@ -268,22 +279,29 @@ fn mentions(error: &RedisError, words: &str) -> bool {
     error.detail().is_some_and(|text| text.contains(words)) || error.to_string().contains(words)
 }
 
-/// An error of the client crate without the addresses of other nodes, so that it may be logged.
-struct RedactedError(Arc<RedisError>);
+/// An error of the client crate without the addresses of other nodes, so that it may be logged. The node of a
+/// cluster that it is about is named by its hash slots.
+struct RedactedError {
+    error: Arc<RedisError>,
+    slots: Option<HashSlots>,
+}
 
 impl fmt::Display for RedactedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.code() {
+        if let Some((first, last)) = self.slots {
+            write!(f, "the node of hash slots {first} to {last}: ")?;
+        }
+        match self.error.code() {
             Some(code @ ("MOVED" | "ASK")) => write!(f, "{code}: the key is on another node"),
-            _ => self.0.fmt(f),
+            _ => self.error.fmt(f),
         }
     }
 }
 
 impl RedactedError {
     fn names_a_node(&self) -> bool {
-        matches!(self.0.code(), Some("MOVED" | "ASK"))
-            || self.0.kind() == ErrorKind::ClusterConnectionNotFound
+        matches!(self.error.code(), Some("MOVED" | "ASK"))
+            || self.error.kind() == ErrorKind::ClusterConnectionNotFound
     }
 }
 
@@ -295,6 +313,6 @@ impl fmt::Debug for RedactedError {
 
 impl Error for RedactedError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        if self.names_a_node() { None } else { self.0.source() }
+        if self.names_a_node() { None } else { self.error.source() }
     }
 }

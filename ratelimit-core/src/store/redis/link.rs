@@ -16,10 +16,10 @@ use redis::{ErrorKind, RedisError};
 use tokio::sync::watch;
 
 use super::breaker::Breaker;
-use super::error::{CallError, ConnectionImpact, meaning};
+use super::error::{ALL_SLOTS, CallError, ConnectionImpact, meaning};
 use super::server_check::Durability;
 use super::timeouts::Timeouts;
-use super::topology::{NodeId, Nodes, SLOT_RANGES, hash_slot_of_key};
+use super::topology::{NodeId, Nodes, SLOT_RANGES, first_slot, hash_slot_of_key};
 use crate::observe::StoreObserver;
 
 /// State that requests and the supervisor share.
@@ -31,8 +31,8 @@ pub(super) struct Link {
     pub(super) breaker: Breaker,
     /// Weight of the failures less the weight of the replies, for each slot range.
     pub(super) failures: [AtomicU32; SLOT_RANGES],
-    /// The last failure that was counted in each slot range.
-    causes: [Mutex<Option<Arc<RedisError>>>; SLOT_RANGES],
+    /// The last failure in each slot range: of a call, or of an attempt to connect.
+    causes: [Mutex<Option<CallError>>; SLOT_RANGES],
     /// Generation of the present connection: number of connections made so far.
     pub(super) generation: AtomicU64,
     /// Keys that the probe of a new connection writes: a key in each slot range of a cluster, or several keys
@@ -117,18 +117,14 @@ impl Link {
 
     /// The error of a request that would fail anyway: the circuit breaker is open, or the connection is down.
     pub(super) fn fast_fail(&self, range: usize) -> Option<CallError> {
-        if self.breaker.is_open(&self.failures[range]) {
-            let cause = self.causes[range].lock().clone();
-            return Some(cause.map_or(CallError::Unavailable, |cause| self.connection_error(cause)));
-        }
         // A load first, because this runs for every request, and the state has a lock.
-        if !self.is_down.load(Ordering::Relaxed) {
-            return None;
+        if self.is_down.load(Ordering::Relaxed)
+            && let ConnectionState::Down(error) = &*self.state.borrow()
+        {
+            return Some(self.connection_error(Arc::clone(error), None));
         }
-        match &*self.state.borrow() {
-            ConnectionState::Down(error) => Some(self.connection_error(Arc::clone(error))),
-            ConnectionState::Connecting | ConnectionState::Up { .. } => None,
-        }
+        let is_open = self.breaker.is_open(&self.failures[range]);
+        is_open.then(|| self.causes[range].lock().clone().unwrap_or(CallError::Unavailable))
     }
 
     /// Records that a call got its reply.
@@ -156,22 +152,29 @@ impl Link {
         let known = state.wait_for(|state| !matches!(state, ConnectionState::Connecting)).await;
         match known.as_deref() {
             Ok(ConnectionState::Up { .. }) => Ok(()),
-            Ok(ConnectionState::Down(error)) => Err(self.connection_error(Arc::clone(error))),
+            Ok(ConnectionState::Down(error)) => Err(self.connection_error(Arc::clone(error), None)),
             Ok(ConnectionState::Connecting) | Err(_) => Err(CallError::Unavailable),
         }
     }
 
-    /// The error of a call if its connection or server cannot serve.
-    pub(super) const fn connection_error(&self, error: Arc<RedisError>) -> CallError {
-        CallError::Connection { error, is_cluster: self.is_cluster() }
+    /// The node of a cluster that has the first hash slot of a range.
+    pub(super) fn node_of(&self, range: usize) -> Option<NodeId> {
+        self.owner(first_slot(range))
     }
 
-    /// The error of a call, without recording its effect on the connection.
-    pub(super) fn call_error(&self, error: impl Into<Arc<RedisError>>) -> CallError {
+    /// The error of a call if its connection or server cannot serve. `node` is the one that it is about, if
+    /// it is one of a cluster.
+    pub(super) fn connection_error(&self, error: Arc<RedisError>, node: Option<NodeId>) -> CallError {
+        let slots = |nodes: &Arc<Nodes>| node.map_or(ALL_SLOTS, |node| nodes.slots_of(node));
+        CallError::Connection { error, slots: self.nodes.as_ref().map(slots) }
+    }
+
+    /// The error of a call to a node, without recording its effect on the connection.
+    pub(super) fn call_error(&self, error: impl Into<Arc<RedisError>>, node: Option<NodeId>) -> CallError {
         let error = error.into();
         match ConnectionImpact::from_error(&error) {
             ConnectionImpact::Unknown | ConnectionImpact::None => CallError::Rejected(error),
-            _ => self.connection_error(error),
+            _ => self.connection_error(error, node),
         }
     }
 
@@ -182,21 +185,27 @@ impl Link {
             ConnectionImpact::Lost if self.is_cluster() => self.breaker.error_weight(),
             ConnectionImpact::Lost => {
                 self.mark_lost(generation);
-                return self.connection_error(Arc::new(error));
+                return self.connection_error(Arc::new(error), None);
             }
             ConnectionImpact::WrongServer => self.breaker.threshold(),
             ConnectionImpact::CannotServe | ConnectionImpact::Unknown => self.breaker.error_weight(),
-            ConnectionImpact::None => return self.call_error(error),
+            ConnectionImpact::None => return self.call_error(error, None),
         };
         let error = Arc::new(error);
         self.record_failure(range, weight, generation, Arc::clone(&error));
-        self.call_error(error)
+        self.call_error(error, self.node_of(range))
     }
 
     /// Counts a call without a reply as a failure of its connection.
     pub(super) fn record_timeout(&self, range: usize, generation: u64) {
         let cause = RedisError::from((ErrorKind::Io, "calls get no reply in time"));
         self.record_failure(range, self.breaker.timeout_weight(), generation, Arc::new(cause));
+    }
+
+    /// Notes why requests of a slot range fail while its circuit breaker is open.
+    pub(super) fn note_cause(&self, range: usize, cause: Arc<RedisError>) {
+        let cause = self.connection_error(cause, self.node_of(range));
+        *self.causes[range].lock() = Some(cause);
     }
 
     /// Counts a failure of a connection, and marks the connection as suspect if the circuit breaker opened.
@@ -206,7 +215,7 @@ impl Link {
             return;
         }
         // Before the breaker may open: the request that finds it open may log the cause.
-        *self.causes[range].lock() = Some(cause);
+        self.note_cause(range, cause);
         if !self.breaker.record_failure(&self.failures[range], weight) {
             return;
         }

@@ -32,7 +32,7 @@ use super::error::{ConnectionImpact, SEVERAL_SERVERS};
 use super::link::ConnectionState;
 use super::shared::Shared;
 use super::timeouts::reply_by;
-use super::topology::{Found, SLOT_RANGES, ServerConnection, Topology, no_node};
+use super::topology::{Found, NodeId, SLOT_RANGES, ServerConnection, Topology, no_node};
 use super::{script, server_check};
 use crate::clock::Timestamp;
 use crate::error::{ErrorChain, StoreError};
@@ -144,7 +144,6 @@ impl Shared {
             // A reply to PING does not prove that scripts run, so it takes back no failure of the breaker.
             Some(_) => server.note_reply(),
             None => {
-                self.link.record_timeout(0, generation);
                 if server.note_silence(self.link.breaker) {
                     self.link.mark_lost(generation);
                 }
@@ -173,7 +172,7 @@ impl Shared {
                 self.link.fail_waiters("connecting takes longer than a decision may");
                 connecting.await
             };
-            let error = match result {
+            let failure = match result {
                 Ok(Ok(verified)) => {
                     if is_first {
                         tracing::info!(attempt, help = help("connected"), "connected to Redis");
@@ -182,11 +181,11 @@ impl Shared {
                     }
                     return verified;
                 }
-                Ok(Err(error)) => error,
-                Err(_) => RedisError::from((ErrorKind::Io, "no answer while connecting")),
+                Ok(Err(failure)) => failure,
+                Err(_) => (None, RedisError::from((ErrorKind::Io, "no answer while connecting"))),
             };
-            let error = Arc::new(error);
-            let cause = StoreError::from(self.link.connection_error(Arc::clone(&error)));
+            let (node, error) = (failure.0, Arc::new(failure.1));
+            let cause = StoreError::from(self.link.connection_error(Arc::clone(&error), node));
             if is_first && attempt == 1 {
                 tracing::error!(
                     error = %ErrorChain(&cause),
@@ -221,16 +220,23 @@ impl Shared {
     /// accepts connections as well, and its user may lack permissions.
     ///
     /// If parts of a cluster are out, the script must run in at least one of them: otherwise the new
-    /// connection is no better than the old one.
-    async fn connect_and_verify(&self, topology: &mut Topology) -> RedisResult<Verified> {
-        let found = topology.connect().await?;
+    /// connection is no better than the old one. An error may be about one node of the cluster.
+    async fn connect_and_verify(
+        &self,
+        topology: &mut Topology,
+    ) -> Result<Verified, (Option<NodeId>, RedisError)> {
+        let found = topology.connect().await.map_err(|error| (None, error))?;
         let mut ranges: Vec<usize> = self.link.open_ranges().take(self.link.probe_keys.len()).collect();
         if ranges.is_empty() {
             ranges.extend((0..self.link.probe_keys.len()).step_by(SLOT_RANGES / 4));
         }
         let sent_at = self.encoder.local_time();
         let mut probes = JoinSet::new();
-        let mut failure = no_node("no master of the hash slots can be reached");
+        let mut failure = (None, no_node("no master of the hash slots can be reached"));
+        let failed = |range, error: RedisError| {
+            self.link.note_cause(range, Arc::new(error.clone()));
+            (self.link.node_of(range), error)
+        };
         for range in ranges {
             let all = &self.link.probe_keys;
             let keys = if self.link.is_cluster() { all[range..=range].to_vec() } else { all.clone() };
@@ -238,7 +244,7 @@ impl Shared {
             let server = match found.server_of(hash_slot, self.link.nodes.as_deref()) {
                 Some(Ok(server)) => server.clone(),
                 Some(Err(error)) => {
-                    failure = error.clone();
+                    failure = failed(range, error.clone());
                     continue;
                 }
                 None => continue,
@@ -255,7 +261,7 @@ impl Shared {
                     }
                     ranges.push(range);
                 }
-                Ok((_, Err(error))) => failure = error,
+                Ok((range, Err(error))) => failure = failed(range, error),
                 Err(_) => {}
             }
         }

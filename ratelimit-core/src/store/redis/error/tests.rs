@@ -39,7 +39,7 @@ fn errors_of_the_set_up_have_a_remedy_and_are_not_transient() {
         ("MOVED 1 192.0.2.7:6379", "redis-cluster://"),
         ("CROSSSLOT Keys in request don't hash to the same slot", "redis-cluster://"),
     ] {
-        let found = unavailable(Arc::new(error(line)), false);
+        let found = unavailable(Arc::new(error(line)), None);
         let StoreError::Misconfigured { remedy, .. } = &found else { panic!("{line}: {found:?}") };
         assert!(remedy.contains(expected), "{line}: {found}");
         assert!(!found.is_transient());
@@ -50,21 +50,21 @@ fn errors_of_the_set_up_have_a_remedy_and_are_not_transient() {
         "OOM command not allowed when used memory > 'maxmemory'.",
         "CLUSTERDOWN The cluster is down",
     ] {
-        let found = unavailable(Arc::new(error(line)), false);
+        let found = unavailable(Arc::new(error(line)), None);
         assert!(
             matches!(found, StoreError::Unavailable { source: Some(_) }) && found.is_transient(),
             "{line}: {found:?}"
         );
     }
     for words in inside_a_script("The user executing the script can't run this command or subcommand") {
-        let found = unavailable(Arc::new(error(&words)), false);
+        let found = unavailable(Arc::new(error(&words)), None);
         assert!(matches!(found, StoreError::Misconfigured { .. }), "{found:?}");
     }
     for words in inside_a_script("-READONLY You can't write against a read only replica.") {
-        let found = unavailable(Arc::new(error(&words)), false);
+        let found = unavailable(Arc::new(error(&words)), None);
         assert!(matches!(found, StoreError::Unavailable { .. }), "{found:?}");
     }
-    let moved = unavailable(Arc::new(error("MOVED 1 192.0.2.7:6379")), true);
+    let moved = unavailable(Arc::new(error("MOVED 1 192.0.2.7:6379")), Some(ALL_SLOTS));
     assert!(matches!(moved, StoreError::Unavailable { .. }), "{moved:?}");
 }
 
@@ -84,7 +84,7 @@ fn mistakes_of_certificates_are_those_of_the_set_up() {
         (Error::AlertReceived(AlertDescription::UnknownCA), CLIENT_CERTIFICATE),
     ] {
         let problem = std::io::Error::new(std::io::ErrorKind::InvalidData, problem);
-        let found = unavailable(Arc::new(RedisError::from(problem)), false);
+        let found = unavailable(Arc::new(RedisError::from(problem)), None);
         let StoreError::Misconfigured { remedy, .. } = found else { panic!("{found:?}") };
         assert_eq!(remedy, expected);
     }
@@ -92,7 +92,7 @@ fn mistakes_of_certificates_are_those_of_the_set_up() {
         [AlertDescription::InternalError, AlertDescription::ProtocolVersion, AlertDescription::UserCanceled]
     {
         let problem = std::io::Error::new(std::io::ErrorKind::InvalidData, Error::AlertReceived(alert));
-        let found = unavailable(Arc::new(RedisError::from(problem)), false);
+        let found = unavailable(Arc::new(RedisError::from(problem)), None);
         assert!(matches!(found, StoreError::Unavailable { .. }), "{found:?}");
     }
 }
@@ -100,10 +100,11 @@ fn mistakes_of_certificates_are_those_of_the_set_up() {
 #[test]
 fn the_address_of_another_node_is_not_shown() {
     for line in ["MOVED 1 192.0.2.7:6379", "ASK 1 192.0.2.7:6379"] {
-        let found = unavailable(Arc::new(error(line)), true);
+        let found = unavailable(Arc::new(error(line)), Some((5461, 10_922)));
         let source = found.source().unwrap();
         let text = format!("{found} {found:?} {source} {source:?} {:?}", source.source());
         assert!(!text.contains("192.0.2.7"), "{text}");
+        assert!(text.contains("the node of hash slots 5461 to 10922: "), "{text}");
         assert!(text.contains("another node"), "{text}");
     }
 }

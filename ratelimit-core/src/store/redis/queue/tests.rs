@@ -220,14 +220,21 @@ async fn a_request_is_sent_once_to_a_single_server_that_has_become_a_replica() {
 
 #[tokio::test]
 async fn a_reply_over_a_connection_that_was_given_up_is_not_taken() {
-    let (lane, _calls) = connected("-ERR not here\r\n").await;
-    let connection = lane.connections.to(NodeId::SINGLE).unwrap();
-    let (request, reply) = check();
-    let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &lane.shared).unwrap();
-    connection.server.give_up();
-    let answer = Err(RedisError::from((ErrorKind::Client, "a reply")));
-    assert!(matches!(lane.take_reply(&connection, call, answer), trip::Next::Ended));
-    assert!(matches!(ended(reply).await, Err(CallError::Connection { .. })));
+    for (kind, answer, cause) in [
+        (ErrorKind::Client, "a reply", "a reply was not that of its call"),
+        (ErrorKind::Io, "silent", "silent"),
+    ] {
+        let (lane, _calls) = connected("-ERR not here\r\n").await;
+        let connection = lane.connections.to(NodeId::SINGLE).unwrap();
+        let (request, reply) = check();
+        let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &lane.shared).unwrap();
+        connection.server.give_up();
+        let answer = Err(RedisError::from((kind, answer)));
+        assert!(matches!(lane.take_reply(&connection, call, answer), trip::Next::Ended));
+        let told = ended(reply).await;
+        let is_told = |error: &RedisError| error.to_string().starts_with(cause);
+        assert!(matches!(&told, Err(CallError::Connection { error, .. }) if is_told(error)), "{told:?}");
+    }
 }
 
 #[tokio::test]

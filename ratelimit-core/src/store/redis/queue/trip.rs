@@ -162,7 +162,12 @@ impl Lane {
     fn next(self: &Arc<Self>, connection: &Connection, mut call: Call, reply: RedisResult<Value>) -> Next {
         let (link, id) = (&self.shared.link, connection.id);
         let result = match reply {
-            _ if connection.server.is_given_up() => Err(link.call_error(not_its_own())),
+            // First, because a silent connection is given up as well.
+            Err(error) if is_lost(&error) => {
+                self.end_lost(connection, Calls::from_iter([call]), &error);
+                return Next::Ended;
+            }
+            _ if connection.server.is_given_up() => Err(link.call_error(not_its_own(), Some(id.node))),
             Ok(reply) => {
                 let decoded = call.decode(reply);
                 if let Ok(decoded) = &decoded {
@@ -182,10 +187,6 @@ impl Lane {
             }
             Err(error) if link.is_cluster() && is_redirect(&error) => {
                 return Next::Moved(call, Redirect { from: id.node, error });
-            }
-            Err(error) if is_lost(&error) => {
-                self.end_lost(connection, Calls::from_iter([call]), &error);
-                return Next::Ended;
             }
             Err(error) => Err(link.record_error(error, id.generation, call.range())),
         };
@@ -216,7 +217,7 @@ impl Lane {
                 let _ = link.record_error(error.clone(), connection.id.generation, range);
             }
         }
-        let error = link.call_error(error.clone());
+        let error = link.call_error(error.clone(), Some(connection.id.node));
         calls.into_iter().for_each(|call| call.finish(Err(error.clone())));
     }
 

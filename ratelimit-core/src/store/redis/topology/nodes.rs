@@ -10,13 +10,14 @@ use tokio::task::JoinSet;
 use super::cluster::{Address, OwnedSlots, find, slots_known_to};
 use super::connector::{Connector, server_at};
 use super::server::{NodeId, Server, ServerConnection};
+use crate::store::redis::error::{ALL_SLOTS, HashSlots};
 
 /// Number of ranges into which the hash slots of a cluster are divided, so that a hanging node does not
 /// affect the others. A single server is one range.
 pub(in crate::store::redis) const SLOT_RANGES: usize = 64;
 
 /// Number of hash slots in a cluster.
-const HASH_SLOTS: u16 = 16_384;
+const HASH_SLOTS: u16 = ALL_SLOTS.1 + 1;
 
 /// Largest number of nodes that are remembered.
 const MOST_MEMBERS: usize = 32;
@@ -39,6 +40,11 @@ pub(in crate::store::redis) fn hash_slot_of_tag(tag: &[u8]) -> u16 {
 /// The range of a hash slot.
 pub(in crate::store::redis) fn range_of_slot(hash_slot: u16) -> usize {
     usize::from(hash_slot) * SLOT_RANGES / usize::from(HASH_SLOTS)
+}
+
+/// The first hash slot of a range.
+pub(in crate::store::redis) fn first_slot(range: usize) -> u16 {
+    u16::try_from(range * usize::from(HASH_SLOTS) / SLOT_RANGES).unwrap_or(u16::MAX)
 }
 
 /// The hash slot of a key.
@@ -118,6 +124,15 @@ impl Nodes {
     pub(in crate::store::redis) fn owner(&self, hash_slot: u16) -> Option<NodeId> {
         let owner = self.owners[usize::from(hash_slot)].load(Ordering::Relaxed);
         (owner != UNKNOWN).then_some(NodeId(owner))
+    }
+
+    /// The first hash slots of a master that follow each other, by which an operator finds it. All, if it has
+    /// none.
+    pub(in crate::store::redis) fn slots_of(&self, node: NodeId) -> HashSlots {
+        let is_of = |hash_slot: &u16| self.owner(*hash_slot) == Some(node);
+        let found = (0..HASH_SLOTS).find(is_of);
+        let last = |first| (first..HASH_SLOTS).take_while(is_of).last().unwrap_or(first);
+        found.map_or(ALL_SLOTS, |first| (first, last(first)))
     }
 
     /// Whether a master has any hash slot.
