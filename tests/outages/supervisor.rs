@@ -449,11 +449,41 @@ fn a_misconfigured_server_is_reported_with_its_remedy() {
     });
 }
 
-/// The warnings of a limiter at `url` about the server, when it has connected.
+/// The warnings of a limiter at `url` about the server, within a second after it has connected.
 fn warnings(url: &str, log: &Log) -> Vec<String> {
     let seen = log.at(Level::WARN).len();
-    drop(connected(RedisStore::builder(url).deadline(2 * SECOND).build().unwrap()));
+    let limiter = RateLimiter::new(RedisStore::builder(url).deadline(2 * SECOND).build().unwrap());
+    assert!(within(20 * SECOND, || limiter.is_ready()), "never connected");
+    within(SECOND, || log.at(Level::WARN).len() > seen);
     log.at(Level::WARN).split_off(seen)
+}
+
+/// A server whose clock is an hour ahead, behind a proxy that replies to `TIME` itself, as Envoy does.
+fn behind_envoy() -> String {
+    let (address, _) = replying(|words| match words[0].as_slice() {
+        b"TIME\r\n" => "*2\r\n$10\r\n1795945438\r\n$16\r\n1795945438613574\r\n".to_owned(),
+        b"EVALSHA\r\n" => {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+            format!(":{}\r\n", (now + 3600 * SECOND).as_micros())
+        }
+        _ => reply_to_probe(words),
+    });
+    format!("redis://{address}/")
+}
+
+/// When every look-up takes long, requests are decided all the same.
+#[test]
+fn a_first_connection_serves_before_the_server_was_looked_at() {
+    let (address, _) = replying(|words| match words[0].as_slice() {
+        b"INFO\r\n" => {
+            std::thread::sleep(20 * SECOND);
+            String::new()
+        }
+        _ => reply_to_probe(words),
+    });
+    let builder = RedisStore::builder(&format!("redis://{address}/")).connect_timeout(60 * SECOND);
+    let limiter = RateLimiter::new(builder.build().unwrap());
+    assert!(within(10 * SECOND, || limiter.is_ready()), "it waits for the look at the server");
 }
 
 #[test]
@@ -493,6 +523,9 @@ fn problems_of_a_server_are_logged_on_connecting_with_their_remedy() {
             assert!(ahead[0].contains("apart_ms=3600") || ahead[0].contains("apart_ms=3599"), "{ahead:?}");
             expect_one(ahead, &["clocks", "synchronise both with NTP"]);
         }
+        let ahead = warnings(&behind_envoy(), &log);
+        assert!(ahead[0].contains("apart_ms=3600") || ahead[0].contains("apart_ms=3599"), "{ahead:?}");
+        expect_one(ahead, &["clocks"]);
 
         // Only for a limit of a day or more, and once; the servers of these tests keep nothing.
         let seen = || {
@@ -508,13 +541,21 @@ fn problems_of_a_server_are_logged_on_connecting_with_their_remedy() {
         };
         check(86_399);
         assert_eq!(seen(), 0);
-        check(86_400);
+        let is_told = || {
+            check(86_400);
+            seen() == 1
+        };
+        assert!(within(20 * SECOND, is_told));
         check(7 * 86_400);
         assert_eq!(seen(), 1);
         healthy.must("CONFIG SET save '3600 1'");
         let limiter = connected(RedisStore::builder(&healthy.url()).deadline(2 * SECOND).build().unwrap());
-        let _ = block_on(limiter.check(&Policy::new("long", 10, Duration::from_secs(86_400)), "a")).unwrap();
-        assert_eq!(seen(), 1, "a server that persists");
+        let is_told = || {
+            let day = Policy::new("long", 10, Duration::from_secs(86_400));
+            let _ = block_on(limiter.check(&day, "a")).unwrap();
+            seen() > 1
+        };
+        assert!(!within(SECOND, is_told), "a server that persists");
         healthy.must("CONFIG SET save ''");
 
         // Any node of a cluster.

@@ -233,9 +233,10 @@ impl Encoder {
     }
 
     /// Learns that the server's clock showed `at` between the write of a call, by the local clock, and now.
-    pub(super) fn note_server_time(&self, at: Timestamp, sent_at: u64) {
-        let answered_at = self.local_time();
-        self.server_clock.note(ClockSample { at: at.as_micros(), sent_at, answered_at });
+    pub(super) fn note_server_time(&self, at: Timestamp, sent_at: u64) -> ClockSample {
+        let sample = ClockSample { at: at.as_micros(), sent_at, answered_at: self.local_time() };
+        self.server_clock.note(sample);
+        sample
     }
 
     /// Whether the server's clock is known.

@@ -1,12 +1,13 @@
-//! Warnings about a server at the first connection: version, eviction of keys, and clock; and whether it
+//! Warnings about a server behind the first connection: version, eviction of keys, and clock; and whether it
 //! keeps its data.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use redis::FromRedisValue;
 
+use super::server_clock::ClockSample;
 use super::topology::{NodeId, ServerConnection};
 use crate::observe::log::help;
 use crate::policy::Policy;
@@ -20,7 +21,11 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 /// Warns of a server that is too old, that may drop counts, or whose clock is off. Errors are ignored: a user
 /// may lack the permission to look, which decisions do not need.
-pub(super) async fn warn_about_server(servers: &[(NodeId, ServerConnection)], durability: &Durability) {
+pub(super) async fn warn_about_server(
+    servers: &[(NodeId, ServerConnection)],
+    clocks: &[ClockSample],
+    durability: &Durability,
+) {
     // Names no section, since old servers know few of them.
     let infos: Vec<String> = query_nodes(servers, &redis::cmd("INFO")).await;
     if let Some(version) = infos.iter().find_map(|info| old_version(info)) {
@@ -43,14 +48,9 @@ pub(super) async fn warn_about_server(servers: &[(NodeId, ServerConnection)], du
         let saves: Vec<Vec<String>> = query_nodes(servers, redis::cmd("CONFIG").arg("GET").arg("save")).await;
         durability.set_volatile(saves.iter().any(|save| save.get(1).is_some_and(String::is_empty)));
     }
-    // Queries TIME as well, since INFO may not be permitted, or not have the time.
-    let here = now();
-    let times: Vec<(u64, u64)> = query_nodes(servers, &redis::cmd("TIME")).await;
-    let times =
-        times.into_iter().filter_map(|(seconds, micros)| seconds.checked_mul(1_000_000)?.checked_add(micros));
-    let reported = infos.iter().filter_map(|info| field(info, "server_time_usec")?.parse().ok());
-    let apart = times.chain(reported).filter_map(|there| Some(here?.abs_diff(Duration::from_micros(there))));
-    if let Some(apart) = apart.max().filter(|apart| *apart > CLOCK_TOLERANCE) {
+    // By the probe's script: a proxy may reply to `TIME` itself.
+    let apart = clocks.iter().map(|clock| Duration::from_micros(clock.apart())).max();
+    if let Some(apart) = apart.filter(|apart| *apart > CLOCK_TOLERANCE) {
         tracing::warn!(
             apart_ms = u64::try_from(apart.as_millis()).unwrap_or(u64::MAX),
             help = help("clocks-differ"),
@@ -93,12 +93,6 @@ fn has_no_copy(info: &str) -> bool {
     [("aof_enabled", "0"), ("connected_slaves", "0"), ("role", "master")]
         .iter()
         .all(|(name, value)| field(info, name) == Some(*value))
-}
-
-/// The wall clock of this machine, since the epoch.
-#[allow(clippy::disallowed_methods, reason = "compares two clocks; decides nothing")]
-fn now() -> Option<Duration> {
-    SystemTime::now().duration_since(UNIX_EPOCH).ok()
 }
 
 /// Shortest window for which a restart of the server is worth a warning, a day.

@@ -19,10 +19,25 @@ impl ClockSample {
     pub(super) const fn ahead(&self) -> (i64, i64) {
         (ahead(self.at, self.answered_at), ahead(self.at, self.sent_at))
     }
+
+    /// By how much the server's clock and the wall clock of this machine differ at least, in microseconds.
+    pub(super) fn apart(&self) -> u64 {
+        let here = wall_clock_ahead(SystemClock::new());
+        here.abs_diff(self.nearest(here))
+    }
+
+    fn nearest(&self, estimate: i64) -> i64 {
+        let (least, most) = self.ahead();
+        estimate.max(least).min(most)
+    }
 }
 
 const fn ahead(there: u64, here: u64) -> i64 {
     there.wrapping_sub(here).cast_signed()
+}
+
+fn wall_clock_ahead(local: SystemClock) -> i64 {
+    ahead(wall_clock().as_micros(), local.now().as_micros())
 }
 
 /// The server's clock, for choosing the windows of a call. It is wrong by a round trip at most, unless one of
@@ -41,8 +56,7 @@ pub(super) struct ServerClock {
 impl ServerClock {
     pub(super) fn new() -> Self {
         let local = SystemClock::new();
-        let ahead = ahead(wall_clock().as_micros(), local.now().as_micros());
-        Self { local, ahead: AtomicI64::new(ahead), is_known: AtomicBool::new(false) }
+        Self { local, ahead: AtomicI64::new(wall_clock_ahead(local)), is_known: AtomicBool::new(false) }
     }
 
     /// What the local clock shows by now, in microseconds.
@@ -53,8 +67,7 @@ impl ServerClock {
     /// Learns from a reply. The estimate stays as far as the reply allows, so that a reply that was read late
     /// changes nothing.
     pub(super) fn note(&self, sample: ClockSample) {
-        let (least, most) = sample.ahead();
-        self.ahead.store(self.ahead.load(Ordering::Relaxed).max(least).min(most), Ordering::Relaxed);
+        self.ahead.store(sample.nearest(self.ahead.load(Ordering::Relaxed)), Ordering::Relaxed);
         self.is_known.store(true, Ordering::Release);
     }
 

@@ -30,6 +30,7 @@ use super::command::{Command, ScriptCall};
 use super::connections::Connections;
 use super::error::{ConnectionImpact, SEVERAL_SERVERS};
 use super::link::ConnectionState;
+use super::server_clock::ClockSample;
 use super::shared::Shared;
 use super::timeouts::reply_by;
 use super::topology::{Found, NodeId, SLOT_RANGES, ServerConnection, Topology, no_node};
@@ -45,10 +46,11 @@ const STABLE_AFTER: Duration = Duration::from_secs(5);
 /// Number of the attempt after the loss of a connection whose failure is logged as a warning.
 const WARN_AT: u64 = 3;
 
-/// Connections, and the slot ranges in which their probe ran.
+/// Connections, the slot ranges in which their probe ran, and the clocks of its servers.
 struct Verified {
     found: Found,
     ranges: Vec<usize>,
+    clocks: Vec<ClockSample>,
 }
 
 impl Shared {
@@ -74,7 +76,7 @@ impl Shared {
         let mut pauses = self.link.timeouts.pauses();
         self.link.observer.serve(0);
         loop {
-            let Verified { found: Found { servers, slots }, ranges } =
+            let Verified { found: Found { servers, slots }, ranges, clocks } =
                 self.connect(topology, &mut pauses).await;
             let connected = |(node, server): (_, RedisResult<_>)| Some((node, server.ok()?));
             let servers: Vec<_> = servers.into_iter().filter_map(connected).collect();
@@ -86,10 +88,6 @@ impl Shared {
             self.attachments.renew_all();
             connections.install(generation, servers.clone());
             let up = Instant::now();
-            if generation == 1 {
-                let look = server_check::warn_about_server(&servers, &self.link.durability);
-                let _ = timeout(self.link.timeouts.connect, look).await;
-            }
             // If a part of a cluster is still out, another connection is made to reach it.
             let suspect = self.link.open_ranges().any(|range| !ranges.contains(&range));
             self.link.state.send_replace(ConnectionState::Up { generation, suspect });
@@ -101,6 +99,14 @@ impl Shared {
             self.attachments.note_connected();
             self.link.observer.connected();
             self.link.observer.serve(1);
+            if generation == 1 {
+                // Beside the first requests, which need none of it.
+                let (servers, link) = (servers.clone(), Arc::clone(&self.link));
+                tokio::spawn(async move {
+                    let look = server_check::warn_about_server(&servers, &clocks, &link.durability);
+                    let _ = timeout(link.timeouts.connect, look).await;
+                });
+            }
             let mut serves_no_longer =
                 pin!(state.wait_for(|state| !matches!(state, ConnectionState::Up { suspect: false, .. })));
             let single = servers.into_iter().next().filter(|_| !self.link.is_cluster());
@@ -252,12 +258,13 @@ impl Shared {
             let deadline = self.link.deadline();
             probes.spawn(async move { (range, probe(&server, &keys, deadline).await) });
         }
-        let mut ranges = Vec::new();
+        let (mut ranges, mut clocks) = (Vec::new(), Vec::new());
         while let Some(probe) = probes.join_next().await {
             match probe {
                 Ok((range, Ok(time))) => {
                     if let Value::Int(time) = time {
-                        self.encoder.note_server_time(Timestamp::from_micros(time.unsigned_abs()), sent_at);
+                        let time = Timestamp::from_micros(time.unsigned_abs());
+                        clocks.push(self.encoder.note_server_time(time, sent_at));
                     }
                     ranges.push(range);
                 }
@@ -265,7 +272,7 @@ impl Shared {
                 Err(_) => {}
             }
         }
-        if ranges.is_empty() { Err(failure) } else { Ok(Verified { found, ranges }) }
+        if ranges.is_empty() { Err(failure) } else { Ok(Verified { found, ranges, clocks }) }
     }
 }
 
