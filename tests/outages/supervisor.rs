@@ -431,6 +431,7 @@ fn a_misconfigured_server_is_reported_with_its_remedy() {
             (at("weak:s3cret@", ""), "may not run", "HDEL"),
             (format!("redis-cluster://127.0.0.1:{}", server.port()), "redis://", "cluster support disabled"),
             (node("redis", 1), "redis-cluster://", "several servers"),
+            (node("redis-cluster", 0) + "/1", "no other database than 0", "cluster mode"),
         ];
         for (url, remedy, words) in &cases {
             let (error_remedy, line) = reported_remedy(url, &log);

@@ -219,7 +219,7 @@ fn remedy(error: &RedisError, is_cluster: bool) -> Option<&'static str> {
         ("Password authentication failed", CREDENTIALS),
         ("no permissions to run", PERMISSIONS),
         ("DB index is out of range", "it has no database of the number in the URL"),
-        ("SELECT is not allowed in cluster mode", "a cluster has no other database than 0"),
+        ("SELECT is not allowed in cluster mode", "this cluster has no other database than 0"),
         ("cluster support disabled", "it is not a cluster; begin the URL with `redis://`"),
         (
             "protected mode",

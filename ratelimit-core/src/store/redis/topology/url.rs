@@ -113,13 +113,11 @@ fn sentinel(address: &str, is_tls: bool) -> Result<NamedServers, RedisConfigErro
     Ok(NamedServers::Sentinel { nodes: nodes(hosts, db, is_tls)?, service: service.into_owned() })
 }
 
-/// `[user:password@]host:port,host:port`.
+/// `[user:password@]host:port,host:port[/db]`. Before Valkey 9, a cluster refuses every other database than
+/// 0.
 fn cluster(address: &str, is_tls: bool) -> Result<NamedServers, RedisConfigError> {
     let (hosts, db) = address.split_once('/').unwrap_or((address, ""));
-    if !matches!(db, "" | "0") {
-        return Err(invalid("a cluster has no other database than 0"));
-    }
-    Ok(NamedServers::Cluster(nodes(hosts, "", is_tls)?))
+    Ok(NamedServers::Cluster(nodes(hosts, db, is_tls)?))
 }
 
 /// The settings of each node of `[user:password@]host:port,host:port`.
@@ -180,6 +178,7 @@ mod tests {
             ("redis-sentinel://a:1, b:2/main\n", &["a:1 0 - -", "b:2 0 - -"], "main"),
             ("REDIS-SENTINEL://u:p@a:1/my%6Daster/3", &["a:1 3 u p"], "mymaster"),
             ("redis-cluster://:p@a:1,\u{20}b:2/0\r\n", &["a:1 0 - p", "b:2 0 - p"], "cluster"),
+            ("redis-cluster://a:1,b:2/3", &["a:1 3 - -", "b:2 3 - -"], "cluster"),
         ] {
             let found = parts(url);
             let is_equal = found.0.iter().zip(nodes).all(|(found, node)| found == node);
