@@ -85,9 +85,10 @@ impl Quotas {
     /// report what is left.
     ///
     /// A request holds one slot of a concurrency limit, whatever it is charged here. Limits that share a
-    /// count are charged `units` each. A group of limits takes one round trip. If not even one unit is left,
-    /// that is a denial of one unit: under a limit with a [block](crate::PolicyBuilder::block) it begins the
-    /// block. Shadow limits are charged if the units fit, and do not lower their number.
+    /// count are charged `units` each. A group of limits takes one round trip; in a Redis cluster the limits
+    /// of each caller take one, and are charged as many units as these have left. If not even one unit is
+    /// left, that is a denial of one unit: under a limit with a [block](crate::PolicyBuilder::block) it begins
+    /// the block. Shadow limits are charged if the units fit, and do not lower their number.
     ///
     /// A response that does not [count](crate::rate_limit) under a limit gives back what was charged here as
     /// well, unless the limit is settled. The refund takes one round trip for each call of `charge`.
@@ -96,19 +97,32 @@ impl Quotas {
     ///
     /// # Errors
     ///
-    /// If the store does not answer within its deadline (100 ms with Redis). Other groups of limits may have
-    /// been charged by then.
+    /// If the store does not answer within its deadline (100 ms with Redis). Other groups of limits, and in a
+    /// cluster other callers, may have been charged by then.
     pub async fn charge(&self, units: u64) -> Result<u64, StoreError> {
         let groups = self.decisions.borrow().groups.clone();
         let mut fewest = units;
         for (position, group) in groups.iter().enumerate() {
-            let Some((charged, outcome)) = group.charge(units).await? else { continue };
-            fewest = fewest.min(charged);
-            let note = if charged > 0 { Quota::add_charge } else { Quota::set_left };
-            self.with_group(position, |group| {
-                let rates = group.quotas.iter_mut().filter(|quota| quota.is_charged());
-                rates.zip(outcome.outcomes()).for_each(|(quota, outcome)| note(quota, outcome.clone()));
-            });
+            let mut uncharged = vec![group.rates()];
+            while let Some(limits) = uncharged.pop().filter(|limits| !limits.is_empty()) {
+                let (charged, outcome) = match group.charge(&limits, units).await {
+                    Err(error @ StoreError::SeveralCallers) => {
+                        let (first, others) = group.of_first_caller(&limits);
+                        if others.is_empty() {
+                            return Err(error);
+                        }
+                        uncharged.extend([others, first]);
+                        continue;
+                    }
+                    charged => charged?,
+                };
+                fewest = fewest.min(charged);
+                let note = if charged > 0 { Quota::add_charge } else { Quota::set_left };
+                self.with_group(position, |group| {
+                    let noted = limits.iter().zip(outcome.outcomes());
+                    noted.for_each(|(&index, outcome)| note(&mut group.quotas[index], outcome.clone()));
+                });
+            }
         }
         Ok(fewest)
     }

@@ -6,6 +6,9 @@ use std::future::Future;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
+use actix_web::App;
+use actix_web::web::Data;
+use ratelimit_actix::Quotas;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Fixture;
 use ratelimit_core::policy::{Calendar, Weekday};
@@ -13,7 +16,6 @@ use ratelimit_core::{
     Algorithm, Check, OnError, Outcome, Policy, RateLimiter, RedisCredentials, RedisStore, StoreError,
     Timestamp,
 };
-use tests::client;
 use tests::cluster::{Cluster, cluster, cluster_behind_proxies};
 use tests::demo::Demo;
 use tests::noise::Noise;
@@ -21,6 +23,7 @@ use tests::outage::{LONGEST, SLACK};
 use tests::proxy::Mode;
 use tests::redis::{Console, Server, Topology};
 use tests::sentinel::sentinels;
+use tests::{answer, client};
 
 /// Until servers have agreed on another master. A sentinel that was held up for 2 s, by a slow disk for
 /// instance, waits for 30 s before it acts again.
@@ -306,6 +309,32 @@ async fn as_many_as_fit_are_charged_to_one_caller_at_a_time() {
     for (check, left) in group.iter().zip([2, 2]) {
         let (charged, outcome) = limiter.check_up_to_all(&[*check, *check], 5).await.unwrap();
         assert_eq!((charged, outcome.outcomes()[0].remaining()), (3, left - 1), "nothing was charged before");
+    }
+}
+
+/// Ten units of an account, and four of its host.
+#[ratelimit_actix::rate_limit(max = 10, window = "1h", by = header("x-account"), on_error = "deny")]
+#[ratelimit_actix::rate_limit(max = 4, window = "1h", by = header("x-host"), on_error = "deny")]
+#[actix_web::get("/charged")]
+async fn charge_five(quotas: Quotas) -> String {
+    let charged = quotas.charge(5).await.map_err(|error| error.to_string());
+    let left: Vec<u64> = quotas.to_vec().iter().map(|quota| quota.outcome().remaining()).collect();
+    format!("{charged:?} {left:?}")
+}
+
+#[actix_web::test]
+async fn quotas_of_a_request_are_charged_for_each_caller() {
+    let Some(cluster) = cluster(false).await else { return };
+    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
+    until_all_decide(&limiter, Duration::from_secs(10)).await;
+    let app = App::new().app_data(Data::new(limiter)).service(charge_five);
+    let app = actix_web::test::init_service(app).await;
+    // The attribute charges one unit of each before.
+    for (account, host, told) in [("a", "a", "Ok(3) [6, 0]"), ("b", "c", "Ok(3) [4, 0]")] {
+        let request =
+            answer::get("/charged").insert_header(("x-account", account)).insert_header(("x-host", host));
+        let text = answer::send(&app, request).await.text();
+        assert!(text.ends_with(told), "{account}, {host}: {text}");
     }
 }
 

@@ -15,6 +15,9 @@ pub(super) type QuotaGroup = SmallVec<[Quota; 1]>;
 /// What follows a response, for each limit of a group.
 pub(super) type Corrections = SmallVec<[Option<Correction>; 2]>;
 
+/// Some of these quotas.
+pub(super) type Indices = SmallVec<[usize; 2]>;
+
 /// A group of limits, and the limiter that decided about it.
 #[derive(Clone, Debug)]
 pub(super) struct DecidedGroup {
@@ -23,15 +26,27 @@ pub(super) struct DecidedGroup {
 }
 
 impl DecidedGroup {
-    /// Charges the rates as many of `units` as are left. `None` for a group without a rate that is charged: a
-    /// request takes one slot of a concurrency limit, whatever it is charged.
-    pub(super) async fn charge(&self, units: u64) -> Result<Option<(u64, GroupOutcome)>, StoreError> {
-        let rates = self.quotas.iter().filter(|quota| quota.is_charged());
-        let checks: SmallVec<[Check<'_>; 2]> = rates.map(|quota| quota.limit.check()).collect();
-        if checks.is_empty() {
-            return Ok(None);
-        }
-        self.limiter.check_up_to_all(&checks, units).await.map(Some)
+    /// Indices of the rates that charge before the response. A request takes one slot of a
+    /// concurrency limit, whatever it is charged.
+    pub(super) fn rates(&self) -> Indices {
+        (0..self.quotas.len()).filter(|&index| self.quotas[index].is_charged()).collect()
+    }
+
+    /// Splits limits into those of the first one's caller, and the others.
+    pub(super) fn of_first_caller(&self, limits: &Indices) -> (Indices, Indices) {
+        let caller = |index: usize| self.quotas[index].limit.check().partition();
+        limits.iter().copied().partition(|&index| caller(index) == caller(limits[0]))
+    }
+
+    /// Charges these limits as many of `units` as are left.
+    pub(super) async fn charge(
+        &self,
+        limits: &Indices,
+        units: u64,
+    ) -> Result<(u64, GroupOutcome), StoreError> {
+        let checks: SmallVec<[Check<'_>; 2]> =
+            limits.iter().map(|&index| self.quotas[index].limit.check()).collect();
+        self.limiter.check_up_to_all(&checks, units).await
     }
 
     /// Closes the limits that do not count a response with this status, so that nothing settles them, too.
