@@ -14,7 +14,7 @@ use super::server::ServerConnection;
 use crate::store::redis::error::SENTINEL_CREDENTIALS;
 
 /// Time after which a sentinel is queried for other sentinels again.
-const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Largest number of sentinels that are remembered.
 const MOST_SENTINELS: usize = 16;
@@ -37,14 +37,18 @@ impl Sentinels {
     /// were known before may have been replaced. Does not do so while connecting, which does not need them.
     pub(super) async fn look_around(&mut self, connector: &Connector) {
         loop {
-            if let Some(sentinel) = self.nodes.first().cloned() {
-                match self.others_known_to(&sentinel, connector).await {
-                    Ok(others) => self.note(&sentinel, others),
-                    // The user may lack the permission: then only the sentinels of the URL are known.
-                    Err(_) => self.nodes.rotate_left(1),
-                }
-            }
+            self.look(connector).await;
             sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Learns from the first sentinel that answers.
+    async fn look(&mut self, connector: &Connector) {
+        for sentinel in self.nodes.clone() {
+            // Without the permission of any, only the sentinels of the URL are known.
+            if let Ok(others) = self.others_known_to(&sentinel, connector).await {
+                return self.note(&sentinel, others);
+            }
         }
     }
 
@@ -189,8 +193,48 @@ async fn connect_to_master(server: &ConnectionInfo, connector: &Connector) -> Re
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::thread;
+
     use super::*;
+    use crate::store::redis::timeouts::Timeouts;
+    use crate::store::redis::timeouts::tests::TIMEOUTS;
+    use crate::store::redis::topology::hosts::Hosts;
     use crate::store::redis::topology::url::connection_info;
+
+    /// A sentinel that replies to each query that it knows one other.
+    fn sentinel_beside(other: u16) -> ConnectionInfo {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            let (mut stream, mut query) = (listener.accept().unwrap().0, [0; 256]);
+            while stream.read(&mut query).is_ok_and(|size| size > 0) {
+                let reply = format!("*1\r\n*4\r\n+ip\r\n+10.0.0.1\r\n+port\r\n+{other}\r\n");
+                stream.write_all(reply.as_bytes()).unwrap();
+            }
+        });
+        connection_info(&url).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_sentinel_that_is_gone_is_passed_over_in_the_same_look() {
+        let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let gone = connection_info(&format!("redis://{gone}")).unwrap();
+        let named = vec![gone, sentinel_beside(7)];
+        let connector = Connector {
+            timeouts: Timeouts { connect: Duration::from_secs(30), ..TIMEOUTS },
+            hosts: Arc::new(Hosts::of(&named, &TIMEOUTS)),
+            tls: None,
+            credentials: None,
+        };
+        let mut sentinels = Sentinels::new(named.clone(), "main".to_owned());
+        sentinels.look(&connector).await;
+        let known: Vec<_> = sentinels.nodes.iter().map(|node| node.addr().clone()).collect();
+        let learned = connection_info("redis://10.0.0.1:7").unwrap();
+        assert_eq!(known, [&named[1], &named[0], &learned].map(|node| node.addr().clone()));
+    }
 
     #[test]
     fn sentinels_of_the_url_stay_whatever_others_are_named() {
