@@ -50,6 +50,9 @@ pub trait Clock: Send + Sync + fmt::Debug + 'static {
 
     /// Ends when this much time has passed. By default the clock of the process measures it, which goes on
     /// while the machine is suspended; after a suspension the end may be a second late. Needs no runtime.
+    ///
+    /// One thread of the process ends all of these sleeps. So the waker of a task that sleeps must not block:
+    /// until it returns, no other sleep ends, and no request meets its deadline.
     fn sleep(&self, wait: Duration) -> Sleep {
         Box::pin(Delay::new(wait))
     }
