@@ -108,8 +108,8 @@ impl GiveBacks {
         }
         let script = script::refund(given_back.iter().map(|(count_id, _)| count_id.policy.algorithm()));
         let mut command = Command::Run(ScriptCall::new(script, keys, smallvec![arguments.into_bytes()]));
-        // If the server did not know the script, the command would be sent again behind the request that needs
-        // these units.
+        // If the server did not know the script, the command would be sent again, behind the request that
+        // needs these units.
         command.send_text();
         GuardedCommand { command, guard: Box::new(self.denials.invalidate_states_on_drop(states)) }
     }
