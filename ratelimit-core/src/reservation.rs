@@ -219,8 +219,9 @@ impl GroupOutcome {
                 None => charges.push(charge),
             }
         }
-        let mut charged = checks.iter().zip(self.outcomes()).filter(|(check, _)| !check.is_uncharged());
-        let is_degraded = self.is_degraded() && charged.any(|(_, outcome)| outcome.is_degraded());
+        // A look may have been decided without the store, and the rest by it.
+        let mut limits = checks.iter().zip(self.outcomes());
+        let is_degraded = limits.any(|(check, outcome)| !check.is_uncharged() && outcome.is_degraded());
         (!charges.is_empty()).then(|| Reservation::new(charges, is_degraded))
     }
 

@@ -227,14 +227,12 @@ impl Store for Broken {
             .map(|(check, (policy, caller))| Check::new(policy, caller).with_cost(cost(check)))
             .collect();
         let operation = match (self.mistake, operation) {
-            (Mistake::PeeksCharge, Operation::Peek) | (Mistake::UpToIsAllOrNothing, Operation::UpTo) => {
-                Operation::Check
-            }
             (Mistake::PeeksBeginBlocks, Operation::Peek) => Operation::Judge,
             (Mistake::LooksBeginNoBlock, Operation::Judge) => Operation::Peek,
-            (Mistake::LooksCharge, Operation::Judge) | (Mistake::WaitsAreChecks, Operation::Wait { .. }) => {
-                Operation::Check
-            }
+            (Mistake::PeeksCharge, Operation::Peek)
+            | (Mistake::UpToIsAllOrNothing, Operation::UpTo)
+            | (Mistake::LooksCharge, Operation::Judge)
+            | (Mistake::WaitsAreChecks, Operation::Wait { .. }) => Operation::Check,
             (Mistake::DebtsAreForgiven, Operation::Overdraw) => Operation::UpTo,
             (_, operation) => operation,
         };

@@ -178,8 +178,14 @@ impl Link {
         }
     }
 
-    /// Records the effect of an error on the connection. Returns the error of the call.
-    pub(super) fn record_error(&self, error: RedisError, generation: u64, range: usize) -> CallError {
+    /// Records the effect of an error on the connection of this generation to `node`, if it is known. Returns
+    /// the error of the call.
+    pub(super) fn record_error(
+        &self,
+        error: RedisError,
+        (generation, node): (u64, Option<NodeId>),
+        range: usize,
+    ) -> CallError {
         let weight = match ConnectionImpact::from_error(&error) {
             // The other masters of a cluster still serve.
             ConnectionImpact::Lost if self.is_cluster() => self.breaker.error_weight(),
@@ -191,25 +197,25 @@ impl Link {
             ConnectionImpact::CannotServe | ConnectionImpact::Unknown => self.breaker.error_weight(),
             ConnectionImpact::None => return self.call_error(error, None),
         };
-        let error = Arc::new(error);
-        self.record_failure(range, weight, generation, Arc::clone(&error));
-        self.call_error(error, self.node_of(range))
+        let (error, node) = (Arc::new(error), node.or_else(|| self.node_of(range)));
+        self.record_failure(range, weight, generation, &self.connection_error(Arc::clone(&error), node));
+        self.call_error(error, node)
     }
 
-    /// Counts a call without a reply as a failure of its connection.
-    pub(super) fn record_timeout(&self, range: usize, generation: u64) {
+    /// Counts a call without a reply as a failure of its connection, to `node` if it is known.
+    pub(super) fn record_timeout(&self, range: usize, (generation, node): (u64, Option<NodeId>)) {
         let cause = RedisError::from((ErrorKind::Io, "calls get no reply in time"));
-        self.record_failure(range, self.breaker.timeout_weight(), generation, Arc::new(cause));
+        let cause = self.connection_error(Arc::new(cause), node.or_else(|| self.node_of(range)));
+        self.record_failure(range, self.breaker.timeout_weight(), generation, &cause);
     }
 
     /// Notes why requests of a slot range fail while its circuit breaker is open.
-    pub(super) fn note_cause(&self, range: usize, cause: Arc<RedisError>) {
-        let cause = self.connection_error(cause, self.node_of(range));
-        *self.causes[range].lock() = Some(cause);
+    pub(super) fn note_cause(&self, range: usize, cause: &CallError) {
+        *self.causes[range].lock() = Some(cause.clone());
     }
 
     /// Counts a failure of a connection, and marks the connection as suspect if the circuit breaker opened.
-    fn record_failure(&self, range: usize, weight: u32, generation: u64, cause: Arc<RedisError>) {
+    fn record_failure(&self, range: usize, weight: u32, generation: u64, cause: &CallError) {
         // An error of an earlier connection says nothing about this one.
         if self.generation.load(Ordering::Relaxed) != generation {
             return;

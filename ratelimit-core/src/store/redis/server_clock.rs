@@ -67,7 +67,9 @@ impl ServerClock {
     /// Learns from a reply. The estimate stays as far as the reply allows, so that a reply that was read late
     /// changes nothing.
     pub(super) fn note(&self, sample: ClockSample) {
-        self.ahead.store(sample.nearest(self.ahead.load(Ordering::Relaxed)), Ordering::Relaxed);
+        let nearest = |estimate| Some(sample.nearest(estimate));
+        // It returns an error only where the function returns `None`.
+        let _ = self.ahead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, nearest);
         self.is_known.store(true, Ordering::Release);
     }
 

@@ -145,7 +145,7 @@ impl Shared {
                     ConnectionImpact::Lost | ConnectionImpact::WrongServer
                 ) =>
             {
-                self.link.record_error(error, generation, 0);
+                self.link.record_error(error, (generation, None), 0);
             }
             // A reply to PING does not prove that scripts run, so it takes back no failure of the breaker.
             Some(_) => server.note_reply(),
@@ -240,8 +240,9 @@ impl Shared {
         let mut probes = JoinSet::new();
         let mut failure = (None, no_node("no master of the hash slots can be reached"));
         let failed = |range, error: RedisError| {
-            self.link.note_cause(range, Arc::new(error.clone()));
-            (self.link.node_of(range), error)
+            let node = self.link.node_of(range);
+            self.link.note_cause(range, &self.link.connection_error(Arc::new(error.clone()), node));
+            (node, error)
         };
         for range in ranges {
             let all = &self.link.probe_keys;

@@ -78,9 +78,9 @@ fn link(generation: u64) -> Link {
 fn a_failure_of_an_earlier_connection_does_not_count_against_the_present_one() {
     let link = link(2);
     let error = || RedisError::from((ErrorKind::Server(ServerErrorKind::ReadOnly), "of a replica"));
-    let _ = link.record_error(error(), 1, 0);
+    let _ = link.record_error(error(), (1, None), 0);
     assert!(link.fast_fail(0).is_none() && link.is_up());
-    let _ = link.record_error(error(), 2, 0);
+    let _ = link.record_error(error(), (2, None), 0);
     assert!(link.fast_fail(0).is_some() && !link.is_up());
 }
 
@@ -88,7 +88,7 @@ fn a_failure_of_an_earlier_connection_does_not_count_against_the_present_one() {
 fn errors_of_unknown_meaning_are_a_reason_to_reconnect_when_no_reply_comes_between() {
     let link = link(1);
     let fail = |line| {
-        let error = link.record_error(error(line), 1, 0);
+        let error = link.record_error(error(line), (1, None), 0);
         assert!(matches!(error, CallError::Rejected(_)), "{error:?}");
     };
     let unknown =
@@ -112,7 +112,7 @@ fn errors_of_unknown_meaning_are_a_reason_to_reconnect_when_no_reply_comes_betwe
 fn a_late_loss_of_an_earlier_connection_keeps_the_present_one() {
     let link = link(2);
     link.mark_lost(1);
-    let _ = link.record_error(RedisError::from((ErrorKind::Io, "broken")), 1, 0);
+    let _ = link.record_error(RedisError::from((ErrorKind::Io, "broken")), (1, None), 0);
     assert!(link.is_up());
     link.mark_lost(2);
     assert!(matches!(*link.state.borrow(), ConnectionState::Connecting));

@@ -313,7 +313,7 @@ async fn a_call_is_not_sent_to_a_range_whose_breaker_has_opened() {
     let (lane, calls) = connected("").await;
     let reply = push_check(&lane);
     for _ in 0..3 {
-        lane.shared.link.record_timeout(0, 1);
+        lane.shared.link.record_timeout(0, (1, None));
     }
     assert!(matches!(ended(reply).await, Err(CallError::Connection { .. })));
     assert!(calls.try_recv().is_err());

@@ -82,7 +82,7 @@ async fn find(lane: &Arc<Lane>, calls: Vec<(Call, Option<Redirect>)>) {
     let followed = join_all(calls.into_iter().map(|(call, redirect)| follow(lane, call, redirect))).await;
     let unreached: Calls = followed.into_iter().flatten().collect();
     for range in ranges_of(&unreached) {
-        link.record_timeout(range, link.present_generation());
+        link.record_timeout(range, (link.present_generation(), None));
     }
     unreached.into_iter().for_each(|call| call.finish(Err(CallError::Timeout(link.deadline()))));
 }
@@ -104,7 +104,7 @@ async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) ->
         let connection = match reply_by(&mut deadline, reached).await {
             Some(Ok(connection)) => connection,
             Some(Err(error)) => {
-                let error = link.record_error(error, link.present_generation(), call.range());
+                let error = link.record_error(error, (link.present_generation(), None), call.range());
                 call.finish(Err(error));
                 return None;
             }
@@ -126,7 +126,7 @@ async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) ->
             Next::Again(again) => call = again,
             Next::Moved(moved, redirect) => {
                 if now().saturating_duration_since(sent) >= link.deadline() / 2 {
-                    let error = link.record_error(redirect.error, connection.id.generation, moved.range());
+                    let error = link.record_error(redirect.error, connection.id.known(), moved.range());
                     moved.finish(Err(error));
                     return None;
                 }
@@ -188,7 +188,7 @@ impl Lane {
             Err(error) if link.is_cluster() && is_redirect(&error) => {
                 return Next::Moved(call, Redirect { from: id.node, error });
             }
-            Err(error) => Err(link.record_error(error, id.generation, call.range())),
+            Err(error) => Err(link.record_error(error, id.known(), call.range())),
         };
         call.finish(result);
         Next::Ended
@@ -199,7 +199,7 @@ impl Lane {
         let link = &self.shared.link;
         // First, so that the circuit breaker knows of it when the tasks that wait go on.
         for range in ranges_of(&calls) {
-            link.record_timeout(range, connection.id.generation);
+            link.record_timeout(range, connection.id.known());
         }
         if connection.server.note_silence(link.breaker) {
             // Another connection may serve.
@@ -214,7 +214,7 @@ impl Lane {
         self.connections.lose(connection.id);
         if link.is_cluster() {
             for range in ranges_of(&calls) {
-                let _ = link.record_error(error.clone(), connection.id.generation, range);
+                let _ = link.record_error(error.clone(), connection.id.known(), range);
             }
         }
         let error = link.call_error(error.clone(), Some(connection.id.node));

@@ -42,12 +42,13 @@ impl Sentinels {
         }
     }
 
-    /// Learns from the first sentinel that answers.
+    /// Learns from the first sentinel. If it does not answer, the next one is the first.
     async fn look(&mut self, connector: &Connector) {
-        for sentinel in self.nodes.clone() {
-            // Without the permission of any, only the sentinels of the URL are known.
-            if let Ok(others) = self.others_known_to(&sentinel, connector).await {
-                return self.note(&sentinel, others);
+        if let Some(sentinel) = self.nodes.first().cloned() {
+            match self.others_known_to(&sentinel, connector).await {
+                Ok(others) => self.note(&sentinel, others),
+                // The user may lack the permission: then only the sentinels of the URL are known.
+                Err(_) => self.nodes.rotate_left(1),
             }
         }
     }
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sentinel_that_is_gone_is_passed_over_in_the_same_look() {
+    async fn a_sentinel_that_is_gone_is_passed_over_in_the_next_look() {
         let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let gone = connection_info(&format!("redis://{gone}")).unwrap();
         let named = vec![gone, sentinel_beside(7)];
@@ -230,7 +231,9 @@ mod tests {
             credentials: None,
         };
         let mut sentinels = Sentinels::new(named.clone(), "main".to_owned());
-        sentinels.look(&connector).await;
+        for _ in 0..2 {
+            sentinels.look(&connector).await;
+        }
         let known: Vec<_> = sentinels.nodes.iter().map(|node| node.addr().clone()).collect();
         let learned = connection_info("redis://10.0.0.1:7").unwrap();
         assert_eq!(known, [&named[1], &named[0], &learned].map(|node| node.addr().clone()));

@@ -52,6 +52,13 @@ pub(in crate::store::redis) struct ConnectionId {
     pub(in crate::store::redis) generation: u64,
 }
 
+impl ConnectionId {
+    /// The generation against which a failure counts, and the node that it is about.
+    pub(in crate::store::redis) const fn known(&self) -> (u64, Option<NodeId>) {
+        (self.generation, Some(self.node))
+    }
+}
+
 /// A connection over which calls go.
 #[derive(Clone)]
 pub(in crate::store::redis) struct Connection {
