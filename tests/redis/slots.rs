@@ -3,7 +3,7 @@
 mod model;
 mod script;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -72,6 +72,22 @@ async fn processes_share_the_slots_of_a_caller() {
     assert!(third.is_ok() && one.acquire(&TWO, "a").await.unwrap().is_err());
     drop((second, third));
     until_held(&server, key, 0).await;
+}
+
+/// By the clock of the server: under that of a test every key lives for an hour.
+#[tokio::test]
+#[allow(clippy::disallowed_methods, reason = "measures the life of a key")]
+async fn a_denied_process_without_slots_shortens_the_life_of_no_entry() {
+    let Some(server) = server() else { return };
+    let [holder, other] = [(); 2].map(|()| server.limiter());
+    let one = Policy::concurrency("one", 1);
+    let began = Instant::now();
+    let slot = holder.acquire(&one, "a").await.unwrap().unwrap();
+    assert!(other.acquire(&one, "a").await.unwrap().is_err());
+    let lives: u64 = server.raw().await.pttl(only_key(&server).await).await.unwrap();
+    // Until 10 s after the last message of the process that holds the slot.
+    assert!(Duration::from_millis(lives) + began.elapsed() >= Duration::from_secs(10), "{lives} ms");
+    drop(slot);
 }
 
 #[tokio::test]
