@@ -22,7 +22,11 @@ need() { # need COMMAND HOW
 
 # The quickest build: most of the time goes into building and linking the tests of each mutation. A check uses the tests that are
 # there.
-[ "${1:-}" = check ] || export CARGO_TARGET_DIR=$work/build CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=1
+if [ "${1:-}" = check ]; then
+  export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
+else
+  export CARGO_TARGET_DIR=$work/build CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=1
+fi
 export REDIS_REQUIRED=1 RUST_BACKTRACE=0
 # Few random cases: what they alone would find belongs into a vector.
 export DIFFERENTIAL_CASES=${DIFFERENTIAL_CASES:-300} ORACLE_CASES=${ORACLE_CASES:-100}
