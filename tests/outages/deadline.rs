@@ -318,26 +318,26 @@ async fn an_expired_request_is_not_an_outage_and_delays_no_other() {
 }
 
 /// More calls are in flight than may be, so the others wait for one of them to end: by its timeout, which
-/// opens the breaker. Those that wait at the deadline are sent a fourteenth of it later, if at all: a busy
-/// machine is not that late.
+/// opens the breaker. Those that wait for a tenth of the deadline go in a call beside the others, so the last
+/// requests are made soon after such a call: on a busy machine they may be nine tenths of a second late.
 #[tokio::test]
 async fn what_waits_while_the_breaker_opens_is_not_sent() {
-    const DEADLINE: Duration = Duration::from_secs(6);
+    const REQUESTS: u32 = 54;
     let Some(server) = server() else { return };
     let over_a_lane = async |lane: Lane| {
         let proxy = Proxy::before(server.port());
-        let store = RedisStore::builder(&proxy.url()).deadline(DEADLINE).ping_interval(3600 * SECOND);
+        let store = RedisStore::builder(&proxy.url()).deadline(10 * SECOND).ping_interval(3600 * SECOND);
         let limiter = connected(store.breaker(Breaker::new().timeouts(1).errors(1))).await;
         lane.until_connected(&limiter).await;
         let policy = policy(format!("{lane:?}"));
         // The server knows the script then.
         let _ = limiter.check(&policy, "caller").await.unwrap();
         proxy.set(Mode::Hold);
-        let requests = (0..100).map(|i| {
+        let requests = (0..REQUESTS).map(|i| {
             let (limiter, policy) = (limiter.clone(), policy.clone());
             async move {
                 // Apart, so that they do not share calls.
-                tokio::time::sleep(i * DEADLINE / 100).await;
+                tokio::time::sleep(i * SECOND / 20).await;
                 lane.check(&limiter, &policy, "caller").await
             }
         });
@@ -353,8 +353,8 @@ async fn what_waits_while_the_breaker_opens_is_not_sent() {
         assert!(late > 0 && unavailable > 0, "{lane:?}: {late} and {unavailable}");
         let charged = policy.max() - server.limiter().peek(&policy, "caller").await.unwrap().remaining();
         assert!(
-            (late..=100).contains(&charged),
-            "{lane:?}: {charged} of 101 were charged: what waited in vain was sent"
+            (late..=REQUESTS.into()).contains(&charged),
+            "{lane:?}: {charged} were charged, of all {REQUESTS} and one: what waited in vain was sent"
         );
     };
     tokio::join!(over_a_lane(Lane::Store), over_a_lane(Lane::Worker));
