@@ -347,8 +347,8 @@ mod tests {
         assert_eq!((further.address, lookups.load(Ordering::SeqCst)), (server.address, 0));
     }
 
-    /// Otherwise the second of two calls waits for the acknowledgement of the first, and a lost peer is noticed
-    /// late.
+    /// Otherwise the second of two calls waits for the acknowledgement of the first, and a lost peer is
+    /// noticed late.
     #[tokio::test]
     async fn a_connection_has_the_settings_of_its_socket() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
