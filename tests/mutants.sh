@@ -317,8 +317,8 @@ try_all() {
 
 # touched [BASE]: selects the mutations of the files that differ from BASE, by default the parent of the present commit.
 touched() {
-  local base=${1:-HEAD^}
-  base=$(git merge-base "$base" HEAD) || { echo "error: there is no commit $base to compare with; name one" >&2; exit 1; }
+  local base
+  base=$(git merge-base "${1:-HEAD^}" HEAD) || { echo "error: no commit ${1:-HEAD^} to compare with; name one" >&2; exit 1; }
   ONLY="^($(git diff --name-only "$base" -- ratelimit-core ratelimit-actix | paste -sd'|')):"
 }
 
