@@ -260,6 +260,10 @@ mod tests {
         let checks = [Check::new(&policy, "a").with_cost(2), Check::new(&policy, "b")];
         assert!(group([denied(7), allowed(1, 60)]).reservation(&checks).is_none(), "denied");
         assert!(group([allowed(1, 60)]).reservation(&checks).is_none(), "another group");
+        let both = group([allowed(1, 60), allowed(2, 70)]);
+        assert!(both.reservation(&checks.map(Check::uncharged)).is_none(), "two looks");
+        let one = both.reservation(&[checks[0].uncharged(), checks[1]]).unwrap();
+        assert_eq!(one.charges().map(|charge| charge.check().partition()).collect::<Vec<_>>(), [b"b"]);
         let reservation = group([allowed(1, 60), allowed(2, 70)]).reservation(&checks).unwrap();
         assert!(reservation.charges().all(|charge| charge.at() == Timestamp::from_micros(1_000)));
         let charges: Vec<(u64, u64)> =
