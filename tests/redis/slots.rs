@@ -127,7 +127,7 @@ async fn a_request_whose_future_is_dropped_holds_no_slot() {
         // The request is sent, and dropped before the reply.
         assert!(limiter.acquire(&TWO, "a").now_or_never().is_none());
     }
-    until_held(&server, "*", 0).await;
+    until_held(&server, "rl1:slots:*", 0).await;
     assert_eq!(limiter.peek(&TWO, "a").await.unwrap().remaining(), 2);
 }
 
@@ -158,13 +158,13 @@ async fn after_a_reset_slots_that_requests_hold_are_reported_again() {
     let slot = one.acquire(&TWO, "a").await.unwrap().unwrap();
     let leaked = one.acquire(&TWO, "a").await.unwrap().unwrap();
     one.reset(&TWO, "a").await.unwrap();
-    until_held(&server, "*", 2).await;
+    until_held(&server, "rl1:slots:*", 2).await;
     // Another process resets. This process reports its slots again with the next message.
     other.reset(&TWO, "a").await.unwrap();
     assert_eq!(other.peek(&TWO, "a").await.unwrap().remaining(), 2);
     assert!(one.acquire(&TWO, "a").await.unwrap().is_err(), "the process holds both");
     drop((slot, leaked));
-    until_held(&server, "*", 0).await;
+    until_held(&server, "rl1:slots:*", 0).await;
 }
 
 /// The clock of the process stands still, so the message of every 3 s is not sent.
@@ -175,7 +175,7 @@ async fn a_reset_by_the_process_that_holds_slots_reports_them_again_at_once() {
     let [one, other] = [(), ()].map(|()| RateLimiter::new(server.store_at(&clock)));
     let slot = one.acquire(&TWO, "a").await.unwrap().unwrap();
     one.reset(&TWO, "a").await.unwrap();
-    until_held(&server, "*", 1).await;
+    until_held(&server, "rl1:slots:*", 1).await;
     assert_eq!(other.peek(&TWO, "a").await.unwrap().remaining(), 1);
     drop(slot);
 }
@@ -211,7 +211,7 @@ async fn slots_that_processes_only_peek_at_are_renewed() {
         }
     }
     drop(stream);
-    until_held(&server, "*", 0).await;
+    until_held(&server, "rl1:slots:*", 0).await;
     assert_eq!(other.peek(&TWO, "a").await.unwrap().remaining(), 2);
 }
 
