@@ -94,8 +94,8 @@ impl WrittenLimit {
 ///
 /// Each request is charged before its response is known. If the response does not count, the charge is
 /// refunded. So `max` is also the number of requests that may be in flight. A limit with
-/// [`Limit::charge_after`](crate::Limit::charge_after), or with a block, charges the responses that count, and
-/// nothing before.
+/// [`Limit::charge_after`](crate::Limit::charge_after), or with a block, charges the responses that count,
+/// and nothing before.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub enum Count {

@@ -68,8 +68,8 @@ impl Quotas {
         self.with_groups(|groups| groups.concat())
     }
 
-    /// The quota that the caller runs out of first. Limits that this response does not show take no part, such
-    /// as shadow limits.
+    /// The quota that the caller runs out of first. Limits that this response does not show take no part,
+    /// such as shadow limits.
     pub fn tightest(&self) -> Option<Quota> {
         self.with(|quotas| tightest(quotas).cloned())
     }
@@ -87,8 +87,9 @@ impl Quotas {
     /// A request holds one slot of a concurrency limit, whatever it is charged here. Limits that share a
     /// count are charged `units` each. A group of limits takes one round trip; in a Redis cluster the limits
     /// of each caller take one, and are charged as many units as these have left. If not even one unit is
-    /// left, that is a denial of one unit: under a limit with a [block](crate::PolicyBuilder::block) it begins
-    /// the block. Shadow limits are charged if the units fit, and do not lower their number.
+    /// left, that is a denial of one unit: under a limit with a [block](crate::PolicyBuilder::block) it
+    /// begins the block. Shadow limits are charged if the units fit, and do not lower their number. Limits
+    /// that charge after the response are left out.
     ///
     /// A response that does not [count](crate::rate_limit) under a limit gives back what was charged here as
     /// well, unless the limit is settled. The refund takes one round trip for each call of `charge`.

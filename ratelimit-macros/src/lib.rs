@@ -64,9 +64,9 @@ use crate::parse::kind::Kind;
 ///
 /// With `policy = SEARCH`, for a `static SEARCH: Policy`, the numbers stand in one place. All handlers with
 /// this policy, and a `RateLimitMiddleware` with it, share the count of each caller. `by`, `on_missing`,
-/// `cost`, `count`, `charge`, `show`, `skip` and `plan` are those of the attribute; every other argument of a limit is a
-/// compile error beside `policy`. A request that passes the middleware and a handler with the same policy and
-/// caller is charged by both.
+/// `cost`, `count`, `charge`, `show`, `skip` and `plan` are those of the attribute; every other argument of a
+/// limit is a compile error beside `policy`. A request that passes the middleware and a handler with the same
+/// policy and caller is charged by both.
 ///
 /// # Callers
 ///
@@ -322,8 +322,8 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
 ///
 /// Values have the forms that [`#[rate_limit]`](macro@rate_limit) describes. `window`, `zone`, `anchor`,
-/// `algorithm`, `sub_windows`, `burst`, `cost`, `block`, `count`, `charge` and `lease` are compile errors: none
-/// of them has a meaning for what runs now.
+/// `algorithm`, `sub_windows`, `burst`, `cost`, `block`, `count`, `charge` and `lease` are compile errors:
+/// none of them has a meaning for what runs now.
 ///
 /// # Beside rates
 ///

@@ -136,8 +136,8 @@ pub(crate) fn write_quotas_of(req: &HttpRequest, styles: &[HeaderStyle], headers
     }
 }
 
-/// [`write_quotas_of`] for quotas that middleware keeps. If they have changed since fields were written, these
-/// are removed, also if what is left is unknown.
+/// [`write_quotas_of`] for quotas that middleware keeps. If they have changed since fields were written,
+/// these are removed, also if what is left is unknown.
 pub(crate) fn write_quotas(
     quotas: &Quotas,
     is_changed: bool,

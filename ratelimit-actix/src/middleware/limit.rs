@@ -132,8 +132,8 @@ impl Limit {
     /// Sets which responses count. The default is [`Count::All`].
     ///
     /// As with `count` of the attribute, a request is charged before it runs, and a response that does not
-    /// count gives the charge back. So `max` is also the number of requests that may be in flight: right for a
-    /// log-in, whose guesses come in parallel. Around an app add [`charge_after`](Self::charge_after). With
+    /// count gives the charge back. So `max` is also the number of requests that may be in flight: right for
+    /// a log-in, whose guesses come in parallel. Around an app add [`charge_after`](Self::charge_after). With
     /// Redis a refund takes two round trips. An error of an inner service counts by its
     /// [`status_code`](actix_web::ResponseError::status_code).
     ///
