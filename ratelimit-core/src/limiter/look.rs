@@ -1,15 +1,13 @@
 //! Groups of which some checks are charged nothing. These are looked at beside the rest of the group, which
 //! is charged: a look and a charge need no common instant, since whatever the look was for comes later.
 
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join, join_all};
+use futures_util::future::join;
 use smallvec::SmallVec;
 
-use super::RateLimiter;
-use super::backend::{Inner, only};
+use super::backend::Inner;
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::clock::Timestamp;
@@ -22,12 +20,6 @@ use crate::store::Deadline;
 struct Part<'a> {
     checks: SmallVec<[Check<'a>; 2]>,
     indices: SmallVec<[usize; 2]>,
-}
-
-/// Whether some checks of the group are charged nothing.
-#[inline]
-pub(super) fn has_looks(group: &[Check<'_>]) -> bool {
-    group.iter().any(Check::is_uncharged)
 }
 
 /// The checks of the group that are charged nothing, and the others.
@@ -52,25 +44,6 @@ fn joined([looks, charged]: [&Part<'_>; 2], looked: &GroupOutcome, rest: &GroupO
     let size = looks.checks.len() + charged.checks.len();
     let parts = [(&looks.indices[..], looked), (&charged.indices[..], rest)];
     GroupOutcome::join(size, looked.is_allowed() && rest.is_allowed(), parts.into_iter())
-}
-
-impl RateLimiter {
-    /// Charges each check by itself, on a worker, for [`charge_each`](crate::__private_0_1::charge_each).
-    pub(crate) async fn charge_each(&self, checks: &[Check<'_>]) -> Vec<Option<Outcome>> {
-        let charge = async |check: &Check<'_>| {
-            let group = slice::from_ref(check);
-            let charged = match self.try_check_all(group)? {
-                Some(outcome) => outcome,
-                None => self.check_all_on_worker(group).await?,
-            };
-            only(charged)
-        };
-        let charged = join_all(checks.iter().map(charge)).await;
-        let outcome = |charged: Result<Outcome, StoreError>| {
-            charged.inspect_err(|error| self.inner.fallback.outage.log_failed_settlement(error)).ok()
-        };
-        charged.into_iter().map(outcome).collect()
-    }
 }
 
 impl Inner {

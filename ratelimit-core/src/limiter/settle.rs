@@ -1,7 +1,9 @@
-//! Costs that are known late: settling a charge to the true cost, and charging as many units as fit.
+//! Costs that are known late: settling a charge to the true cost, charging as many units as fit, and charging
+//! after the response.
 
 use std::slice;
 
+use futures_util::future::join_all;
 use smallvec::SmallVec;
 
 use super::{RateLimiter, only};
@@ -175,5 +177,22 @@ impl RateLimiter {
             self.inner.fallback.outage.log_failed_settlement(error);
         }
         Ok(result.map(drop)?)
+    }
+
+    /// Charges each check by itself, on a worker, for [`charge_each`](crate::__private_0_1::charge_each).
+    pub(crate) async fn charge_each(&self, checks: &[Check<'_>]) -> Vec<Option<Outcome>> {
+        let charge = async |check: &Check<'_>| {
+            let group = slice::from_ref(check);
+            let charged = match self.try_check_all(group)? {
+                Some(outcome) => outcome,
+                None => self.check_all_on_worker(group).await?,
+            };
+            only(charged)
+        };
+        let charged = join_all(checks.iter().map(charge)).await;
+        let outcome = |charged: Result<Outcome, StoreError>| {
+            charged.inspect_err(|error| self.inner.fallback.outage.log_failed_settlement(error)).ok()
+        };
+        charged.into_iter().map(outcome).collect()
     }
 }
