@@ -43,9 +43,8 @@ pub use self::mode::{Mode, OnError};
 #[cfg(any(feature = "redis", test))]
 pub(crate) use self::numbers::HOLD_US;
 #[cfg(feature = "redis")]
-pub(crate) use self::numbers::lease_micros;
 pub use self::numbers::{MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS};
-use self::numbers::{NO_LEASE, PolicyNumbers};
+use self::numbers::PolicyNumbers;
 pub use self::settings::{Field, PolicyBuilder, Settings};
 pub use self::state_kind::MAX_NAME_LEN;
 pub(crate) use self::state_kind::StateKind;
@@ -384,22 +383,15 @@ impl Policy {
     /// The time for which this process may keep units of a hot caller, if set; see [`PolicyBuilder::lease`].
     pub const fn lease(&self) -> Option<Duration> {
         match self.numbers.lease_us {
-            0 | NO_LEASE => None,
+            0 => None,
             micros => Some(Duration::from_micros(micros as u64)),
         }
     }
 
-    /// Length of the lease interval, in microseconds. 0 if the default of the store applies, unless the
-    /// policy [has no lease](Self::has_no_lease).
+    /// Length of the lease interval, in microseconds; 0 without one.
     #[cfg(feature = "redis")]
     pub(crate) const fn lease_us(&self) -> u64 {
         self.numbers.lease_us as u64
-    }
-
-    /// Whether leases are turned off.
-    #[cfg(feature = "redis")]
-    pub(crate) const fn has_no_lease(&self) -> bool {
-        self.numbers.lease_us == NO_LEASE
     }
 
     /// The part of one of several processes that count by themselves: an equal part of the limit, rounded up.

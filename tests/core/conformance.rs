@@ -45,12 +45,6 @@ fn redis(clock: &FakeClock) -> Option<OnRedis> {
     tests::redis::server().map(|server| OnRedis(server.store_at(clock), server))
 }
 
-fn redis_with_leases(clock: &FakeClock) -> Option<OnRedis> {
-    let server = tests::redis::server()?;
-    let store = server.builder_at(clock).default_lease(Duration::from_millis(100)).build().unwrap();
-    Some(OnRedis(store, server))
-}
-
 /// Two stores on one server, as two processes have. Without denial caches: a reset by one ends no entry of
 /// the other.
 struct TwoOnRedis([RedisStore; 2], #[allow(dead_code, reason = "kept alive")] Server);
@@ -149,11 +143,6 @@ impl Fixture for TwoOfBytes {
 fn of_bytes(clock: &FakeClock) -> Option<TwoOfBytes> {
     let states = Arc::default();
     Some(TwoOfBytes([(), ()].map(|()| OfBytes { clock: clock.clone(), states: Arc::clone(&states) })))
-}
-
-/// Most of its limits are too small for leases; the others must not differ.
-mod redis_store_with_leases {
-    ratelimit_core::conformance_suite! { store: super::redis_with_leases, block_on: super::block_on }
 }
 
 mod memory_store {

@@ -18,8 +18,12 @@ use tracing::Level;
 
 const LEASE: Duration = Duration::from_millis(100);
 
+fn plain(key: &'static str, max: u64) -> PolicyBuilder {
+    Policy::builder(key).max(max).window(Duration::from_secs(60)).on_error(OnError::Deny)
+}
+
 fn builder(key: &'static str, max: u64) -> PolicyBuilder {
-    Policy::builder(key).max(max).window(Duration::from_secs(60)).on_error(OnError::Deny).lease(LEASE)
+    plain(key, max).lease(LEASE)
 }
 
 /// Every algorithm with leases.
@@ -216,24 +220,6 @@ async fn what_remains_counts_the_units_that_this_process_holds() {
 }
 
 #[tokio::test]
-async fn a_default_lease_is_for_windows_only() {
-    let Some(server) = server() else { return };
-    let clock = clock_at_start();
-    let limiter = RateLimiter::new(store(&server, &clock).default_lease(LEASE).build().unwrap());
-    for &algorithm in Algorithm::ALL {
-        let policy = Policy::builder("default").algorithm(algorithm).max(1_000).build();
-        assert_eq!(pass(&limiter, &policy, "a", 1, 50).await, 50);
-        let is_leased = limiter.try_check(&policy, "a").unwrap().is_some();
-        let expected = matches!(algorithm, Algorithm::FixedWindow | Algorithm::SlidingWindowCounter);
-        assert_eq!(is_leased, expected, "{algorithm}");
-    }
-    for lease in [Duration::ZERO, Duration::from_micros(10_000_001), Duration::from_nanos(1)] {
-        let error = store(&server, &clock).default_lease(lease).build().unwrap_err();
-        assert!(error.to_string().contains("default_lease"), "{error}");
-    }
-}
-
-#[tokio::test]
 async fn a_window_of_a_calendar_has_leases_of_its_own() {
     const EDGE: u64 = 1_790_035_200_000_000; // 2026-09-22T00:00:00Z
     let Some(server) = server() else { return };
@@ -321,9 +307,9 @@ async fn a_shadow_limit_is_leased_and_denies_nothing() {
 /// Every algorithm with leases, as a limit with a lease and as one without, over one count.
 fn with_and_without(key: &'static str, block: Option<Duration>) -> impl Iterator<Item = (Policy, Policy)> {
     leasable().map(move |algorithm| {
-        let builder = builder(key, 1_000).algorithm(algorithm);
+        let builder = plain(key, 1_000).algorithm(algorithm);
         let builder = if let Some(block) = block { builder.block(block) } else { builder };
-        (builder.build(), builder.without_lease().build())
+        (builder.lease(LEASE).build(), builder.build())
     })
 }
 

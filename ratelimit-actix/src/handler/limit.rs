@@ -85,9 +85,6 @@ impl HandlerLimit {
     /// computed for each request.
     #[track_caller]
     pub const fn with_computed(template: PolicyBuilder, computed: Computed) -> Self {
-        // Units of a lease are charged under one `max`, and end with one window.
-        let is_template = computed.max.is_computed() || computed.anchor.is_computed();
-        let template = if is_template { template.without_lease() } else { template };
         // Checks everything else at compile time: the largest `max` gives the largest products.
         let largest = if computed.max.is_computed() { template.max(MAX_UNITS) } else { template };
         Self::new(largest.build()).computed(computed)

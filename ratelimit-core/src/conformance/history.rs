@@ -94,7 +94,7 @@ impl World {
             // The first three share their counts.
             [
                 plain.max(5),
-                plain.max(2),
+                plain.max(2).lease(Duration::from_millis(100)),
                 plain.max(5).block(MINUTE + MINUTE / 2),
                 plain.max(3).mode(Mode::Shadow),
                 plain.max(9).sub_windows(6),

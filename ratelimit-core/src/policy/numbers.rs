@@ -29,9 +29,6 @@ const DEFAULT_MAX: u64 = 100;
 /// The window of a policy without one: 60 s, in microseconds.
 const DEFAULT_WINDOW_US: u64 = 60_000_000;
 
-/// In place of the length of a lease: none, also in a store with a default.
-pub(super) const NO_LEASE: u32 = u32::MAX;
-
 /// Numbers that every algorithm can compute with exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PolicyNumbers {
@@ -46,7 +43,7 @@ pub(super) struct PolicyNumbers {
     /// 0 for a limit that does not block.
     pub(super) block_us: u64,
     pub(super) mode: Mode,
-    /// 0 if none is set, [`NO_LEASE`] if leases are turned off.
+    /// 0 for a limit without a lease.
     pub(super) lease_us: u32,
 }
 
@@ -60,8 +57,7 @@ impl Settings {
         if max < 1 || max > MAX_UNITS {
             return Err(PolicyError::Max);
         }
-        let has_time =
-            window.is_some() || matches!((block, lease), (Some(Switch::On(_)), _) | (_, Some(Switch::On(_))));
+        let has_time = window.is_some() || lease.is_some() || matches!(block, Some(Switch::On(_)));
         if algorithm.holds_slots() && has_time {
             return Err(PolicyError::OnlyForRates);
         }
@@ -107,11 +103,8 @@ impl Settings {
         };
         let lease_us = match lease {
             None => 0,
-            Some(Switch::Off) => NO_LEASE,
-            Some(Switch::On(_)) if !algorithm.spec().is_leasable => {
-                return Err(PolicyError::LeaseWithoutWindow);
-            }
-            Some(Switch::On(lease)) => match lease_micros(lease) {
+            Some(_) if !algorithm.spec().is_leasable => return Err(PolicyError::LeaseWithoutWindow),
+            Some(lease) => match lease_micros(lease) {
                 Some(micros) => micros,
                 None => return Err(PolicyError::Lease),
             },
@@ -163,11 +156,7 @@ impl PolicyNumbers {
             block: if block_us == 0 { None } else { Some(Switch::On(Duration::from_micros(block_us))) },
             mode: Some(Switch::On(mode)),
             on_error: Some(on_error),
-            lease: match lease_us {
-                0 => None,
-                NO_LEASE => Some(Switch::Off),
-                micros => Some(Switch::On(Duration::from_micros(micros as u64))),
-            },
+            lease: if lease_us == 0 { None } else { Some(Duration::from_micros(lease_us as u64)) },
         }
     }
 }
@@ -193,7 +182,7 @@ const fn whole_micros(time: Duration) -> Option<u64> {
 }
 
 /// The microseconds of a lease; `None` if it is out of its bounds.
-pub(crate) const fn lease_micros(lease: Duration) -> Option<u32> {
+const fn lease_micros(lease: Duration) -> Option<u32> {
     match whole_micros(lease) {
         Some(micros) if micros > 0 && lease.as_nanos() <= MAX_LEASE.as_nanos() => {
             #[allow(clippy::cast_possible_truncation, reason = "at most MAX_LEASE")]

@@ -144,7 +144,7 @@ fields! {
     /// What the limit does during an outage of the store.
     OnError on_error: OnError, "the name of a failure policy", true, false;
     /// Time for which a process may keep units of a hot caller.
-    Lease lease: Switch<Duration>, "a time such as \"100ms\", or \"off\"", false, false;
+    Lease lease: Duration, "a time such as \"100ms\"", false, false;
 }
 
 /// Builds a [`Policy`](crate::Policy); by default 100 units per 60 s, counted by a sliding window counter
@@ -273,10 +273,7 @@ setters! {
     ///
     /// assert_eq!(ALL.lease(), Some(Duration::from_millis(100)));
     /// ```
-    lease(lease: Duration) { lease: Switch::On(lease) }
-
-    /// Turns leases off for this limit, also in a store with a default.
-    without_lease() { lease: Switch::Off }
+    lease(lease: Duration) { lease: lease }
 }
 
 impl Settings {

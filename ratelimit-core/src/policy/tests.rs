@@ -146,7 +146,6 @@ fn a_lease_is_above_nothing_and_at_most_ten_seconds() {
         assert_eq!(BUILDER.lease(good).build().lease(), Some(good));
     }
     assert_eq!(BUILDER.build().lease(), None);
-    assert_eq!(BUILDER.lease(MAX_LEASE).without_lease().build().lease(), None);
 }
 
 #[test]
@@ -256,7 +255,7 @@ fn a_concurrency_limit_has_only_a_maximum() {
     }
     assert_eq!(error(SLOTS.sub_windows(1)), PolicyError::SubWindowsWithoutCounter);
     assert_eq!(error(SLOTS.burst(1)), PolicyError::BurstWithoutTokenBucket);
-    let set = SLOTS.max(5).on_error(OnError::Deny).mode(Mode::Shadow).name("n").without_lease().build();
+    let set = SLOTS.max(5).on_error(OnError::Deny).mode(Mode::Shadow).name("n").build();
     assert_eq!(set.with_settings(Settings::new()).unwrap(), set);
     assert_eq!(Policy::concurrency("k", 5).state_id(), SLOTS.max(9).build().state_id(), "the slots stay");
     assert_ne!(Policy::concurrency("k", 5).state_id(), BUILDER.window(micros(HOLD_US)).build().state_id());

@@ -64,11 +64,6 @@ fn text(written: Written<'_>) -> Result<&str, ReadFault> {
     if let Written::Text(text) = written { Ok(text) } else { Err(None) }
 }
 
-fn time(field: &str, written: Written<'_>) -> Result<Duration, ReadFault> {
-    let time = text(written)?.parse().map_err(|error: WindowError| Some(error.about(field).to_string()));
-    time.map(Window::duration)
-}
-
 impl Setting for u64 {
     const IS_NUMBER: bool = true;
 
@@ -81,12 +76,25 @@ impl Setting for u64 {
     }
 }
 
+impl Setting for Duration {
+    const IS_TIME: bool = true;
+
+    fn read(field: &'static str, written: Written<'_>) -> Result<Self, ReadFault> {
+        let time = text(written)?.parse().map_err(|error: WindowError| Some(error.about(field).to_string()));
+        time.map(Window::duration)
+    }
+
+    fn value(self) -> Value {
+        Value::Time(self)
+    }
+}
+
 /// In files a length. Those of policies have calendars as well, in several fields.
 impl Setting for LimitWindow {
     const IS_TIME: bool = true;
 
     fn read(field: &'static str, written: Written<'_>) -> Result<Self, ReadFault> {
-        time(field, written).map(Self::Length)
+        Duration::read(field, written).map(Self::Length)
     }
 
     fn value(self) -> Value {
@@ -101,7 +109,7 @@ impl Setting for Switch<Duration> {
     const IS_TIME: bool = true;
 
     fn read(field: &'static str, written: Written<'_>) -> Result<Self, ReadFault> {
-        if text(written)? == OFF { Ok(Self::Off) } else { time(field, written).map(Self::On) }
+        if text(written)? == OFF { Ok(Self::Off) } else { Duration::read(field, written).map(Self::On) }
     }
 
     fn value(self) -> Value {

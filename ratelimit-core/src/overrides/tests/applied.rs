@@ -107,9 +107,8 @@ fn what_is_not_overridden_stays_that_of_the_program() {
     assert_ne!(enforced.state_id(), FULL.state_id(), "a shadow limit has a count of its own");
     let none = FULL.with_settings(Settings::new().without_block()).unwrap();
     assert_eq!((none.block(), none.lease()), (None, FULL.lease()));
-    for lease_off in [Policy::builder("k").without_lease().build(), Policy::builder("k").build()] {
-        assert_eq!(lease_off.with_settings(Settings::new()).unwrap(), lease_off);
-    }
+    let unleased = Policy::builder("k").build();
+    assert_eq!(unleased.with_settings(Settings::new()).unwrap(), unleased);
 }
 
 #[test]
@@ -147,7 +146,8 @@ fn overrides_by_code_are_replaced_as_a_whole() {
     );
     assert_eq!(limiter.in_force(&SHOP).policy().max(), 7, "those before stay");
 
-    for never in [Settings::new().algorithm(Algorithm::FixedWindow), Settings::new().max(1).without_lease()] {
+    const LEASE: Duration = Duration::from_millis(100);
+    for never in [Settings::new().algorithm(Algorithm::FixedWindow), Settings::new().max(1).lease(LEASE)] {
         let shop = LimitOverride::new().caller("partition a", never);
         let error = limiter.replace_overrides(Overrides::new().limit("shop", shop)).unwrap_err().to_string();
         assert!(error.contains("a caller of limit `shop`: overrides can replace max, the length"), "{error}");

@@ -76,16 +76,11 @@ fn every_policy_is_written_as_it_is_read() {
             let blocking = numbers.block(Duration::from_secs(86_400)).mode(Mode::Shadow);
             let lease = Duration::from_millis(250);
             let leased = numbers.lease(lease).try_build().unwrap_or_else(|_| numbers.build());
-            let unleased = numbers.without_lease().build();
-            for policy in
-                [plain.build(), numbers.name("n").max(3).build(), blocking.build(), leased, unleased]
-            {
+            for policy in [plain.build(), numbers.name("n").max(3).build(), blocking.build(), leased] {
                 assert_eq!(read(&toml::to_string(&policy).unwrap()).unwrap(), policy);
             }
         }
     }
-    let written = toml::to_string(&Policy::builder("k").without_lease().build()).unwrap();
-    assert!(written.ends_with("\nlease = \"off\"\n"), "{written}");
     let streams = Policy::concurrency("streams", 3);
     let written = toml::to_string(&streams).unwrap();
     assert_eq!(read(&written).unwrap(), streams);
@@ -186,7 +181,7 @@ fn an_error_names_the_field_and_what_is_expected() {
         ("key = 'k'\nblock = 600", "expected a time such as \"10m\", or \"off\" for `block`"),
         ("key = 'k'\nblock = '60'", "`block` needs a unit, found \"60\"; did you mean \"60s\"?"),
         ("key = 'k'\nlease = '0ms'", "`lease` must be at least 1ms, found \"0ms\""),
-        ("key = 'k'\nlease = 5", "expected a time such as \"100ms\", or \"off\" for `lease`"),
+        ("key = 'k'\nlease = 5", "expected a time such as \"100ms\" for `lease`"),
         ("key = 'k'\nmode = 'dark'", "for `mode`: expected one of \"enforce\", \"shadow\""),
         ("key = 'k'\nmode = 1", "expected the name of a `mode`"),
         ("key = 'k'\nmode = 'off'", "for `mode`: expected one of \"enforce\", \"shadow\""),

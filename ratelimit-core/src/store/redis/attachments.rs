@@ -54,13 +54,8 @@ pub(super) struct Attachments {
 
 impl Attachments {
     /// Creates empty tables. `clock` counts while the machine is suspended.
-    pub(super) fn new(
-        clock: &Arc<dyn Clock>,
-        default_lease_us: u64,
-        is_cluster: bool,
-        denials: &Arc<DenialCache>,
-    ) -> Self {
-        let leases = Leases::new(Arc::clone(clock), default_lease_us, is_cluster, Arc::clone(denials));
+    pub(super) fn new(clock: &Arc<dyn Clock>, is_cluster: bool, denials: &Arc<DenialCache>) -> Self {
+        let leases = Leases::new(Arc::clone(clock), is_cluster, Arc::clone(denials));
         Self { leases: Arc::new(leases), slots: Arc::new(SlotTable::new(Arc::clone(clock))) }
     }
 
@@ -94,7 +89,7 @@ impl Attachments {
             return Attachment::Leases(targets);
         }
         let may_have_state =
-            |check: &Check<'_>| check.policy().is_concurrency() || self.leases.may_lease(check.policy());
+            |check: &Check<'_>| check.policy().is_concurrency() || check.policy().lease_us() > 0;
         let is_plain = operation == Operation::Check && !group.iter().any(may_have_state);
         if is_plain { Attachment::None } else { Attachment::Ordered }
     }

@@ -25,7 +25,6 @@ use super::timeouts::Timeouts;
 use super::topology::Pem;
 use super::topology::{self, ConnectSettings, TlsSettings, Topology};
 use crate::clock::{Clock, SystemClock};
-use crate::policy::lease_micros;
 
 /// Default of [`RedisStoreBuilder::deadline`]: 100 ms.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
@@ -90,7 +89,6 @@ impl RedisStore {
             prefix: "rl".to_owned(),
             secret: String::new(),
             denial_cache_ttl: DEFAULT_DENIAL_CACHE_TTL,
-            default_lease: None,
             connections: 1 + thread::available_parallelism().map_or(1, NonZeroUsize::get),
             tls: TlsSettings::default(),
             credentials: None,
@@ -109,7 +107,6 @@ pub struct RedisStoreBuilder {
     prefix: String,
     secret: String,
     denial_cache_ttl: Duration,
-    default_lease: Option<Duration>,
     connections: usize,
     tls: TlsSettings,
     credentials: Option<Arc<CredentialsFunction>>,
@@ -194,13 +191,6 @@ impl RedisStoreBuilder {
     /// seen up to this much later.
     pub fn denial_cache_ttl(mut self, ttl: Duration) -> Self {
         self.denial_cache_ttl = ttl;
-        self
-    }
-
-    /// [Lease](crate::PolicyBuilder::lease) of fixed windows and sliding window counters whose policies set
-    /// no lease; by default none, at most [`MAX_LEASE`](crate::policy::MAX_LEASE).
-    pub fn default_lease(mut self, lease: Duration) -> Self {
-        self.default_lease = Some(lease);
         self
     }
 
@@ -318,13 +308,6 @@ impl RedisStoreBuilder {
         let credentials = self.credentials.map(|function| CredentialsSource::new(function, &self.timeouts));
         let settings = ConnectSettings { timeouts: self.timeouts, tls: self.tls, credentials };
         let topology = Topology::parse(&self.url, settings)?;
-        let default_lease_us = match self.default_lease {
-            None => 0,
-            Some(lease) => lease_micros(lease).ok_or(RedisConfigError::Setting {
-                setting: "default_lease",
-                expected: "a time above 0 and at most 10 s, in whole microseconds",
-            })?,
-        };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let now: Box<dyn Fn() -> Option<u64> + Send + Sync> = Box::new(|| None);
         #[cfg(feature = "test-util")]
@@ -338,7 +321,7 @@ impl RedisStoreBuilder {
         let encoder = Arc::new(Encoder::new(key_format, now));
         let denials = Arc::new(DenialCache::new(Arc::clone(&clock), self.denial_cache_ttl));
         let is_cluster = topology.nodes().is_some();
-        let attachments = Attachments::new(&clock, default_lease_us.into(), is_cluster, &denials);
+        let attachments = Attachments::new(&clock, is_cluster, &denials);
         let most = self.connections;
         let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &attachments, most)?;
         let groups = Groups::new(client, encoder, denials, attachments);

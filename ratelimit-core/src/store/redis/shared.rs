@@ -45,7 +45,7 @@ pub(super) mod tests {
             link: Arc::new(Link::new(nodes, TIMEOUTS, Breaker::new(), Vec::new())),
             runtime: runtime.clone(),
             encoder: Arc::new(Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None))),
-            attachments: Attachments::new(&clock, 0, false, &denials),
+            attachments: Attachments::new(&clock, false, &denials),
             was_refused: AtomicBool::new(false),
         })
     }

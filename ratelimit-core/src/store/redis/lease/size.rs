@@ -21,11 +21,9 @@ const SHARE: u64 = 4;
 /// Shortest sub-window in which leases save calls, 50 ms: the time of many round trips.
 const MIN_SUB_WINDOW_US: u64 = 50_000;
 
-/// Whether callers of a limit can ever have a lease.
+/// Whether callers of a limit with a lease can ever have one.
 pub(super) fn is_leasable(policy: &Policy, instances: u64) -> bool {
-    policy.algorithm().spec().is_leasable
-        && policy.sub_window_us() >= MIN_SUB_WINDOW_US
-        && policy.max() >= MIN_UNITS * SHARE * instances
+    policy.sub_window_us() >= MIN_SUB_WINDOW_US && policy.max() >= MIN_UNITS * SHARE * instances
 }
 
 /// Units that requests of a caller to this process cost in the present lease interval and in the one before.

@@ -37,8 +37,6 @@ pub(in crate::store::redis) struct Leases {
     /// A clock that counts while the machine is suspended.
     clock: Arc<dyn Clock>,
     digest_key: [u8; 16],
-    /// Lease interval of policies that set none, in microseconds; 0 if these have no leases.
-    default_us: u64,
     /// Number of processes that share the limits.
     instances: AtomicU64,
     pub(super) shards: Box<[Mutex<LeaseShard>]>,
@@ -123,14 +121,12 @@ pub(super) fn shard_of(digest: u128) -> usize {
 impl Leases {
     pub(in crate::store::redis) fn new(
         clock: Arc<dyn Clock>,
-        default_us: u64,
         is_cluster: bool,
         denials: Arc<DenialCache>,
     ) -> Self {
         Self {
             clock,
             digest_key: denials.digest_key(),
-            default_us,
             instances: AtomicU64::new(1),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             counts: AtomicUsize::new(0),
@@ -159,25 +155,14 @@ impl Leases {
     #[inline]
     pub(super) fn interval(&self, policy: &Policy) -> u64 {
         // Limits without leases take only this branch.
-        if self.may_lease(policy) { self.leasable_interval(policy) } else { 0 }
+        if policy.lease_us() == 0 { 0 } else { self.leased_interval(policy) }
     }
 
-    /// Whether callers of a policy may have leases, now or with another number of processes.
-    #[inline]
-    pub(in crate::store::redis) fn may_lease(&self, policy: &Policy) -> bool {
-        policy.lease_us() | self.default_us != 0
-            && !policy.has_no_lease()
-            && policy.algorithm().spec().is_leasable
-    }
-
-    fn leasable_interval(&self, policy: &Policy) -> u64 {
-        let own = policy.lease_us();
+    fn leased_interval(&self, policy: &Policy) -> u64 {
         if is_leasable(policy, self.instances()) {
-            return if own > 0 { own } else { self.default_us };
+            return policy.lease_us();
         }
-        if own > 0 {
-            self.log_useless_lease(policy);
-        }
+        self.log_useless_lease(policy);
         0
     }
 

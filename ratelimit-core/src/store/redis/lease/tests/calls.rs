@@ -53,7 +53,7 @@ impl Process {
         let clock = Arc::new(FakeClock::at(Timestamp::from_micros(START)));
         let denials = Arc::new(DenialCache::new(Arc::clone(&clock) as _, Duration::ZERO));
         Self {
-            leases: Arc::new(Leases::new(clock, 0, false, denials)),
+            leases: Arc::new(Leases::new(clock, false, denials)),
             encoder: Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| Some(START))),
         }
     }
