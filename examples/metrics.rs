@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use actix_web::{App, HttpResponse, HttpServer, Responder, get, rt, web};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use ratelimit_actix::{RateLimiter, core::metrics, rate_limit};
+use ratelimit_actix::{RateLimiter, rate_limit, ratelimit_core::metrics};
 
 #[rate_limit(max = 10, window = "60s", name = "public")]
 #[get("/api/public")]

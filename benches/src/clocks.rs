@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ratelimit_actix::Timestamp;
-use ratelimit_actix::core::clock::Clock;
+use ratelimit_actix::ratelimit_core::clock::Clock;
 
 /// Any instant; a multiple of nothing.
 pub const START_US: u64 = 1_790_000_000_123_457;

@@ -7,7 +7,7 @@ use governor::clock::{Clock, FakeRelativeClock};
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter as Governor};
-use ratelimit_actix::core::clock::{Clock as _, SystemClock};
+use ratelimit_actix::ratelimit_core::clock::{Clock as _, SystemClock};
 use ratelimit_actix::{MemoryStore, Policy, RateLimiter};
 
 use crate::caller::Caller;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ratelimit_actix::core::policy::Calendar;
+use ratelimit_actix::ratelimit_core::policy::Calendar;
 use ratelimit_actix::{Algorithm, Check, Policy, PolicyBuilder, RateLimiter, RedisStore, RedisStoreBuilder};
 
 use crate::caller::Caller;

@@ -88,13 +88,13 @@
 //! | `uuid` | no | `uuid::Uuid` as a caller |
 //! | `redis-tls` | no | Redis over TLS: `rediss://` and its variants, by rustls with aws-lc-rs. No provider is installed for the process |
 //! | `redis-tls-no-provider` | no | the same with the provider that the process has installed before: for a program whose rustls has another, such as ring, since rustls cannot choose between two |
-//! | `metrics` | no | `core::metrics`: counters and histograms for the `metrics` facade |
-//! | `admin` | no | `admin`: a scope for operators with a page and JSON about every limit, and `core::stats` |
+//! | `metrics` | no | `ratelimit_core::metrics`: counters and histograms for the `metrics` facade |
+//! | `admin` | no | `admin`: a scope for operators with a page and JSON about every limit, and `ratelimit_core::stats` |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`] and [`OnError`] |
-//! | `calendar` | no | windows of days, weeks, months and years of a time zone: `window = "month"`, `core::policy::Calendar` |
+//! | `calendar` | no | windows of days, weeks, months and years of a time zone: `window = "month"`, `ratelimit_core::policy::Calendar` |
 //! | `utoipa` | no | `RateLimitResponses`: limits in an OpenAPI document of utoipa 6 |
 //! | `overrides` | no | `Overrides`: other numbers for limits, from a file that is read again when it changes |
-//! | `test-util` | no | `core::clock::FakeClock`, constructors of rejections, and `core::conformance`, a suite that checks a store of your own |
+//! | `test-util` | no | `ratelimit_core::clock::FakeClock`, constructors of rejections, and `ratelimit_core::conformance`, a suite that checks a store of your own |
 //!
 //! [Actix-web]: https://actix.rs
 #![cfg_attr(docsrs, doc = "[guide]: crate::guide")]
@@ -121,7 +121,7 @@ mod unlimited;
 
 /// The limiter without HTTP: stores, clocks, algorithms. The items that most applications need are in the
 /// root as well.
-pub use ratelimit_core as core;
+pub use ratelimit_core;
 pub use ratelimit_core::{
     Algorithm, Charge, Check, Decision, GroupOutcome, InstallError, MAX_GROUP, MemoryStore, OnError, Outcome,
     Policy, PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, Settings, Slots,

@@ -116,7 +116,7 @@ use crate::parse::kind::Kind;
 /// `max`, `cost`, `anchor` and `skip` take a closure as in `by`, over `&HttpRequest` or over extractors that
 /// do not read the body, or `with(path)` for a function of the same form. Both may be async. `max` and `cost`
 /// return `u64`, `skip` returns `bool`, and `anchor` the day on which a window begins: a `u8` for a month, a
-/// `ratelimit_actix::core::policy::Weekday` for a week, and for a year month and day, `(u8, u8)`.
+/// `ratelimit_actix::ratelimit_core::policy::Weekday` for a week, and for a year month and day, `(u8, u8)`.
 ///
 /// - `skip` runs first. A skipped limit chooses no other value and is not checked.
 /// - A `max` of 0 denies. A `max` above 10^12 denies as well and logs an error once: numbers are never

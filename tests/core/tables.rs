@@ -118,7 +118,7 @@ fn the_table_of_times_has_the_defaults_of_the_store() {
     let times = setters.filter(|(_, rest)| {
         rest.split(')').next().unwrap().contains("Duration") || rest.starts_with("breaker")
     });
-    for (name, _) in times.filter(|(name, _)| !*name != "denial_cache_ttl") {
+    for (name, _) in times.filter(|(name, _)| *name != "denial_cache_ttl") {
         shown(name);
     }
 }

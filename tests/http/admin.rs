@@ -13,8 +13,8 @@ use actix_web::http::Method;
 use actix_web::http::header::{ACCEPT, CONTENT_TYPE};
 use actix_web::test::TestRequest;
 use actix_web::{App, Error, HttpRequest, get, web};
-use ratelimit_actix::core::Mode;
-use ratelimit_actix::core::overrides::Field;
+use ratelimit_actix::ratelimit_core::Mode;
+use ratelimit_actix::ratelimit_core::overrides::Field;
 use ratelimit_actix::{
     Algorithm, MemoryStore, OnError, Policy, RateLimitConfig, RateLimitMiddleware, RateLimiter, admin,
     rate_limit,

@@ -14,7 +14,7 @@ use actix_web::web::{self, Data, Path};
 use actix_web::{App, Error, HttpResponse, error, get};
 use futures_util::future::{join, join_all};
 use futures_util::poll;
-use ratelimit_actix::core::clock::FakeClock;
+use ratelimit_actix::ratelimit_core::clock::FakeClock;
 use ratelimit_actix::{
     Count, Limit, Policy, Quotas, RateLimitMiddleware, RateLimiter, SettleError, Show, UsageCounter, caller,
     concurrency_limit, rate_limit,
@@ -335,8 +335,10 @@ async fn an_error_of_an_inner_service_is_charged_by_its_status() {
 /// The window of the charge is that of the response.
 #[actix_web::test]
 async fn the_instant_of_the_charge_is_that_of_the_response() {
-    let day =
-        Policy::builder("after-day").max(1).calendar(ratelimit_actix::core::policy::Calendar::day()).build();
+    let day = Policy::builder("after-day")
+        .max(1)
+        .calendar(ratelimit_actix::ratelimit_core::policy::Calendar::day())
+        .build();
     let hour = Policy::builder("after-hour")
         .algorithm(ratelimit_actix::Algorithm::FixedWindow)
         .max(1)

@@ -2,8 +2,8 @@
 //! them.
 
 use actix_web::HttpRequest;
-use ratelimit_actix::core::policy::Calendar;
-use ratelimit_actix::core::{Algorithm, Mode, Policy, PolicyBuilder};
+use ratelimit_actix::ratelimit_core::policy::Calendar;
+use ratelimit_actix::ratelimit_core::{Algorithm, Mode, Policy, PolicyBuilder};
 use ratelimit_actix::{DeclaredLimit, check_declared_limits, concurrency_limit, rate_limit};
 
 const HUNDRED: u64 = 100;

@@ -9,8 +9,8 @@ use actix_web::App;
 use actix_web::HttpRequest;
 use actix_web::test::init_service;
 use actix_web::web::{self};
-use ratelimit_actix::core::store::toolkit::Operation;
-use ratelimit_actix::core::store::{Deadline, Store};
+use ratelimit_actix::ratelimit_core::store::toolkit::Operation;
+use ratelimit_actix::ratelimit_core::store::{Deadline, Store};
 use ratelimit_actix::{
     Check, GroupOutcome, Quotas, RateLimitConfig, RateLimiter, Reservation, StoreError, rate_limit,
 };

@@ -9,8 +9,8 @@ use actix_web::http::StatusCode;
 use actix_web::test::init_service;
 use actix_web::web::{self, Data, ReqData};
 use actix_web::{App, HttpMessage, HttpRequest, HttpResponse, get};
-use ratelimit_actix::core::clock::FakeClock;
-use ratelimit_actix::core::overrides::Origin;
+use ratelimit_actix::ratelimit_core::clock::FakeClock;
+use ratelimit_actix::ratelimit_core::overrides::Origin;
 use ratelimit_actix::{
     Limit, MemoryStore, Overrides, Policy, Principal, Quotas, RateLimitMiddleware, RateLimiter,
     RateLimiterBuilder, Timestamp, caller, declared_limits, rate_limit, reset_caller,

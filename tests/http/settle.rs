@@ -9,8 +9,8 @@ use actix_web::http::{Method, StatusCode};
 use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path};
 use actix_web::{App, HttpRequest, HttpResponse, Responder, Result, get};
-use ratelimit_actix::core::clock::FakeClock;
-use ratelimit_actix::core::{Mode, StoreError};
+use ratelimit_actix::ratelimit_core::clock::FakeClock;
+use ratelimit_actix::ratelimit_core::{Mode, StoreError};
 use ratelimit_actix::{
     Algorithm, Limit, OnMissing, Policy, PolicyBuilder, Quotas, RateLimitConfig, RateLimitMiddleware,
     RateLimiter, SettleError, Timestamp, UsageCounter, rate_limit,
@@ -163,7 +163,7 @@ async fn a_store_that_fails_leaves_the_limit_settled_with_an_unknown_result() {
         assert!(
             matches!(
                 &failed,
-                SettleError::Limiter(ratelimit_actix::core::SettleError::Store(
+                SettleError::Limiter(ratelimit_actix::ratelimit_core::SettleError::Store(
                     StoreError::Unavailable { .. }
                 ))
             ),

@@ -4,7 +4,7 @@ use actix_web::http::StatusCode;
 use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path, ReqData};
 use actix_web::{App, HttpRequest, HttpResponse, Responder, get};
-use ratelimit_actix::core::Mode;
+use ratelimit_actix::ratelimit_core::Mode;
 use ratelimit_actix::{
     BodyStyle, HeaderStyle, Limit, MemoryStore, Policy, Quotas, RateLimitConfig, RateLimitMiddleware,
     RateLimiter, rate_limit,

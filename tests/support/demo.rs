@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ratelimit_actix::core::clock::{Clock, SystemClock};
+use ratelimit_actix::ratelimit_core::clock::{Clock, SystemClock};
 
 use crate::within;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_actix::core::clock::FakeClock;
+use ratelimit_actix::ratelimit_core::clock::FakeClock;
 use ratelimit_actix::{Algorithm, Check, MemoryStore, Policy, RateLimiter, RedisStore, Timestamp};
 use redis::cmd;
 

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use actix_web::test::TestRequest;
-use ratelimit_actix::core::store::toolkit::{Operation, State};
+use ratelimit_actix::ratelimit_core::store::toolkit::{Operation, State};
 use ratelimit_actix::{Check, IntoCaller, Policy, Timestamp, caller};
 
 use super::{Bench, compare};

@@ -4,7 +4,7 @@ use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
 use actix_web::web::{self, Path, ServiceConfig};
 use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, Responder, error, get};
-use ratelimit_actix::core::policy::Weekday;
+use ratelimit_actix::ratelimit_core::policy::Weekday;
 use ratelimit_actix::{HeaderStyle, Policy, RateLimitConfig, RateLimitMiddleware, rate_limit};
 
 /// A limit that is constant, but no literal.

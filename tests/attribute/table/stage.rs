@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use actix_web::web::{Data, ServiceConfig};
-use ratelimit_actix::core::clock::FakeClock;
+use ratelimit_actix::ratelimit_core::clock::FakeClock;
 use ratelimit_actix::{RateLimiter, Timestamp};
 use tests::client::{self, Reply};
 use tests::redis::{self, Server};

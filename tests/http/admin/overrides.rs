@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use ratelimit_actix::core::policy::Calendar;
+use ratelimit_actix::ratelimit_core::policy::Calendar;
 use ratelimit_actix::{Overrides, RateLimiterBuilder, Timestamp, declared_limits};
 use tests::redis;
 use tests::store::watched_builder;
