@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ratelimit_actix::ratelimit_core::__private_0_1::PrivateLimiter as _;
 use ratelimit_actix::ratelimit_core::policy::Calendar;
 use ratelimit_actix::{Algorithm, Check, Policy, PolicyBuilder, RateLimiter, RedisStore, RedisStoreBuilder};
 

@@ -18,6 +18,7 @@ use actix_web::http::header::{
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use actix_web::{FromRequest, HttpRequest, HttpResponse, rt, web};
+use ratelimit_core::__private_0_1::PrivateLimiter as _;
 use ratelimit_core::RateLimiter;
 use ratelimit_core::stats::BAR_SECONDS;
 use tokio::task::JoinHandle;

@@ -5,6 +5,7 @@ pub(crate) mod limit_source;
 mod respond;
 
 use actix_web::HttpRequest;
+use ratelimit_core::__private_0_1::PrivateLimiter as _;
 use ratelimit_core::{Check, GroupOutcome, Slots};
 use smallvec::SmallVec;
 

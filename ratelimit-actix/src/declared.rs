@@ -147,10 +147,10 @@ impl fmt::Display for DeclaredLimit {
             Some(max) => write!(f, "{max}")?,
             None => f.write_str("chosen")?,
         }
-        match (self.computed().calendar_of(policy), policy.rate_window()) {
-            (Some(calendar), _) => write!(f, " per {calendar} by {}, {:?}", self.by(), policy.algorithm())?,
-            (None, Some(window)) => write!(f, " per {window:?} by {}, {:?}", self.by(), policy.algorithm())?,
-            (None, None) => write!(f, " at a time by {}", self.by())?,
+        match self.computed().calendar_of(policy) {
+            _ if policy.is_concurrency() => write!(f, " at a time by {}", self.by())?,
+            Some(calendar) => write!(f, " per {calendar} by {}, {:?}", self.by(), policy.algorithm())?,
+            None => write!(f, " per {:?} by {}, {:?}", policy.window(), self.by(), policy.algorithm())?,
         }
         if policy.name() != policy.key() {
             write!(f, ", name {}", policy.name())?;

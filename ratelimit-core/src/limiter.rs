@@ -71,8 +71,7 @@ impl RateLimiter {
     }
 
     /// Whether a limit may deny requests: neither its policy nor this limiter is in shadow mode.
-    #[doc(hidden)]
-    pub fn enforces(&self, policy: &Policy) -> bool {
+    pub(crate) fn enforces(&self, policy: &Policy) -> bool {
         !self.is_shadow() && policy.mode() == Mode::Enforce
     }
 
@@ -325,8 +324,7 @@ impl RateLimiter {
     /// Decides like [`check_all`](Self::check_all), by a worker, after [`try_check_all`](Self::try_check_all)
     /// has returned `None`: does not try once more. A worker's runtime has one thread, IO and timers, and
     /// runs while its calls wait, as in an Actix server: the call may be sent and answered on that thread.
-    #[doc(hidden)]
-    pub async fn check_all_on_worker(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+    pub(crate) async fn check_all_on_worker(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         self.check_by_store(&self.validated(group)?, Deadline::after(self.deadline).on_worker()).await
     }
 

@@ -221,8 +221,7 @@ impl Outcome {
 
     /// The instant at which more is [available](Self::available_after), for clients: on the wall clock as it
     /// is set now, if the clock of this process has decided, and otherwise on the store's clock.
-    #[doc(hidden)]
-    pub fn available_at(&self) -> Timestamp {
+    pub(crate) fn available_at(&self) -> Timestamp {
         let at = if self.is_by_system_clock { SystemClock::new().on_wall_clock(self.at) } else { self.at };
         at.saturating_add(self.available_after())
     }
@@ -274,9 +273,8 @@ impl Outcome {
     }
 
     /// Whether the request fits, also under a shadow limit.
-    #[doc(hidden)]
     #[inline]
-    pub const fn fits(&self) -> bool {
+    pub(crate) const fn fits(&self) -> bool {
         matches!(self.verdict, Verdict::Allowed | Verdict::AllowedAfterMicros(_))
     }
 

@@ -5,10 +5,10 @@
 #[cfg(feature = "overrides")]
 pub(crate) mod check;
 #[cfg(feature = "overrides")]
-mod current;
+pub(crate) mod current;
 #[cfg(feature = "overrides")]
 mod error;
-mod in_force;
+pub(crate) mod in_force;
 #[cfg(feature = "overrides")]
 mod read;
 #[cfg(feature = "overrides")]
@@ -25,13 +25,9 @@ mod tests;
 mod watch;
 
 pub(crate) use self::current::Current;
-#[doc(hidden)]
-pub use self::current::OverridesGuard;
 #[cfg(feature = "overrides")]
 pub use self::error::{OverridesError, Problem};
 pub use self::in_force::InForce;
-#[doc(hidden)]
-pub use self::in_force::OverridesStatus;
 #[cfg(feature = "overrides")]
 pub use self::set::{LimitOverride, MAX_FILE_LEN, Overrides};
 pub use self::table::Origin;
@@ -39,8 +35,9 @@ pub use crate::policy::Field;
 
 /// What requests see of overrides without the feature: none, and the compiler knows it.
 #[cfg(not(feature = "overrides"))]
-mod current {
-    use super::{InForce, OverridesStatus};
+pub(crate) mod current {
+    use super::InForce;
+    use super::in_force::OverridesStatus;
     use crate::policy::Policy;
 
     #[derive(Debug, Default)]

@@ -42,9 +42,9 @@ pub use self::error::{PolicyError, UnknownValueError};
 pub use self::mode::{Mode, OnError};
 #[cfg(any(feature = "redis", test))]
 pub(crate) use self::numbers::HOLD_US;
+use self::numbers::PolicyNumbers;
 #[cfg(feature = "redis")]
 pub use self::numbers::{MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS};
-use self::numbers::PolicyNumbers;
 pub use self::settings::{Field, PolicyBuilder, Settings};
 pub use self::state_kind::MAX_NAME_LEN;
 pub(crate) use self::state_kind::StateKind;
@@ -124,8 +124,7 @@ impl Policy {
     /// # Errors
     ///
     /// If the numbers do not go together.
-    #[doc(hidden)]
-    pub fn with_settings(&self, settings: Settings) -> Result<Self, PolicyError> {
+    pub(crate) fn with_settings(&self, settings: Settings) -> Result<Self, PolicyError> {
         let mut own = self.settings();
         own.burst = own.burst.filter(|burst| *burst != self.max());
         let mut numbers = settings.over(own).judged()?;
@@ -234,13 +233,6 @@ impl Policy {
         Duration::from_micros(self.numbers.window_us)
     }
 
-    /// The [window](Self::window) of a rate. `None` for a concurrency limit: no units come back with time.
-    #[doc(hidden)]
-    #[inline]
-    pub const fn rate_window(&self) -> Option<Duration> {
-        if self.is_concurrency() { None } else { Some(self.window()) }
-    }
-
     /// Length of the window at an instant. It differs from [`window`](Self::window) for a [calendar
     /// window](Self::calendar) only.
     pub fn window_at(&self, at: Timestamp) -> Duration {
@@ -279,8 +271,7 @@ impl Policy {
 
     /// This policy in each window that may be present at an instant, the last one first: for a look at the
     /// counts of a caller whose anchor is not known. The policy itself, if it has no moving windows.
-    #[doc(hidden)]
-    pub fn in_present_windows(&self, at: Timestamp) -> Vec<Self> {
+    pub(crate) fn in_present_windows(&self, at: Timestamp) -> Vec<Self> {
         let Some(calendar) = self.numbers.calendar.filter(|_| self.has_moving_windows()) else {
             return vec![self.clone()];
         };
@@ -288,8 +279,7 @@ impl Policy {
     }
 
     /// Whether the anchor of the windows differs from request to request, and the policy is in none of them.
-    #[doc(hidden)]
-    pub const fn has_moving_windows(&self) -> bool {
+    pub(crate) const fn has_moving_windows(&self) -> bool {
         self.span.is_none() && self.has_moving_anchor()
     }
 
@@ -407,9 +397,8 @@ impl Policy {
     /// For windows and logs the largest limit is [`MAX_UNITS`]; for a token bucket, the units that are
     /// refilled within [`MAX_WINDOW`], at most `MAX_UNITS`. So a debt that is as large as it may be is paid
     /// within `MAX_WINDOW` as well.
-    #[doc(hidden)]
     #[must_use]
-    pub fn largest(&self) -> Self {
+    pub(crate) fn largest(&self) -> Self {
         let (max, burst) = if self.numbers.algorithm.has_burst() {
             let refilled =
                 MAX_WINDOW.as_micros() * u128::from(self.numbers.max) / u128::from(self.numbers.window_us);

@@ -1,16 +1,68 @@
 //! Parts that `ratelimit-actix` shares with this crate. Not public: any version may change them.
 
+use std::sync::Arc;
+
 pub use crate::limiter::global::{CountsAlone, limiter_id};
 pub use crate::observe::log::{help, is_first};
-pub use crate::overrides::OverridesGuard;
 #[cfg(feature = "overrides")]
 pub use crate::overrides::check::{DeclaredLimits, KnownLimit};
+pub use crate::overrides::current::OverridesGuard;
+pub use crate::overrides::in_force::OverridesStatus;
 #[cfg(feature = "calendar")]
 pub use crate::policy::calendar::DeclaredZones;
 pub use crate::policy::state_kind::{FNV_OFFSET, fnv1a, is_name_byte};
 pub use crate::process::OfProcess;
 use crate::store::Task;
-use crate::{Check, GroupOutcome, Outcome, RateLimiter, Timestamp};
+use crate::{Check, GroupOutcome, InForce, Outcome, Policy, PolicyError, RateLimiter, Settings};
+use crate::{StoreError, Timestamp};
+
+/// Makes traits of methods that are otherwise private.
+macro_rules! private_methods {
+    ($($trait:ident of $type:ty { $(fn $method:ident($($argument:ident: $of:ty),*) -> $result:ty;)* })*) => {$(
+        /// Methods of a public type for the facade, each as the private one of its name says.
+        #[allow(missing_docs, clippy::missing_errors_doc, reason = "as the private methods say")]
+        pub trait $trait: Sized {
+            $(fn $method(&self $(, $argument: $of)*) -> $result;)*
+        }
+
+        impl $trait for $type {
+            $(#[inline]
+            fn $method(&self $(, $argument: $of)*) -> $result {
+                <$type>::$method(self $(, $argument)*)
+            })*
+        }
+    )*};
+}
+
+private_methods! {
+    PrivatePolicy of Policy {
+        fn with_settings(settings: Settings) -> Result<Self, PolicyError>;
+        fn in_present_windows(at: Timestamp) -> Vec<Self>;
+        fn has_moving_windows() -> bool;
+        fn largest() -> Self;
+    }
+
+    PrivateLimiter of RateLimiter {
+        fn enforces(policy: &Policy) -> bool;
+        fn check_all_on_worker(group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>>;
+        fn overrides_guard() -> OverridesGuard;
+        fn overrides_status() -> Option<OverridesStatus>;
+        fn builder_policies() -> Vec<Policy>;
+    }
+
+    PrivateInForce of InForce<'_> {
+        fn shared_policy() -> Arc<Policy>;
+        fn replaced() -> Settings;
+        fn of_request(plan: Option<&str>, partition: &[u8]) -> Self;
+        fn has_plans() -> bool;
+        fn is_off_for_all() -> bool;
+        fn row_counts() -> (usize, usize);
+    }
+
+    PrivateOutcome of Outcome {
+        fn available_at() -> Timestamp;
+    }
+}
 
 /// The outcome of a group, as `GroupOutcome::new` makes it, in which every outcome keeps its own instant.
 pub fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> GroupOutcome {
@@ -39,7 +91,7 @@ pub fn wall_clock() -> Timestamp {
 }
 
 /// An id that two policies share if the requests of one caller count in one state under both.
-pub const fn state_id(policy: &crate::policy::Policy) -> u64 {
+pub const fn state_id(policy: &Policy) -> u64 {
     policy.state_id()
 }
 
@@ -51,6 +103,6 @@ pub const fn has_anchor(calendar: &crate::policy::Calendar) -> bool {
 
 /// The policy as an enforced limit and as a shadow limit: overrides may have changed its mode since a caller
 /// was counted.
-pub fn in_both_modes(policy: &crate::policy::Policy) -> [crate::policy::Policy; 2] {
+pub fn in_both_modes(policy: &Policy) -> [Policy; 2] {
     policy.in_both_modes()
 }

@@ -11,6 +11,7 @@ use jiff::Timestamp as Instant;
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use ratelimit_core::__private_0_1::PrivatePolicy as _;
 use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::policy::{Calendar, Weekday};
 use ratelimit_core::{

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use ratelimit_core::__private_0_1::PrivateLimiter as _;
 use ratelimit_core::{Check, GroupOutcome, Outcome, Policy, RateLimiter, StoreError};
 
 use crate::outage::{PROBE, until_settled};

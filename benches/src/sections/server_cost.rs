@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use ratelimit_actix::ratelimit_core::__private_0_1::PrivateLimiter as _;
 use ratelimit_actix::{Algorithm, Check, Outcome, Policy, RateLimiter, RedisStore};
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Builder;

@@ -5,7 +5,7 @@ mod peek;
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use ratelimit_core::__private_0_1::help;
+use ratelimit_core::__private_0_1::{PrivateLimiter as _, PrivatePolicy as _, help};
 use ratelimit_core::{Outcome, RateLimiter, StoreError};
 use serde::Deserialize;
 

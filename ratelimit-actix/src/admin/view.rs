@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use ratelimit_core::__private_0_1::{PrivateInForce as _, PrivateLimiter as _};
 use ratelimit_core::overrides::{Field, InForce, Origin};
 use ratelimit_core::policy::Value as Setting;
 use ratelimit_core::stats::{BAR_SECONDS, Bar, Totals};

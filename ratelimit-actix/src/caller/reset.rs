@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use ratelimit_core::__private_0_1::{PrivateInForce as _, PrivateLimiter as _, PrivatePolicy as _};
 use ratelimit_core::__private_0_1::{in_both_modes, state_id, wall_clock};
 use ratelimit_core::overrides::{InForce, Origin};
 #[cfg(feature = "admin")]
@@ -211,7 +212,7 @@ impl Counts<'_> {
     /// numbers that may have been in force before.
     fn add_limit(&mut self, policy: &Policy, computed: &'static Computed) {
         let for_all = self.limiter.in_force(policy);
-        let now = for_all.clone().of_request(None, self.partition);
+        let now = for_all.of_request(None, self.partition);
         let has_own_row = now.origin() == Origin::Caller;
         self.add(CallerCount { computed, ..CallerCount::of(now) });
         for (name, row) in for_all.rows().take_while(|(_, row)| row.origin() == Origin::Plan) {

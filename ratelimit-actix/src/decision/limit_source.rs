@@ -1,6 +1,7 @@
 //! Turns the limits that are written in attributes, or for middleware, into those that apply to one request.
 
 use actix_web::HttpRequest;
+use ratelimit_core::__private_0_1::{PrivateInForce, PrivateLimiter as _};
 use ratelimit_core::{InForce, Policy, RateLimiter};
 
 use super::respond::{deny_all, missing_caller};

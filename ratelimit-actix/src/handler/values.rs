@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix_web::http::Method;
 use actix_web::{Error, HttpRequest};
-use ratelimit_core::__private_0_1::help;
+use ratelimit_core::__private_0_1::{PrivateInForce as _, PrivateLimiter as _, PrivatePolicy as _, help};
 use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{InForce, Policy, RateLimiter, Settings};
 use smallvec::SmallVec;

@@ -60,7 +60,7 @@ struct Kinds {
 
 impl Kinds {
     fn of(limits: &[&DeclaredLimit]) -> Self {
-        let rates = limits.iter().filter(|limit| limit.policy().rate_window().is_some()).count();
+        let rates = limits.iter().filter(|limit| !limit.policy().is_concurrency()).count();
         Self { rates: rates > 0, at_a_time: rates < limits.len() }
     }
 }

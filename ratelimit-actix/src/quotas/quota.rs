@@ -76,7 +76,7 @@ impl Quota {
 
     /// False for a concurrency limit, whose slots are freed when the request ends.
     pub(crate) fn is_rate(&self) -> bool {
-        self.policy().rate_window().is_some()
+        !self.policy().is_concurrency()
     }
 
     /// Whether the request is charged before its response.

@@ -5,6 +5,7 @@ mod draft_11;
 mod values;
 
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use ratelimit_core::__private_0_1::PrivateOutcome as _;
 use smallvec::SmallVec;
 
 pub(crate) use self::values::{number, retry_after, retry_after_seconds, unique_names};

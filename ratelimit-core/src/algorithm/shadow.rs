@@ -33,7 +33,7 @@ pub(crate) fn decide_check(
 /// Whether [`decide_check`] decides as [`decide`] does about the check alone.
 #[inline]
 pub(super) fn is_one_step(check: &Check<'_>, operation: Operation) -> bool {
-    operation.takes_whole_cost() && check.policy().rate_window().is_some()
+    operation.takes_whole_cost() && !check.policy().is_concurrency()
 }
 
 /// Decides about a group of limits at one instant: all are charged, or none is. `places` has the index of the

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use super::RateLimiter;
 #[cfg(feature = "overrides")]
 use super::builder::RateLimiterBuilder;
-use crate::overrides::{InForce, OverridesGuard};
+use crate::overrides::InForce;
+use crate::overrides::current::OverridesGuard;
+use crate::overrides::in_force::OverridesStatus;
 #[cfg(feature = "overrides")]
 use crate::overrides::{Overrides, OverridesError};
 use crate::policy::Policy;
@@ -57,21 +59,18 @@ impl RateLimiter {
 
     /// The overrides in force, for a group that is decided now. Costs one relaxed load if there have not been
     /// any.
-    #[doc(hidden)]
     #[inline]
-    pub fn overrides_guard(&self) -> OverridesGuard {
+    pub(crate) fn overrides_guard(&self) -> OverridesGuard {
         self.inner.overrides.guard()
     }
 
     /// The overrides as a whole. `None` if there have not been any. For the page of an operator.
-    #[doc(hidden)]
-    pub fn overrides_status(&self) -> Option<crate::overrides::OverridesStatus> {
+    pub(crate) fn overrides_status(&self) -> Option<OverridesStatus> {
         self.inner.overrides.status()
     }
 
     /// The policies that were passed to the builder. For the page of an operator.
-    #[doc(hidden)]
-    pub fn builder_policies(&self) -> Vec<Policy> {
+    pub(crate) fn builder_policies(&self) -> Vec<Policy> {
         self.inner.overrides.builder_policies()
     }
 }

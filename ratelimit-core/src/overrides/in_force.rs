@@ -61,8 +61,7 @@ impl InForce<'_> {
     }
 
     /// The policy to check by, for a limit that outlives these numbers.
-    #[doc(hidden)]
-    pub fn shared_policy(&self) -> Arc<Policy> {
+    pub(crate) fn shared_policy(&self) -> Arc<Policy> {
         match &self.0 {
             Source::Program(policy) => Arc::new((*policy).clone()),
             Source::Owned(policy) => Arc::clone(policy),
@@ -71,39 +70,30 @@ impl InForce<'_> {
     }
 
     /// What overrides replace: the settings of the row, over those for all callers.
-    #[doc(hidden)]
-    pub fn replaced(&self) -> Settings {
+    pub(crate) fn replaced(&self) -> Settings {
         self.row().map_or_else(Settings::new, |(rows, row)| rows.replaced(row))
     }
 
     /// The numbers in force for a request: those of the caller's row, otherwise those of its plan.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn of_request(self, plan: Option<&str>, partition: &[u8]) -> Self {
-        match self.0 {
-            Source::Row(rows, _) => {
-                let row = rows.position(plan, partition);
-                Self(Source::Row(rows, row))
-            }
-            _ => self,
+    pub(crate) fn of_request(&self, plan: Option<&str>, partition: &[u8]) -> Self {
+        match &self.0 {
+            Source::Row(rows, _) => Self(Source::Row(rows.clone(), rows.position(plan, partition))),
+            _ => self.clone(),
         }
     }
 
     /// Whether plans have rows.
-    #[doc(hidden)]
-    pub fn has_plans(&self) -> bool {
+    pub(crate) fn has_plans(&self) -> bool {
         self.row_counts().0 > 0
     }
 
     /// Whether the limit is off for all requests.
-    #[doc(hidden)]
-    pub fn is_off_for_all(&self) -> bool {
+    pub(crate) fn is_off_for_all(&self) -> bool {
         self.is_off() && self.row_counts() == (0, 0)
     }
 
     /// The number of rows of plans, and of callers.
-    #[doc(hidden)]
-    pub fn row_counts(&self) -> (usize, usize) {
+    pub(crate) fn row_counts(&self) -> (usize, usize) {
         self.row().map_or((0, 0), |(rows, _)| rows.counts())
     }
 

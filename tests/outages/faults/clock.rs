@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use ratelimit_core::__private_0_1::PrivateOutcome as _;
 use ratelimit_core::policy::Calendar;
 use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter, RedisStore, Timestamp};
 use tests::clock::clocked_server;

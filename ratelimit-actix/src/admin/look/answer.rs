@@ -83,7 +83,7 @@ impl CountedView {
         let has_max = computed.has_max(in_force);
         let is_rate = !in_force.policy().is_concurrency();
         // Where no `max` is known, a peek uses the largest one, under which only a block denies a cost of 0.
-        let is_blocked = !outcome.fits();
+        let is_blocked = outcome.would_deny() || !outcome.is_allowed();
         let passes = (has_max || is_blocked).then_some(!is_blocked && outcome.remaining() > 0);
         Self {
             units: (has_max || !is_blocked).then(|| outcome.limit().saturating_sub(outcome.remaining())),

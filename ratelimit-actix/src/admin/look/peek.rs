@@ -1,5 +1,6 @@
 //! Reads from the store what is counted for callers, in few calls.
 
+use ratelimit_core::__private_0_1::PrivatePolicy as _;
 use ratelimit_core::{Check, MAX_GROUP, Outcome, Policy, RateLimiter, StoreError};
 
 use crate::caller::reset::in_present_windows;

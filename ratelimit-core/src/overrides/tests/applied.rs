@@ -81,7 +81,7 @@ fn each_number_of_a_row_beats_that_of_the_limit() {
 fn rows_with_equal_numbers_share_their_policy() {
     let text = "[limit.shop.callers]\n'partition a' = { max = 5 }\n'partition b' = { max = 6 }\n'partition c' = { max = 5 }";
     let in_force = limiter(text).unwrap().in_force(&SHOP);
-    let of = |caller: &str| in_force.clone().of_request(None, caller.as_bytes()).shared_policy();
+    let of = |caller: &str| in_force.of_request(None, caller.as_bytes()).shared_policy();
     assert!(Arc::ptr_eq(&of("a"), &of("c")) && !Arc::ptr_eq(&of("a"), &of("b")));
 }
 

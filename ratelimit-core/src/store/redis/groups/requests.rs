@@ -104,7 +104,7 @@ impl Groups {
         charges: impl Iterator<Item = Charge<'a>>,
     ) -> SmallVec<[PendingReply; 2]> {
         let charges: SmallVec<[Charge<'_>; 2]> =
-            charges.filter(|charge| charge.check().policy().rate_window().is_some()).collect();
+            charges.filter(|charge| !charge.check().policy().is_concurrency()).collect();
         charges
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
             .map(|caller| refund_command(caller, &self.encoder, &self.denials))
