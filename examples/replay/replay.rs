@@ -104,7 +104,7 @@ impl Replay {
         {
             let counts = self.limits[*place].1.count.includes(request.status);
             let reservation = outcome.reservation(&checks).filter(|_| !counts);
-            if let Some(charge) = reservation.and_then(|reservation| reservation.limit(policy.name())) {
+            if let Some(charge) = reservation.and_then(|mut charged| charged.take_limit(policy.name())) {
                 refund_with(&charge, outcome.at(), &DIGEST_KEY, &mut self.states);
             }
             let tally = &mut self.tallies[*place];

@@ -196,7 +196,8 @@ fn whole(time: Duration) -> String {
 pub enum SettleError {
     /// The reservation has not one charge but several, or none, so it is not clear which one is settled.
     /// Nothing was changed.
-    #[error("one limit is settled at a time, not {size}; select it by `Reservation::limit`")]
+    #[error("one limit is settled at a time, not {size}; take it out by `Reservation::take_limit`")]
+    #[non_exhaustive]
     NotOneCharge {
         /// Number of charges of the reservation.
         size: usize,
@@ -204,6 +205,7 @@ pub enum SettleError {
 
     /// The true cost is more than [`MAX_UNITS`](crate::policy::MAX_UNITS). Nothing was changed.
     #[error("at most {} units can be settled, not {units}", crate::policy::MAX_UNITS)]
+    #[non_exhaustive]
     TooManyUnits {
         /// Units to settle.
         units: u64,
@@ -214,6 +216,7 @@ pub enum SettleError {
     #[error(
         "`{limit}` is a concurrency limit, whose slots are freed when the work ends, so it cannot be settled"
     )]
+    #[non_exhaustive]
     ConcurrencyLimit {
         /// Name of the limit.
         limit: String,
@@ -222,6 +225,7 @@ pub enum SettleError {
     /// The limit keeps its whole charge, because giving the rest back would move
     /// [turns](crate::RateLimiter::wait) that are not due. Nothing was changed.
     #[error("`{limit}` keeps its whole charge, because turns behind it are not due")]
+    #[non_exhaustive]
     TurnsNotDue {
         /// Name of the limit.
         limit: String,
@@ -243,6 +247,7 @@ pub enum WaitError {
     #[error(
         "the limit `{limit}` counts by `{algorithm}`, which has no turns to wait for; expected `token_bucket`"
     )]
+    #[non_exhaustive]
     Algorithm {
         /// Name of the limit.
         limit: String,
@@ -254,6 +259,7 @@ pub enum WaitError {
     #[error(
         "the limit `{limit}` has a block, which would forget the turns that were taken; remove its block"
     )]
+    #[non_exhaustive]
     Blocks {
         /// Name of the limit.
         limit: String,
@@ -261,6 +267,7 @@ pub enum WaitError {
 
     /// The cost exceeds the burst, so that no wait helps.
     #[error("a cost of {cost} never passes the limit `{limit}`; expected at most its burst, {burst}")]
+    #[non_exhaustive]
     CostAboveBurst {
         /// Name of the limit.
         limit: String,
@@ -273,6 +280,7 @@ pub enum WaitError {
     /// The wait is longer than [`MAX_WAIT`](crate::policy::MAX_WAIT), or the turns of such a wait would be
     /// more than a bucket can count: 10^12 units, or those of 366 days.
     #[error("a request cannot wait {at_most:?} for the limit `{limit}`; expected at most {longest:?}")]
+    #[non_exhaustive]
     TooLong {
         /// Name of the limit.
         limit: String,

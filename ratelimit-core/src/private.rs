@@ -14,7 +14,7 @@ pub use crate::policy::state_kind::{FNV_OFFSET, fnv1a, is_name_byte};
 pub use crate::process::OfProcess;
 use crate::store::Task;
 use crate::{Check, GroupOutcome, InForce, Outcome, Policy, PolicyError, RateLimiter, Settings};
-use crate::{StoreError, Timestamp};
+use crate::{SettleError, StoreError, Timestamp};
 
 /// Makes traits of methods that are otherwise private.
 macro_rules! private_methods {
@@ -83,6 +83,16 @@ pub fn spawn(limiter: &RateLimiter, task: Task) -> Result<(), Task> {
 /// to a request that was looked at. `None` if that failed, which is logged.
 pub async fn charge_each(limiter: &RateLimiter, checks: &[Check<'_>]) -> Vec<Option<Outcome>> {
     limiter.charge_each(checks).await
+}
+
+/// [`SettleError::TooManyUnits`].
+pub const fn too_many_units(units: u64) -> SettleError {
+    SettleError::TooManyUnits { units }
+}
+
+/// [`SettleError::ConcurrencyLimit`].
+pub const fn concurrency_limit(limit: String) -> SettleError {
+    SettleError::ConcurrencyLimit { limit }
 }
 
 /// What the wall clock shows now.

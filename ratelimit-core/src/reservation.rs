@@ -17,7 +17,8 @@ use crate::policy::Policy;
 /// units stay charged while it is kept, and a refund returns those that still count. Dropping a reservation
 /// keeps the charges.
 ///
-/// **Warning:** refund it once, and do not retry a refund that failed: the first one may still take effect.
+/// **Warning:** take it from an outcome once, and do not retry a refund that failed: the first one may still
+/// take effect.
 ///
 /// # Examples
 ///
@@ -38,7 +39,7 @@ use crate::policy::Policy;
 /// # Ok::<(), ratelimit_core::StoreError>(())
 /// # }).unwrap();
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[must_use = "dropping a reservation keeps the charges; pass it to `RateLimiter::refund` to return them"]
 pub struct Reservation<'a> {
     charges: SmallVec<[Charge<'a>; 2]>,
@@ -60,13 +61,14 @@ impl<'a> Reservation<'a> {
         self.degraded
     }
 
-    /// The reservation of one limit: the first charge of a policy with this [name](crate::Policy::name).
-    /// `None` if there is none.
+    /// Takes one limit out: the first charge of a policy with this [name](crate::Policy::name). `None` if
+    /// there is none.
     ///
-    /// For [`settle`](crate::RateLimiter::settle), while the other limits keep their charges.
-    pub fn limit(&self, name: &str) -> Option<Self> {
-        let charge = self.charges().find(|charge| charge.check().policy().name() == name)?;
-        Some(Self { degraded: self.degraded, ..Self::single(charge.clone()) })
+    /// For [`settle`](crate::RateLimiter::settle), while the other limits keep their charges, or are refunded
+    /// with what is left of this reservation.
+    pub fn take_limit(&mut self, name: &str) -> Option<Self> {
+        let index = self.charges().position(|charge| charge.check().policy().name() == name)?;
+        Some(Self { degraded: self.degraded, ..Self::single(self.charges.remove(index)) })
     }
 
     /// Copies the policies and partitions, so that the reservation can outlive the request, for example in a
@@ -102,9 +104,14 @@ impl<'a> Reservation<'a> {
     /// # }).unwrap();
     /// ```
     pub fn into_owned(self) -> Reservation<'static> {
+        self.copied()
+    }
+
+    /// The same charges once more.
+    pub(crate) fn copied<'c>(&self) -> Reservation<'c> {
         let owned =
-            |charge: Charge<'a>| charge.with(Charged::Owned(Arc::new(OwnedCheck::new(&charge.check()))));
-        Reservation { charges: self.charges.into_iter().map(owned).collect(), degraded: self.degraded }
+            |charge: &Charge<'_>| charge.with(Charged::Owned(Arc::new(OwnedCheck::new(&charge.check()))));
+        Reservation { charges: self.charges().map(owned).collect(), degraded: self.degraded }
     }
 
     /// Charges, one per state, in the order of the group. A state that occurs twice in the group has one
@@ -330,7 +337,7 @@ mod tests {
         let policy = Policy::new("k", 10, Duration::from_secs(60));
         let checks = [Check::new(&policy, "a").with_cost(2), Check::new(&policy, "b")];
         let reservation = group([allowed(1, 60), allowed(2, 70)]).degraded().reservation(&checks).unwrap();
-        let owned = reservation.clone().into_owned();
+        let owned = reservation.copied();
         assert!(owned.is_degraded());
         assert_eq!(owned.charges().len(), 2);
         for (left, right) in reservation.charges().zip(owned.charges()) {

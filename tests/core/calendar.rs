@@ -14,6 +14,7 @@ use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::__private_0_1::PrivatePolicy as _;
 use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::policy::{Calendar, Weekday};
+use ratelimit_core::store::toolkit::owned;
 use ratelimit_core::{
     Algorithm, Check, GroupOutcome, MemoryStore, OnError, Outcome, Policy, RateLimiter, Reservation,
     Timestamp,
@@ -167,14 +168,14 @@ tests::on_both_stores! {
         let after = charged(edge);
         store.run(store.limiter.settle(settled, 4)).unwrap();
         assert_eq!(store.peek(&day, "a").remaining(), 3, "the debt is of the day before");
-        store.refund(before.clone());
+        store.refund(before);
         assert_eq!(store.peek(&day, "a").remaining(), 3, "nothing of the day before counts");
-        store.refund(after.clone());
+        store.refund(after);
         assert_eq!(store.peek(&day, "a").remaining(), 5);
         // Also while the clock is in the window before.
         let last = charged(edge);
         store.set_with_expiry(edge - 1);
-        store.refund(last.clone());
+        store.refund(last);
         store.set_with_expiry(edge);
         assert_eq!(store.peek(&day, "a").remaining(), 5);
         // The clock goes back over the edge: what was counted there is there, and so is the debt.
@@ -466,13 +467,13 @@ fn agrees_with_the_rule(on: &str, store: &Timed, zones: [&str; 3], days: [u8; 3]
                 let count = counts.get_mut(&label).unwrap();
                 if units == 3 {
                     // Also behind the edge.
-                    store.run(store.limiter.settle(reservation.clone(), 4)).unwrap();
+                    store.run(store.limiter.settle(owned(&reservation), 4)).unwrap();
                     *count += 1;
                     continue;
                 } else if units == 2 {
-                    store.run(store.limiter.settle(reservation.clone(), 0)).unwrap();
+                    store.run(store.limiter.settle(owned(&reservation), 0)).unwrap();
                 } else {
-                    store.refund(reservation.clone());
+                    store.refund(owned(&reservation));
                 }
                 if now < before {
                     *count -= units;

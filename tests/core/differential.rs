@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::conformance::Reference;
+use ratelimit_core::store::toolkit::owned;
 use ratelimit_core::{Check, GroupOutcome, MemoryStore, Policy, RateLimiter, Reservation, Timestamp};
 use tests::START;
 use tests::redis::Server;
@@ -148,16 +149,16 @@ async fn compare_history(
                     // The handler takes a while.
                     now = moved(now, &Event { jitter: 7, ..event.clone() }, &policies[0]);
                     show(clock, expiring, now).await;
-                    limiter.refund(reservation.clone()).await.unwrap();
+                    limiter.refund(owned(&reservation)).await.unwrap();
                     reference.refund(reservation).await.unwrap();
                 } else if let Action::CheckAndSettle(actual) = event.action
-                    && let Some(reservation) = outcome.reservation(&group)
-                    && let Some(charge) = reservation.charges().next()
+                    && let Some(mut reservation) = outcome.reservation(&group)
+                    && let Some(name) = first_name(&reservation)
                 {
                     now = moved(now, &Event { jitter: 7, ..event.clone() }, &policies[0]);
                     show(clock, expiring, now).await;
-                    let settled = reservation.limit(charge.check().policy().name()).unwrap();
-                    limiter.settle(settled.clone(), actual).await.unwrap();
+                    let settled = reservation.take_limit(&name).unwrap();
+                    limiter.settle(owned(&settled), actual).await.unwrap();
                     reference.settle(settled, actual).await.unwrap();
                     let left: Vec<Check<'_>> =
                         group.iter().flat_map(|check| [0, 1].map(|cost| check.with_cost(cost))).collect();
@@ -170,6 +171,10 @@ async fn compare_history(
             }
         }
     }
+}
+
+fn first_name(reservation: &Reservation<'_>) -> Option<String> {
+    reservation.charges().next().map(|charge| charge.check().policy().name().to_owned())
 }
 
 fn compare_histories(
@@ -292,7 +297,7 @@ fn start<'a>(
 ) -> Pin<Box<dyn Future<Output = String> + 'a>> {
     match (action, reservation) {
         (Action::CheckAndSettle(actual), Some(reservation)) => {
-            Box::pin(async move { format!("{:?}", limiter.settle(reservation.clone(), actual).await) })
+            Box::pin(async move { format!("{:?}", limiter.settle(owned(reservation), actual).await) })
         }
         (Action::CheckUpTo(units), _) => {
             Box::pin(async move { format!("{:?}", limiter.check_up_to_all(group, units).await) })

@@ -5,6 +5,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use ratelimit_core::store::toolkit::owned;
 use ratelimit_core::{Algorithm, Check, OnError, Policy, RateLimiter};
 use tests::log::Log;
 use tests::store::watched_builder;
@@ -82,7 +83,7 @@ async fn a_settlement_goes_to_the_fallback_count_that_was_charged() {
         let (limiter, ten) = (one_of_four(), policy(algorithm, 10));
         let group = [Check::new(&ten, "a")];
         let taken = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
-        limiter.settle(taken.clone(), 2).await.unwrap();
+        limiter.settle(owned(&taken), 2).await.unwrap();
         assert_eq!(limiter.peek(&ten, "a").await.unwrap().remaining(), 1, "{algorithm}: 2 of 3");
         limiter.settle(taken, 8).await.unwrap();
         let denied = limiter.peek(&ten, "a").await.unwrap();

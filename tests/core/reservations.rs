@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use ratelimit_core::clock::FakeClock;
+use ratelimit_core::store::toolkit::owned;
 use ratelimit_core::{Check, MemoryStore, Policy, RateLimiter, Timestamp};
 
 #[tokio::test]
@@ -14,7 +15,7 @@ async fn an_owned_reservation_of_an_overflow_count_is_not_settled() {
     let group = [Check::new(&policy, "second").with_cost(4)];
     let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap().into_owned();
     for actual in [9, 0] {
-        limiter.settle(reservation.clone(), actual).await.unwrap();
+        limiter.settle(owned(&reservation), actual).await.unwrap();
         assert_eq!(limiter.peek(&policy, "third").await.unwrap().remaining(), 6, "units of others, {actual}");
     }
 }

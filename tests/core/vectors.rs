@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use ratelimit_core::store::toolkit::owned;
 use ratelimit_core::{
     Algorithm, Check, Decision, GroupOutcome, Mode, Outcome, Policy, Reservation, Timestamp,
 };
@@ -318,15 +319,15 @@ fn check_vectors(on: &str, store: &Timed) {
                         }
                         Action::Settle => {
                             let charged = &reservations[row.row.expect("the row that is settled")][subject];
-                            let charged = charged.as_ref().expect("it was charged").clone();
+                            let mut charged = owned(charged.as_ref().expect("it was charged"));
                             let policy = charged.charges().next().unwrap().check().policy().name().to_owned();
-                            let one = charged.limit(&policy).unwrap();
+                            let one = charged.take_limit(&policy).unwrap();
                             timed.run(timed.limiter.settle(one, row.units.expect("the true cost"))).unwrap();
                             None
                         }
                         Action::Refund => {
                             let charged = &reservations[row.row.expect("the row that is refunded")][subject];
-                            timed.refund(charged.as_ref().expect("it was charged").clone());
+                            timed.refund(owned(charged.as_ref().expect("it was charged")));
                             None
                         }
                         Action::Reset => {

@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::join;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::policy::{MAX_WAIT, MAX_WINDOW};
+use ratelimit_core::store::toolkit::owned;
 use ratelimit_core::{
     Algorithm, Check, MemoryStore, Mode, OnError, Outcome, Policy, PolicyBuilder, RateLimiter, SettleError,
     StoreError, WaitError,
@@ -170,13 +171,13 @@ tests::on_both_stores! {
         let (first, second) = (charged(5), charged(5));
         assert_eq!(store.wait(&policy, "a", 4, HOUR).due_after(), 4 * SECOND);
         // A settlement behind the turn changes nothing of that.
-        store.run(store.limiter.settle(second.clone(), 6)).unwrap();
+        store.run(store.limiter.settle(owned(&second), 6)).unwrap();
         let full = store.peek(&policy, "a").reset_after();
         assert_eq!(full, 15 * SECOND);
-        let refunded = store.run(store.limiter.refund(first.clone()));
+        let refunded = store.run(store.limiter.refund(owned(&first)));
         assert!(matches!(refunded, Err(StoreError::TurnsNotDue)), "{refunded:?}");
-        let settled = store.run(store.limiter.settle(first.clone(), 1));
-        assert!(matches!(&settled, Err(SettleError::TurnsNotDue { limit }) if limit == "turns"), "{settled:?}");
+        let settled = store.run(store.limiter.settle(owned(&first), 1));
+        assert!(matches!(&settled, Err(SettleError::TurnsNotDue { limit, .. }) if limit == "turns"), "{settled:?}");
         assert_eq!(store.peek(&policy, "a").reset_after(), full);
         // What no longer counts cannot move a turn either.
         store.advance(5 * SECOND);
@@ -194,14 +195,14 @@ tests::on_both_stores! {
         let reset_after = || store.peek(&policy, "a").reset_after();
         store.run(store.limiter.settle(first, 12)).unwrap();
         assert_eq!(reset_after(), 17 * SECOND);
-        store.run(store.limiter.settle(second.clone(), 4)).unwrap();
+        store.run(store.limiter.settle(owned(&second), 4)).unwrap();
         assert_eq!(reset_after(), 16 * SECOND);
         // A turn in the debt does, also where a clock that goes back moves the debt.
         assert_eq!(store.wait(&policy, "a", 1, HOUR).due_after(), 7 * SECOND);
         for back in [Duration::ZERO, SECOND] {
             store.set((MIDNIGHT.as_micros()) - u64::try_from(back.as_micros()).unwrap());
             let _ = store.check(&policy, "a");
-            let settled = store.run(store.limiter.settle(second.clone(), 4));
+            let settled = store.run(store.limiter.settle(owned(&second), 4));
             assert!(matches!(settled, Err(SettleError::TurnsNotDue { .. })), "{settled:?}");
         }
     }

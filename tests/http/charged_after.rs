@@ -335,10 +335,7 @@ async fn an_error_of_an_inner_service_is_charged_by_its_status() {
 /// The window of the charge is that of the response.
 #[actix_web::test]
 async fn the_instant_of_the_charge_is_that_of_the_response() {
-    let day = Policy::builder("after-day")
-        .max(1)
-        .calendar(ratelimit_actix::ratelimit_core::policy::Calendar::day())
-        .build();
+    let day = Policy::builder("after-day").max(1).calendar(ratelimit_core::policy::Calendar::day()).build();
     let hour = Policy::builder("after-hour")
         .algorithm(ratelimit_actix::Algorithm::FixedWindow)
         .max(1)

@@ -163,9 +163,7 @@ async fn a_store_that_fails_leaves_the_limit_settled_with_an_unknown_result() {
         assert!(
             matches!(
                 &failed,
-                SettleError::Limiter(ratelimit_actix::ratelimit_core::SettleError::Store(
-                    StoreError::Unavailable { .. }
-                ))
+                SettleError::Limiter(ratelimit_core::SettleError::Store(StoreError::Unavailable { .. }))
             ),
             "{failed:?}"
         );

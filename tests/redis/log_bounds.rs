@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::conformance::Reference;
+use ratelimit_core::store::toolkit::owned;
 use ratelimit_core::{
     Algorithm, Check, MemoryStore, OnError, Policy, RateLimiter, Reservation, StoreError, Timestamp,
 };
@@ -92,7 +93,7 @@ impl Twins {
     }
 
     async fn refund(&self, reservation: Reservation<'_>) {
-        self.redis.refund(reservation.clone()).await.unwrap();
+        self.redis.refund(owned(&reservation)).await.unwrap();
         self.model.refund(reservation).await.unwrap();
     }
 }
@@ -126,7 +127,7 @@ async fn a_long_log_decides_as_the_model_after_random_operations() {
                     let last = taken.len() - 1;
                     let which = random.pick(&[0, last, last - last.min(3), last / 2, last * 9 / 10]);
                     let reservation =
-                        if random.below(3) == 0 { taken[which].clone() } else { taken.remove(which) };
+                        if random.below(3) == 0 { owned(&taken[which]) } else { taken.remove(which) };
                     twins.refund(reservation).await;
                 }
                 3 => twins.peek(&one, random.pick(&[0, 1, max / 2, max, max + 1])).await,

@@ -29,14 +29,14 @@ async fn a_settlement_and_as_many_as_fit_are_one_call_each() {
         let other = Policy::builder("other").max(100).on_error(OnError::Deny).build();
         let group = [Check::new(&one, "a"), Check::new(&other, "a")];
         // The scripts are known then.
-        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        let mut reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
         let _ = limiter.peek(&one, "a").await.unwrap();
         let before = server.script_calls().await;
         let (units, _) = limiter.check_up_to_all(&group, 50).await.unwrap();
         assert_eq!((units, server.script_calls().await - before), (9, 1), "{algorithm}");
         let (units, _) = limiter.check_up_to(&one, "a", 50).await.unwrap();
         assert_eq!((units, server.script_calls().await - before), (0, 2), "{algorithm}");
-        let settled = reservation.limit("k").unwrap();
+        let settled = reservation.take_limit("k").unwrap();
         limiter.settle(settled, 30).await.unwrap();
         assert_eq!(server.script_calls().await - before, 3, "{algorithm}");
         let _: () = redis::cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();

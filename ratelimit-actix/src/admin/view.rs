@@ -215,6 +215,7 @@ impl NumbersView {
                 (_, Some(Setting::Time(time))) => micros(time).into(),
                 (_, Some(Setting::Name(name))) => name.into(),
                 (_, Some(Setting::Calendar(_))) => micros(policy.window()).into(),
+                (_, Some(_)) => Value::Null,
             };
             let unit = if field.is_time() { "_us" } else { "" };
             values.insert(format!("{}{unit}", field.as_str()), value);

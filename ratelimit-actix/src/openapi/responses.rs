@@ -182,6 +182,7 @@ fn numbers(limit: &DeclaredLimit) -> Value {
             (_, Setting::Time(time)) => (field.as_str(), seconds(time)),
             (_, Setting::Calendar(_)) => ("calendar", limit.computed().calendar_of(policy).into()),
             (_, Setting::Name(name)) => (field.as_str(), name.into()),
+            _ => continue,
         };
         numbers[name] = value;
     }

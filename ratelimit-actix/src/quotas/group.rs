@@ -104,8 +104,9 @@ impl DecidedGroup {
         let charged: SmallVec<[(Reservation<'_>, u64); 1]> =
             quota.charges().iter().enumerate().filter_map(reservation).collect();
         let sum = charged.iter().fold(0_u64, |sum, (_, cost)| sum.saturating_add(*cost));
-        if let (Some((first, cost)), Some(more)) = (charged.first(), actual.checked_sub(sum)) {
-            return self.limiter.settle(first.clone(), cost + more).await;
+        if let Some(more) = actual.checked_sub(sum) {
+            let Some((first, cost)) = charged.into_iter().next() else { return Ok(()) };
+            return self.limiter.settle(first, cost + more).await;
         }
         let mut surplus = sum.saturating_sub(actual);
         // The latest charge counts for longest, so it is given back first.

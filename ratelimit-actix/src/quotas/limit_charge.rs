@@ -2,9 +2,9 @@
 
 use std::panic::Location;
 
-use ratelimit_core::__private_0_1::OfProcess;
+use ratelimit_core::__private_0_1::{OfProcess, concurrency_limit, too_many_units};
 use ratelimit_core::policy::MAX_UNITS;
-use ratelimit_core::{GroupOutcome, RateLimiter, SettleError as LimiterError};
+use ratelimit_core::{GroupOutcome, RateLimiter};
 use smallvec::smallvec;
 
 use super::Quotas;
@@ -110,7 +110,7 @@ impl LimitCharge {
     /// It cannot be settled again.
     pub async fn settle(self, actual: u64) -> Result<(), SettleError> {
         if actual > MAX_UNITS {
-            return Err(LimiterError::TooManyUnits { units: actual }.into());
+            return Err(too_many_units(actual).into());
         }
         let Some(settled) = self.claim()? else { return Ok(()) };
         settled.settle(actual).await?;
@@ -177,7 +177,7 @@ impl LimitCharge {
         let limit = || self.name.clone();
         let claimed = self.with_quota(|limiter, quota| {
             if !quota.is_rate() {
-                return Err(LimiterError::ConcurrencyLimit { limit: limit() }.into());
+                return Err(concurrency_limit(limit()).into());
             }
             if !quota.is_charged() {
                 return Err(SettleError::ChargedAfter { limit: limit() });

@@ -106,8 +106,7 @@ impl RateLimiter {
     ///   this process pay if there are enough, and are given back otherwise. Unused units in leases of other
     ///   processes can be used beside the debt, for at most 1 s.
     ///
-    /// A reservation of several limits is settled limit by limit; see [`Reservation::limit`]. Settle each
-    /// once, and do not refund it as well.
+    /// A reservation of several limits is settled limit by limit; see [`Reservation::take_limit`].
     ///
     /// # Errors
     ///
@@ -129,10 +128,10 @@ impl RateLimiter {
     /// let limiter = RateLimiter::in_memory();
     /// let group = [Check::new(&REQUESTS, "tenant-42"), Check::new(&TOKENS, "tenant-42").with_cost(1_000)];
     /// let outcome = limiter.check_all(&group).await?;
-    /// let reservation = outcome.reservation(&group).expect("the first request passes");
+    /// let mut reservation = outcome.reservation(&group).expect("the first request passes");
     ///
     /// // The answer took 7,000 tokens, 1,000 more than there are in a minute.
-    /// if let Some(tokens) = reservation.limit("tokens") {
+    /// if let Some(tokens) = reservation.take_limit("tokens") {
     ///     limiter.settle(tokens, 7_000).await?;
     /// }
     /// let denied = limiter.peek(&TOKENS, "tenant-42").await?;

@@ -15,6 +15,7 @@ use crate::error::SettleError;
 use crate::policy::OnError;
 use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
+use crate::store::toolkit::owned;
 use crate::store::{Deadline, Store};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -257,16 +258,33 @@ fn what_cannot_be_settled_is_an_error() {
     let (one, other) = (Policy::new("one", 5, MINUTE), Policy::new("other", 5, MINUTE));
     let group = [Check::new(&one, "a"), Check::new(&other, "a")];
     block_on(async {
-        let reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
-        let error = limiter.settle(reservation.clone(), 3).await.unwrap_err();
+        let mut reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        let error = limiter.settle(owned(&reservation), 3).await.unwrap_err();
         assert!(matches!(error, SettleError::NotOneCharge { size: 2 }), "{error}");
-        assert!(error.to_string().contains("`Reservation::limit`"), "{error}");
-        let single = reservation.limit("other").unwrap();
-        let error = limiter.settle(single.clone(), 1_000_000_000_001).await.unwrap_err();
+        assert!(error.to_string().contains("`Reservation::take_limit`"), "{error}");
+        let single = reservation.take_limit("other").unwrap();
+        let error = limiter.settle(owned(&single), 1_000_000_000_001).await.unwrap_err();
         assert!(matches!(error, SettleError::TooManyUnits { units: 1_000_000_000_001 }), "{error}");
-        assert!(reservation.limit("a third").is_none());
+        assert!(reservation.take_limit("a third").is_none());
         limiter.settle(single, 4).await.unwrap();
         let left = [limiter.peek(&one, "a").await.unwrap(), limiter.peek(&other, "a").await.unwrap()];
         assert_eq!(left.map(|outcome| outcome.remaining()), [4, 1], "the other limit keeps its charge");
+    });
+}
+
+#[test]
+fn a_charge_is_taken_out_of_a_reservation_once() {
+    let limiter = limiter(&clock(), 1000);
+    let (requests, tokens) = (Policy::new("requests", 5, MINUTE), Policy::new("tokens", 9, MINUTE));
+    let group = [Check::new(&requests, "a"), Check::new(&tokens, "a").with_cost(6)];
+    block_on(async {
+        assert!(limiter.check_n(&tokens, "a", 3).await.unwrap().is_allowed());
+        let mut reservation = limiter.check_all(&group).await.unwrap().reservation(&group).unwrap();
+        let taken = reservation.take_limit("tokens").unwrap();
+        assert!(reservation.take_limit("tokens").is_none());
+        limiter.settle(taken, 4).await.unwrap();
+        limiter.refund(reservation).await.unwrap();
+        let left = [limiter.peek(&requests, "a").await.unwrap(), limiter.peek(&tokens, "a").await.unwrap()];
+        assert_eq!(left.map(|outcome| outcome.remaining()), [5, 2], "the refund is of requests only");
     });
 }

@@ -8,6 +8,7 @@ use super::{Algorithm, Calendar, Mode, OnError, Window, WindowError};
 
 /// A value of a limit, as a page shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Value {
     /// Units or parts.
     Number(u64),

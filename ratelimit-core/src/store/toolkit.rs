@@ -92,6 +92,7 @@ impl<H: BuildHasher> StateTable for HashMap<u128, State, H> {
 
 /// What [`decide_with`] decided.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Decided {
     /// The outcome of the group.
     pub outcome: GroupOutcome,
@@ -146,6 +147,7 @@ pub fn decide_with(
 
 /// What [`refund_with`] gave back.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Refunded {
     /// [`StoreError::TurnsNotDue`] if a charge [stays](State::keeps): the result for
     /// [`Store::refund`](super::Store::refund).
@@ -177,6 +179,12 @@ pub fn refund_with(
         }
     }
     Refunded { result, changed }
+}
+
+/// The same charges, for a store that refunds them after [`Store::refund`](super::Store::refund) has
+/// returned. Refund one of both.
+pub fn owned<'c>(reservation: &Reservation<'_>) -> Reservation<'c> {
+    reservation.copied()
 }
 
 /// Drops the state of each check: a whole [`Store::reset`](super::Store::reset).

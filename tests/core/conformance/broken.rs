@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ratelimit_core::clock::{Clock, FakeClock, SystemClock};
 use ratelimit_core::conformance::{Tested, cases, clock};
-use ratelimit_core::store::toolkit::{Operation, State, decide_with, reset_with};
+use ratelimit_core::store::toolkit::{Operation, State, decide_with, owned, reset_with};
 use ratelimit_core::store::{Deadline, Store};
 use ratelimit_core::{
     Algorithm, Check, GroupOutcome, Mode, Outcome, Policy, PolicyBuilder, Reservation, StoreError, Timestamp,
@@ -358,7 +358,7 @@ impl Store for Broken {
 
     async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
         let Some(charge) = reservation.charges().next() else { return Ok(()) };
-        let first = reservation.limit(charge.check().policy().name());
+        let first = owned(reservation).take_limit(charge.check().policy().name());
         let reservation = match (self.mistake, &first) {
             (Mistake::RefundsTheFirstChargeOnly, Some(first)) => first,
             _ => reservation,

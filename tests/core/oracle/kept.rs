@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use ratelimit_core::store::toolkit::owned;
 use ratelimit_core::{Algorithm, Check, Policy, Reservation};
 use tests::random::Random;
 use tests::strategies::cases;
@@ -109,7 +110,7 @@ fn play(store: &Timed, random: &mut Random, caller: &str) -> Result<u32, String>
                 let (some, more) = (random.below(cost), cost + 1 + random.below(cost));
                 let used = random.pick(&[0, 0, some, more]);
                 let before = backlog();
-                store.run(store.limiter.settle(reservation.clone(), used)).unwrap();
+                store.run(store.limiter.settle(owned(&reservation), used)).unwrap();
                 if used > cost {
                     kept.charge(used - cost);
                 } else {
@@ -150,14 +151,14 @@ tests::on_both_stores! {
             store.set_with_expiry(minutes(0));
             store.run(store.limiter.reset(&policy, "a")).unwrap();
             let (first, second) = (charged(5), charged(5));
-            store.refund(first.clone());
+            store.refund(first);
             if is_checked {
                 let _ = charged(1);
             }
             // The bucket has been full for half an hour, and the second charge is not too old.
             store.set_with_expiry(minutes(if is_checked { 6 * 60 + 30 } else { 5 * 60 + 30 }));
             let _ = charged(10);
-            store.refund(second.clone());
+            store.refund(second);
             assert_eq!(store.peek(&policy, "a").remaining(), 0, "time has paid the second charge");
         }
     }

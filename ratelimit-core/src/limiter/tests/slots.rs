@@ -10,7 +10,7 @@ use crate::clock::{Clock, FakeClock};
 use crate::outcome::Decision;
 use crate::reservation::Reservation;
 use crate::slots::Slots;
-use crate::store::toolkit::{Operation, State, decide_with, refund_with, reset_with};
+use crate::store::toolkit::{Operation, State, decide_with, owned, refund_with, reset_with};
 use crate::store::{Deadline, Store};
 
 static TWO: Policy = Policy::concurrency("two", 2);
@@ -42,8 +42,7 @@ impl Store for Custom {
     }
 
     async fn refund(&self, reservation: &Reservation<'_>, _: Deadline) -> Result<(), StoreError> {
-        let (now, states, charges) =
-            (self.clock.now(), Arc::clone(&self.states), reservation.clone().into_owned());
+        let (now, states, charges) = (self.clock.now(), Arc::clone(&self.states), owned(reservation));
         let refund = move || refund_with(&charges, now, &KEY, &mut *states.lock());
         if self.is_remote {
             std::thread::spawn(refund);
