@@ -18,6 +18,6 @@ pub(crate) mod plan;
 pub(crate) mod reset;
 pub(crate) mod value;
 
-pub(crate) use self::of_request::{by_address, is_exempt};
+pub(crate) use self::of_request::is_exempt;
 pub use self::of_request::{ip, path_param, principal, principal_or_ip};
 pub(crate) use self::value::{Caller, IntoCaller, MissingCallerError, OnMissing, Partition};

@@ -1,18 +1,20 @@
 //! The decision about one request: made at once if the limiter counts in this process, otherwise by a future.
 
 mod by_hand;
-pub(crate) mod limit_source;
+mod limits;
 mod respond;
+pub(crate) mod values;
 
 use actix_web::HttpRequest;
 use ratelimit_core::__private_0_1::PrivateLimiter as _;
 use ratelimit_core::{Check, GroupOutcome, Slots};
 use smallvec::SmallVec;
 
-use self::limit_source::{LimitSource, applied_limits};
+use self::limits::applied_limits;
 use self::respond::{denied, unavailable};
 pub(crate) use self::respond::{reject, write_quotas, write_quotas_of};
-use crate::applied_limit::{AppliedLimit, AppliedLimits};
+use self::values::Values;
+use crate::applied_limit::{AppliedLimit, AppliedLimits, LimitRef};
 use crate::caller;
 use crate::config::RateLimitConfig;
 use crate::quotas::Quotas;
@@ -40,16 +42,16 @@ pub(crate) enum Attempt {
     NeedsStore(AppliedLimits),
 }
 
-/// Checks all limits of `sources` that apply to a request that is counted, and moves them with the outcome to
-/// the quotas of the request.
+/// Checks all limits that apply to a request that is counted, each with the values that were computed for the
+/// request, and moves them with the outcome to the quotas of the request.
 #[inline]
-pub(crate) fn try_decide<S: LimitSource>(
+pub(crate) fn try_decide<'v>(
     req: &HttpRequest,
     config: &RateLimitConfig,
-    sources: impl IntoIterator<Item = S>,
+    limits: impl IntoIterator<Item = (LimitRef, Option<&'v mut Values>)>,
 ) -> Attempt {
     let limiter = nearest_limiter(req);
-    let mut limits = match applied_limits(req, config, limiter, sources) {
+    let mut limits = match applied_limits(req, config, limiter, limits) {
         Ok(limits) => limits,
         Err(rejection) => return Attempt::Decided(Err(rejection)),
     };

@@ -7,13 +7,13 @@ use std::fmt;
 use ratelimit_core::{Mode, Policy};
 
 pub use self::check::{DeclaredLimitsError, SharedCount, check_declared_limits};
-use crate::handler::computed::Computed;
-use crate::handler::limit::{self, HandlerLimit};
+use crate::written_limit::computed::Computed;
+use crate::written_limit::{self, WrittenLimit};
 
 /// The limits of one handler, as the attribute writes them into a `static`: `L` is an array there, and a
 /// slice in the list.
 #[derive(Debug)]
-pub struct Declaration<L: ?Sized = [HandlerLimit]> {
+pub struct Declaration<L: ?Sized = [WrittenLimit]> {
     /// The name of the handler, with the type for an associated function.
     pub handler: &'static str,
     /// The module of the handler.
@@ -37,7 +37,7 @@ inventory::collect!(Declared);
 #[derive(Clone, Copy, Debug)]
 pub struct DeclaredLimit {
     declaration: &'static Declaration,
-    limit: &'static HandlerLimit,
+    limit: &'static WrittenLimit,
 }
 
 impl DeclaredLimit {
@@ -82,7 +82,7 @@ impl DeclaredLimit {
 
     /// Units that a request costs. `None` if the cost is computed for each request.
     pub const fn cost(&self) -> Option<u64> {
-        if self.limit.computed.cost.is_computed() { None } else { Some(self.limit.written.cost) }
+        if self.limit.computed.cost.is_computed() { None } else { Some(self.limit.cost) }
     }
 
     /// What distinguishes callers, as in the source: `ip`, `path("id")`, the placeholders of a template, or
@@ -98,7 +98,7 @@ impl DeclaredLimit {
 
     /// Whether responses that count are charged, and nothing before.
     pub const fn charges_after(&self) -> bool {
-        self.limit.written.charges_after(self.limit.policy())
+        self.limit.charges_after(self.limit.policy())
     }
 
     /// Whether the limit has `skip`, so that some requests are not counted.
@@ -109,7 +109,7 @@ impl DeclaredLimit {
     /// The name that clients see.
     #[cfg(feature = "utoipa")]
     pub(crate) fn public_name(&self) -> &'static str {
-        self.limit.written.public_name()
+        self.limit.public_name()
     }
 
     /// Whether a request may be rejected for want of a caller. Code that finds the caller may find none.
@@ -167,7 +167,7 @@ impl fmt::Display for DeclaredLimit {
         if policy.mode() != Mode::Enforce {
             write!(f, ", {}", policy.mode())?;
         }
-        if self.count() != limit::ALL {
+        if self.count() != written_limit::ALL {
             let when = if self.charges_after() { ", charged after" } else { "" };
             write!(f, ", counts {}{when}", self.count())?;
         }

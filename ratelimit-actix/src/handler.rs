@@ -1,31 +1,29 @@
 //! The run-time half of the attribute: the way of a request around its handler.
 
 pub(crate) mod bounds;
-pub(crate) mod computed;
 pub(crate) mod default_key;
 pub(crate) mod extracted;
-pub(crate) mod limit;
-pub(crate) mod sole_limiter;
-pub(crate) mod values;
 
 use std::cell::Cell;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use actix_web::dev::Payload;
+use actix_web::http::Method;
 use actix_web::{Error, FromRequest, HttpRequest, HttpResponse, web};
 use ratelimit_core::Slots;
 
 use self::bounds::Answer;
 use self::extracted::Extracted;
-use self::limit::HandlerLimit;
-use self::values::{AllValues, AttributeLimit, compute};
+use crate::applied_limit::LimitRef;
 use crate::config::RateLimitConfig;
+use crate::decision::values::{AllValues, compute};
 use crate::decision::{
     Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
 };
 use crate::quotas::{Quotas, has_corrections};
 use crate::response::{HeaderStyle, hold};
+use crate::written_limit::WrittenLimit;
 
 /// A request that all limits of its handler admit.
 #[allow(
@@ -77,11 +75,11 @@ impl Future for Admission {
 /// Checks all limits of a handler at once, before anything reads the body. The future returns the response to
 /// a rejected request as its error.
 #[inline]
-pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerLimit]) -> Admission {
+pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [WrittenLimit]) -> Admission {
     let config = RateLimitConfig::nearest(&req);
     let is_configured = config.is_registered();
     let attempt = if is_counted(&req, config) {
-        try_decide(&req, config, limits.iter().map(|limit| AttributeLimit { limit, values: None }))
+        try_decide(&req, config, limits.iter().map(|limit| (LimitRef::Attribute(limit), None)))
     } else {
         Attempt::Decided(Ok(Slots::default()))
     };
@@ -96,17 +94,20 @@ pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [HandlerL
 pub async fn admit_computed(
     req: HttpRequest,
     payload: web::Payload,
-    limits: &'static [HandlerLimit],
+    limits: &'static [WrittenLimit],
 ) -> Admitted {
+    // A configuration skips only `OPTIONS` and exempt networks. Otherwise the look-up is saved.
+    let may_skip = *req.method() == Method::OPTIONS || RateLimitConfig::any_exempt();
+    let skips_all = may_skip && !is_counted(&req, RateLimitConfig::nearest(&req));
     let extracted = Extracted::new(req);
-    let computed = compute(limits, &extracted).await;
+    let computed = compute(limits.iter(), &extracted, skips_all).await;
     decide(extracted.into_request(), payload.into_inner(), limits, computed).await
 }
 
 fn decide(
     req: HttpRequest,
     payload: Payload,
-    limits: &'static [HandlerLimit],
+    limits: &'static [WrittenLimit],
     (mut values, failed): (AllValues, Option<Box<Error>>),
 ) -> Admission {
     if let Some(error) = failed {
@@ -116,8 +117,7 @@ fn decide(
     }
     let config = RateLimitConfig::nearest(&req);
     let is_configured = config.is_registered();
-    let limits =
-        limits.iter().zip(&mut values).map(|(limit, values)| AttributeLimit { limit, values: Some(values) });
+    let limits = limits.iter().map(LimitRef::Attribute).zip(values.iter_mut().map(Some));
     let attempt = try_decide(&req, config, limits);
     admission(req, payload, is_configured, attempt)
 }
@@ -128,7 +128,7 @@ fn decide(
 async fn reject_failed(
     req: HttpRequest,
     payload: Payload,
-    limits: &'static [HandlerLimit],
+    limits: &'static [WrittenLimit],
     mut values: AllValues,
     error: Box<Error>,
 ) -> HttpResponse {

@@ -106,6 +106,7 @@ mod admin;
 mod applied_limit;
 pub mod caller;
 mod config;
+pub mod count;
 mod decision;
 mod declared;
 #[cfg(docsrs)]
@@ -117,7 +118,9 @@ mod openapi;
 mod quotas;
 mod request;
 mod response;
+mod shared_fn;
 mod unlimited;
+mod written_limit;
 
 /// The limiter without HTTP: stores, clocks, algorithms. The items that most applications need are in the
 /// root as well.
@@ -140,7 +143,6 @@ pub use ratelimit_macros::rate_limit;
 pub use crate::address::ForwardedHeader;
 #[cfg(feature = "admin")]
 pub use crate::admin::{Admin, admin};
-pub use crate::applied_limit::{Count, Show};
 pub use crate::caller::of_request::{Principal, client_ip};
 pub use crate::caller::plan::IntoPlan;
 pub use crate::caller::reset::reset_caller;
@@ -157,6 +159,7 @@ pub use crate::response::{
     BodyStyle, HeaderStyle, MissingCaller, RateLimited, Rejection, RejectionInfo, Unavailable,
 };
 pub use crate::unlimited::Unlimited;
+pub use crate::written_limit::count::Show;
 
 /// What expansions of the attributes name. Not public: it changes without notice.
 #[doc(hidden)]
@@ -168,7 +171,6 @@ pub mod __private_0_1 {
     pub use ratelimit_core::policy::{Calendar, Weekday};
     pub use ratelimit_core::{Algorithm, Mode, OnError, Policy};
 
-    pub use crate::applied_limit::{ChargeTime, Count, Show};
     pub use crate::caller::of_request::{By, principal, principal_or_ip};
     pub use crate::caller::plan::{IntoPlan, Plan};
     pub use crate::caller::value::{Caller, IntoCaller, OnMissing};
@@ -177,13 +179,14 @@ pub mod __private_0_1 {
         Answer, BodylessExtractor, ConstantPolicy, Extractor, RequestFn, TakesExtractors,
         TakesExtractorsAsync, assert_bodyless_extractor, assert_extractor, assert_policy,
     };
-    #[cfg(feature = "calendar")]
-    pub use crate::handler::computed::calendar_year;
-    pub use crate::handler::computed::{Computed, PerRequest};
     pub use crate::handler::default_key::DefaultKey;
     pub use crate::handler::extracted::{Extracted, Failure, LaterValue, later, later_call};
-    pub use crate::handler::limit::HandlerLimit;
     pub use crate::handler::{Admission, AdmittedRequest, admit, admit_computed, extract};
+    pub use crate::written_limit::WrittenLimit;
+    #[cfg(feature = "calendar")]
+    pub use crate::written_limit::computed::calendar_year;
+    pub use crate::written_limit::computed::{Computed, PerRequest};
+    pub use crate::written_limit::count::{ChargeTime, Count, Show};
 
     /// For attributes inside of a limited block, which need no import.
     pub mod attributes {

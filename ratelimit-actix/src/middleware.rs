@@ -21,7 +21,11 @@ use smallvec::SmallVec;
 use self::filter::Filter;
 pub use self::limit::Limit;
 use crate::config::RateLimitConfig;
-use crate::decision::{Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas};
+use crate::decision::values::compute;
+use crate::decision::{
+    AdmissionResult, Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas,
+};
+use crate::handler::extracted::Extracted;
 use crate::quotas::{Quotas, number_of_groups};
 use crate::response::{HeaderStyle, hold, keep};
 
@@ -165,17 +169,36 @@ impl Layer {
 
     /// Whether some responses do not count.
     fn has_conditions(&self) -> bool {
-        self.limits.iter().any(Limit::has_condition)
+        self.limits.iter().any(|limit| !limit.written().count.is_all())
     }
 
     /// Decides about a request, if it is counted here. Keeps no clone of the request: the router needs to be
     /// its only owner.
-    fn try_decide(&self, req: &HttpRequest) -> Attempt {
+    async fn decide(&self, req: &HttpRequest) -> AdmissionResult {
         let config = RateLimitConfig::nearest(req);
-        if is_counted(req, config) && self.filter.applies_to(req) {
-            try_decide(req, config, &self.limits)
+        if !is_counted(req, config) || !self.filter.applies_to(req) {
+            return Ok(Slots::default());
+        }
+        let is_computed = self.limits.iter().any(|limit| limit.written().computed.precedes_decision());
+        let limits = self.limits.iter().map(Limit::to_ref);
+        // Large futures are boxed, because most requests need none of them.
+        let attempt = if is_computed {
+            Box::pin(async move {
+                let extracted = Extracted::new(req.clone());
+                // Only extractors fail, and closures of middleware have none.
+                let (mut values, _) =
+                    compute(self.limits.iter().map(Limit::written), &extracted, false).await;
+                try_decide(req, config, limits.zip(values.iter_mut().map(Some)))
+            })
+            .await
         } else {
-            Attempt::Decided(Ok(Slots::default()))
+            try_decide(req, config, limits.map(|limit| (limit, None)))
+        };
+        match attempt {
+            Attempt::Decided(decided) => decided,
+            Attempt::NeedsStore(mut limits) => {
+                Box::pin(async move { decide_by_store(req, &mut limits).await }).await
+            }
         }
     }
 }
@@ -222,14 +245,7 @@ where
             let styles = RateLimitConfig::nearest(req.request()).header_styles();
             let styles: SmallVec<[HeaderStyle; 2]> = SmallVec::from_slice(styles);
             let outer_groups = layer.has_conditions().then(|| number_of_groups(req.request()));
-            let decided = match layer.try_decide(req.request()) {
-                Attempt::Decided(decided) => decided,
-                Attempt::NeedsStore(mut limits) => {
-                    let req = req.request();
-                    Box::pin(async move { decide_by_store(req, &mut limits).await }).await
-                }
-            };
-            let slots = match decided {
+            let slots = match layer.decide(req.request()).await {
                 Ok(slots) => slots,
                 Err(rejection) => {
                     let (req, payload) = req.into_parts();

@@ -1,6 +1,8 @@
-//! Every row of the argument table, over real connections, with the counts in memory and in Redis.
+//! Every row of the argument table, over real connections, with the counts in memory and in Redis: above a handler, and
+//! in middleware where a row has a method of `Limit`.
 
 mod handlers;
+mod scopes;
 mod stage;
 
 use std::time::Duration;
@@ -124,7 +126,7 @@ fn max(stage: &Stage) {
     assert_eq!(stage.statuses("/max/number", 3), [200, 200, 429]);
     assert_eq!(stage.statuses("/max/constant", 3), [200, 200, 429]);
     // One count, and as many as each request is given.
-    for form in ["closure", "async", "with"] {
+    for form in ["closure", "async", "with", "scope"] {
         let left = |max| stage.left(&format!("/max/{form}/{max}"));
         assert_eq!([left(1), left(1), left(3), left(0), left(3)], [Some(0), None, Some(1), None, Some(0)]);
     }
@@ -175,6 +177,8 @@ fn anchor(stage: &Stage) {
         ("/anchor/closure/15", 12),
         ("/anchor/with/4", 1),
         ("/anchor/with/15", 12),
+        ("/anchor/scope/4", 1),
+        ("/anchor/scope/15", 12),
         ("/anchor/weekday", 1),
         ("/anchor/date", 7),
     ] {
@@ -205,9 +209,10 @@ fn key(stage: &Stage) {
 }
 
 fn by(stage: &Stage) {
-    assert_eq!(stage.callers("/by/ip", ["a", "b", "a"]), [200, 429, 429]);
-    assert_eq!(stage.callers("/by/global", ["a", "b", "a"]), [200, 429, 429]);
-    for form in ["header", "function", "closure", "extractor", "async", "user", "tuple/1"] {
+    for form in ["ip", "global", "scope/ip", "scope/global"] {
+        assert_eq!(stage.callers(&format!("/by/{form}"), ["a", "b", "a"]), [200, 429, 429], "{form}");
+    }
+    for form in ["scope", "header", "function", "closure", "extractor", "async", "user", "tuple/1"] {
         assert_eq!(stage.callers(&format!("/by/{form}"), ["a", "b", "a"]), [200, 200, 429], "{form}");
     }
     for form in ["path", "tuple"] {
@@ -219,14 +224,16 @@ fn by(stage: &Stage) {
 }
 
 fn on_missing(stage: &Stage) {
-    let rejected = stage.get("/missing/reject");
-    assert_eq!((rejected.status, rejected.header("x-ratelimit-limit")), (400, None));
-    let skipped = stage.get("/missing/skip");
-    assert_eq!((skipped.status, skipped.header("x-ratelimit-limit")), (200, None));
-    assert_eq!(stage.statuses("/missing/skip", 2), [200, 200]);
-    assert_eq!(stage.statuses("/missing/anonymous", 2), [200, 429]);
-    for answer in ["reject", "skip", "anonymous"] {
-        assert_eq!(stage.callers(&format!("/missing/{answer}"), ["a", "a"]), [200, 429], "{answer}");
+    for form in ["/missing", "/missing/scope"] {
+        let rejected = stage.get(&format!("{form}/reject"));
+        assert_eq!((rejected.status, rejected.header("x-ratelimit-limit")), (400, None));
+        let skipped = stage.get(&format!("{form}/skip"));
+        assert_eq!((skipped.status, skipped.header("x-ratelimit-limit")), (200, None));
+        assert_eq!(stage.statuses(&format!("{form}/skip"), 2), [200, 200]);
+        assert_eq!(stage.statuses(&format!("{form}/anonymous"), 2), [200, 429]);
+        for answer in ["reject", "skip", "anonymous"] {
+            assert_eq!(stage.callers(&format!("{form}/{answer}"), ["a", "a"]), [200, 429], "{answer}");
+        }
     }
 }
 
@@ -292,13 +299,15 @@ fn burst(stage: &Stage) {
 fn cost(stage: &Stage) {
     let left = || stage.left("/cost/number");
     assert_eq!([left(), left(), left()], [Some(6), Some(2), None]);
-    for form in ["closure", "with"] {
+    for form in ["closure", "with", "scope"] {
         let left = |cost| stage.left(&format!("/cost/{form}/{cost}"));
         assert_eq!([left(0), left(7), left(4), left(3)], [Some(10), Some(3), None, Some(0)], "{form}");
     }
     // What can never pass has no time to come back at.
-    let never = stage.get("/cost/with/11");
-    assert_eq!((never.status, never.header("retry-after")), (429, None));
+    for form in ["with", "scope"] {
+        let never = stage.get(&format!("/cost/{form}/11"));
+        assert_eq!((never.status, never.header("retry-after")), (429, None));
+    }
 }
 
 fn block(stage: &Stage) {
@@ -326,6 +335,10 @@ fn count(stage: &Stage) {
         ("successes", [true, false, false]),
         ("closure", [false, true, false]),
         ("with", [false, false, true]),
+        ("scope/all", [true, true, true]),
+        ("scope/failures", [false, true, true]),
+        ("scope/successes", [true, false, false]),
+        ("scope/closure", [false, true, false]),
     ] {
         let mut left = 3;
         for (status, is_counted) in [200, 404, 503].into_iter().zip(counted) {
@@ -338,24 +351,34 @@ fn count(stage: &Stage) {
 
 fn charge(stage: &Stage) {
     // The first request is refunded, and so is the second; charged after, each failure is there for the next.
-    for (form, left) in [("before", [3, 2, 1]), ("after", [3, 2, 1]), ("block", [3, 2, 1])] {
-        for (status, left) in [200, 404, 503].into_iter().zip(left) {
+    let forms = ["before", "after", "block", "scope/before", "scope/after", "scope/block"];
+    for form in forms {
+        for (status, left) in [(200, 3), (404, 2), (503, 1)] {
             let reply = stage.get(&format!("/charge/{form}/{status}"));
             assert_eq!((reply.status, stage::left(&reply)), (status, Some(left)), "{form} {status}");
         }
     }
     let statuses = |form| [404, 200, 200].map(|status| stage.get(&format!("/charge/{form}/{status}")).status);
-    for form in ["before", "after", "block"] {
+    for form in forms {
         assert_eq!(statuses(form), [404, 429, 429], "{form}");
     }
     stage.advance(HOUR);
-    assert_eq!(stage.get("/charge/after/200").status, 200);
-    assert_eq!(stage.get("/charge/block/200").status, 429, "for a day");
+    for form in ["/charge", "/charge/scope"] {
+        assert_eq!(stage.get(&format!("{form}/after/200")).status, 200);
+        assert_eq!(stage.get(&format!("{form}/block/200")).status, 429, "for a day");
+    }
 }
 
 fn show(stage: &Stage) {
-    for (form, left) in [("always", [Some(2), Some(1), Some(0)]), ("denied", [None; 3]), ("after", [None; 3])]
-    {
+    let always = [Some(2), Some(1), Some(0)];
+    for (form, left) in [
+        ("always", always),
+        ("denied", [None; 3]),
+        ("after", [None; 3]),
+        ("scope/always", always),
+        ("scope/denied", [None; 3]),
+        ("scope/after", [None; 3]),
+    ] {
         let reply = || stage.get(&format!("/show/{form}/404"));
         assert_eq!([(); 3].map(|()| stage::left(&reply())), left, "{form}");
         let denied = reply();
@@ -372,7 +395,7 @@ fn lease(stage: &Stage) {
 }
 
 fn skip(stage: &Stage) {
-    for form in ["closure", "async", "with"] {
+    for form in ["closure", "async", "with", "scope"] {
         let path = format!("/skip/{form}");
         assert_eq!(stage.statuses(&path, 2), [200, 429], "{form}");
         let skipped = stage.send(&path, &["X-Internal: 1"]);
@@ -381,8 +404,10 @@ fn skip(stage: &Stage) {
 }
 
 fn plan(stage: &Stage) {
-    assert_eq!(stage.callers("/plan", ["free", "free"]), [200, 429]);
-    assert_eq!(stage.callers("/plan", ["pro", "pro", "pro", "free"]), [200, 200, 429, 429]);
+    for path in ["/plan", "/plan/scope"] {
+        assert_eq!(stage.callers(path, ["free", "free"]), [200, 429], "{path}");
+        assert_eq!(stage.callers(path, ["pro", "pro", "pro", "free"]), [200, 200, 429, 429], "{path}");
+    }
 }
 
 fn name(stage: &Stage) {

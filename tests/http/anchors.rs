@@ -3,12 +3,15 @@
 
 use actix_http::Request;
 use actix_web::dev::{Service, ServiceResponse};
-use actix_web::web::{self, ReqData};
-use actix_web::{Error, HttpMessage, HttpRequest, get};
+use actix_web::test::init_service;
+use actix_web::web::{self, Data, ReqData};
+use actix_web::{App, Error, HttpMessage, HttpRequest, get};
 use jiff::Timestamp as Instant;
 use ratelimit_actix::ratelimit_core::clock::FakeClock;
-use ratelimit_actix::ratelimit_core::policy::Weekday;
-use ratelimit_actix::{RateLimiter, Timestamp, declared_limits, rate_limit};
+use ratelimit_actix::ratelimit_core::policy::{Calendar, Weekday};
+use ratelimit_actix::{
+    Limit, Policy, RateLimitMiddleware, RateLimiter, Timestamp, declared_limits, rate_limit,
+};
 use tests::answer::{Answer, get, send, send_raw};
 use tests::log::Log;
 use tests::own_process::in_own_process;
@@ -213,6 +216,27 @@ fn a_day_on_which_no_month_begins_is_logged_once() {
         for part in ["!billed", "from the 0th", "from the 1st", "computed-anchor"] {
             assert!(errors[0].contains(part), "{errors:?}");
         }
+    });
+}
+
+#[test]
+fn an_anchor_of_another_unit_is_logged_and_the_policy_keeps_its_own() {
+    in_own_process(|| {
+        let log = Log::of_process();
+        actix_web::rt::System::new().block_on(async {
+            let (limiter, clock) = clocked();
+            set(&clock, "2026-11-25T12:00:00Z");
+            let policy = Policy::builder("of-months").max(3).calendar(Calendar::month(20)).build();
+            let limit = Limit::new(policy).anchor(|_| Calendar::year(1, 1));
+            let app = App::new().app_data(Data::new(limiter)).wrap(RateLimitMiddleware::new(limit));
+            let app = init_service(app.route("/", web::get().to(async || "ok"))).await;
+            for left in [2, 1] {
+                let expected = (200, left, "2026-12-20T00:00:00Z".to_owned());
+                assert_eq!(shown(&send(&app, get("/")).await), expected);
+            }
+        });
+        let errors = log.at(Level::ERROR);
+        assert!(errors.len() == 1 && errors[0].contains("calendar month in UTC from the 20th"), "{errors:?}");
     });
 }
 

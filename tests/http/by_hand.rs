@@ -13,9 +13,9 @@ use actix_web::test::{TestRequest, init_service};
 use actix_web::web::{self, Data};
 use actix_web::{App, Error, HttpRequest, HttpResponse, Result, get};
 use ratelimit_actix::{
-    Algorithm, BodyStyle, Caller, Check, Count, GroupOutcome, HeaderStyle, IntoCaller, Limit, OnError,
-    Policy, PolicyBuilder, RateLimitConfig, RateLimitConfigBuilder, RateLimitMiddleware, RateLimiter,
-    Rejection, caller, rate_limit,
+    Algorithm, BodyStyle, Caller, Check, GroupOutcome, HeaderStyle, IntoCaller, Limit, OnError, Policy,
+    PolicyBuilder, RateLimitConfig, RateLimitConfigBuilder, RateLimitMiddleware, RateLimiter, Rejection,
+    caller, count, rate_limit,
 };
 use tests::answer::{Answer, by, get};
 use tests::store::{clocked, fresh, watched};
@@ -121,7 +121,7 @@ async fn guess(req: HttpRequest, limiter: Data<RateLimiter>) -> Result<HttpRespo
 #[actix_web::test]
 async fn the_fields_show_a_denial_by_hand_and_the_limit_around_it_gets_its_unit_back() {
     let outer = Policy::new("outer", 9, Duration::from_secs(60));
-    let outer = RateLimitMiddleware::new(Limit::new(outer).count(Count::When(|status| status == 401)));
+    let outer = RateLimitMiddleware::new(Limit::new(outer).count(|status| status == 401));
     let scope = web::scope("/scope").wrap(outer).service(guess);
     let app = init_service(App::new().app_data(Data::new(fresh())).service(scope).service(guess)).await;
     for path in ["/guess", "/scope/guess"] {
@@ -177,7 +177,7 @@ async fn a_redirect_gets_no_retry_after_that_it_does_not_set() {
 }
 
 fn two_failures() -> RateLimitMiddleware {
-    RateLimitMiddleware::new(Limit::new(&LIMIT).count(Count::Failures))
+    RateLimitMiddleware::new(Limit::new(&LIMIT).count(count::failures))
 }
 
 #[allow(clippy::unused_async, reason = "a function of middleware is async")]

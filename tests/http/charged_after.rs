@@ -16,7 +16,7 @@ use futures_util::future::{join, join_all};
 use futures_util::poll;
 use ratelimit_actix::ratelimit_core::clock::FakeClock;
 use ratelimit_actix::{
-    Count, Limit, Policy, Quotas, RateLimitMiddleware, RateLimiter, SettleError, Show, UsageCounter, caller,
+    Limit, Policy, Quotas, RateLimitMiddleware, RateLimiter, SettleError, Show, UsageCounter, caller,
     concurrency_limit, rate_limit,
 };
 use tests::answer::{by, get};
@@ -38,7 +38,7 @@ fn wrong_keys(policy: &Policy) -> RateLimitMiddleware {
 }
 
 fn wrong(policy: &Policy) -> Limit {
-    Limit::new(policy).count(Count::When(|status| status == StatusCode::UNAUTHORIZED))
+    Limit::new(policy).count(|status| status == StatusCode::UNAUTHORIZED)
 }
 
 fn status(status: u16) -> HttpResponse {

@@ -150,7 +150,8 @@ async fn nested_scopes_obey_all_outer_limits() {
 #[actix_web::test]
 async fn several_limits_are_one_group() {
     let (limiter, watch) = watched();
-    let limit = RateLimitMiddleware::new(Limit::new(&FIVE).cost(2)).and(Limit::new(&TWO).global().cost(2));
+    let limit =
+        RateLimitMiddleware::new(Limit::new(&FIVE).cost(|_| 2)).and(Limit::new(&TWO).global().cost(|_| 2));
     let app = App::new().app_data(Data::new(limiter)).wrap(limit).route("/", web::get().to(ok));
     let app = init_service(app).await;
     assert_eq!(send(&app, get("/")).await.status, 200);
@@ -386,7 +387,7 @@ async fn the_nearest_limiter_counts_for_both_forms_of_app_data() {
                 let app = init_service(app.service(scope.service(resource.to(limited)))).await;
                 statuses(&app, "/s/r", 2).await
             } else {
-                let resource = resource.wrap(RateLimitMiddleware::new(Limit::new(&TWO).cost(2))).to(ok);
+                let resource = resource.wrap(RateLimitMiddleware::new(Limit::new(&TWO).cost(|_| 2))).to(ok);
                 let app = init_service(app.service(scope.service(resource))).await;
                 statuses(&app, "/s/r", 2).await
             };

@@ -267,12 +267,12 @@ async fn plans_apply_to_middleware() {
 async fn overrides_that_do_nothing_or_deny_all_in_middleware_are_said_once() {
     let (log, _guard) = Log::of_thread();
     let text = "[limit.ov-scope]\nmax = 2\n[limit.ov-scope.plans]\npro = { max = 1000 }";
-    let (limiter, middleware) = scoped(text, Limit::new(&SCOPE).cost(3));
+    let (limiter, middleware) = scoped(text, Limit::new(&SCOPE).cost(|_| 3));
     let app = App::new().app_data(Data::new(limiter)).wrap(middleware).route("/", web::to(HttpResponse::Ok));
     assert_eq!(statuses(&init_service(app).await, "/", 3).await, [429, 429, 429]);
     let (warnings, errors) = (log.at(Level::WARN), log.at(Level::ERROR));
     assert!(warnings.len() == 1 && warnings[0].contains("has no `plan`"), "{warnings:?}");
-    assert!(errors.len() == 1 && errors[0].contains("allow less than one request"), "{errors:?}");
+    assert!(errors.len() == 1 && errors[0].contains("allow less than the `cost`"), "{errors:?}");
 }
 
 #[actix_web::test]

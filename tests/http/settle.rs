@@ -457,7 +457,7 @@ async fn of_two_layers_with_a_limit_of_one_name_the_inner_is_settled() {
         Ok(left(&quotas))
     }
     let outer = Policy::builder("settle-outer").name("tokens").max(1000).build();
-    let layer = RateLimitMiddleware::new(Limit::new(outer).global().cost(20));
+    let layer = RateLimitMiddleware::new(Limit::new(outer).global().cost(|_| 20));
     let app = App::new().app_data(Data::new(fresh())).service(web::scope("").wrap(layer).service(inner));
     let body = send(&init_service(app).await, from_client("/")).await.body;
     assert_eq!(body, "tokens 980, tokens 96");

@@ -10,7 +10,7 @@ use actix_web::web::{self, Data, Path};
 use actix_web::{App, HttpResponse};
 use futures_util::future::join_all;
 use futures_util::poll;
-use ratelimit_actix::{Count, Limit, Policy, RateLimitMiddleware, RateLimiter};
+use ratelimit_actix::{Limit, Policy, RateLimitMiddleware, RateLimiter};
 use tests::answer::get;
 use tests::outage::until_settled;
 use tests::{redis, send};
@@ -41,7 +41,7 @@ macro_rules! app {
                 .app_data(Data::new($limiter))
                 .app_data(Data::from(Arc::clone(&$in_flight)))
                 .wrap(RateLimitMiddleware::new(
-                    Limit::new(&KEYS).count(Count::When(|status| status == 401)).charge_after(),
+                    Limit::new(&KEYS).count(|status| status == 401).charge_after(),
                 ))
                 .route("/held/{status}", web::get().to(held))
                 .route("/{status}", web::get().to(at_once)),

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::caller::notation::notation;
 use crate::declared::{DeclaredLimit, declared_limits};
-use crate::handler::computed::Computed;
+use crate::written_limit::computed::Computed;
 
 /// Largest number of rows of plans and callers that JSON has of one limit.
 const MAX_ROWS: usize = 100;

@@ -17,6 +17,7 @@ use super::value::{Caller, IntoCaller};
 use crate::address::{FORWARDED, X_FORWARDED_FOR, X_REAL_IP};
 use crate::config::RateLimitConfig;
 use crate::handler::extracted::{Extracted, Failure, LaterValue};
+use crate::shared_fn::SharedFn;
 
 /// The address of the client: that of the peer, or if the peer is a [trusted proxy], the one that it forwards
 /// for.
@@ -46,7 +47,7 @@ pub fn ip(req: &HttpRequest) -> Caller {
 /// Requests without an address share a count. They come through a Unix socket, from a test, or over a
 /// connection that ended before it was accepted. A client must not get a count of its own that way, nor go
 /// uncounted.
-pub(crate) fn by_address(req: &HttpRequest, config: &RateLimitConfig) -> Caller {
+fn by_address(req: &HttpRequest, config: &RateLimitConfig) -> Caller {
     let Some(address) = client_ip_by(req, config) else {
         warn_about_missing_peer();
         return Caller::no_address();
@@ -211,7 +212,7 @@ pub(crate) fn is_known(caller: &Caller, req: &HttpRequest) -> bool {
 }
 
 /// What distinguishes the callers of a limit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum By {
     /// The client's address.
     Ip,
@@ -226,6 +227,8 @@ pub enum By {
     Now(fn(&HttpRequest) -> Caller),
     /// The same by a function that is async, or that needs extractors.
     Later(for<'r> fn(&'r Extracted) -> LaterValue<'r, Caller>),
+    /// The caller that a closure of middleware finds.
+    Shared(SharedFn<HttpRequest, Caller>),
     /// All of these together.
     Parts(&'static [Self]),
 }
@@ -236,7 +239,7 @@ impl By {
     pub(crate) fn may_be_missing(&self) -> bool {
         match self {
             Self::Ip | Self::Global | Self::Path(_) => false,
-            Self::Header(_) | Self::Now(_) | Self::Later(_) => true,
+            Self::Header(_) | Self::Now(_) | Self::Later(_) | Self::Shared(_) => true,
             Self::Parts(parts) => parts.iter().any(Self::may_be_missing),
         }
     }
@@ -281,6 +284,7 @@ impl By {
                 _ => Caller::missing(),
             },
             Self::Now(caller) => caller(req),
+            Self::Shared(caller) => caller.call(req),
             // It was computed before, by `computed`.
             Self::Later(_) => Caller::missing(),
             Self::Parts(parts) => Caller::join(parts.iter().map(|part| part.caller(req, config))),

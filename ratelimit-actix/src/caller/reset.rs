@@ -13,7 +13,7 @@ use super::IntoCaller;
 use crate::declared::DeclaredLimit;
 #[cfg(feature = "admin")]
 use crate::declared::declared_limits;
-use crate::handler::computed::Computed;
+use crate::written_limit::computed::Computed;
 
 impl DeclaredLimit {
     /// What is left for one caller of this limit, and whether a request of cost 1 passes now. Charges

@@ -47,7 +47,7 @@ pub struct Extracted {
 
 impl Extracted {
     /// Nothing is extracted yet.
-    pub(super) fn new(req: HttpRequest) -> Self {
+    pub(crate) fn new(req: HttpRequest) -> Self {
         Self { req, shared: RefCell::default() }
     }
 

@@ -9,7 +9,8 @@ use ratelimit_core::__private_0_1::state_id;
 use ratelimit_core::{Decision, Outcome, Policy};
 use smallvec::SmallVec;
 
-use crate::applied_limit::{AppliedLimit, Show};
+use crate::applied_limit::AppliedLimit;
+use crate::written_limit::count::Show;
 
 /// What one limit decided about the request.
 #[derive(Clone, Debug)]
@@ -91,7 +92,7 @@ impl Quota {
 
     /// What the limit is charged or refunded because of a response with this status.
     pub(super) fn correction(&self, status: StatusCode) -> Option<Correction> {
-        let counts = self.limit.written.count.is_none_or(|counts| counts(status));
+        let counts = self.limit.written.count.includes(status);
         match (counts, self.limit.charges_after()) {
             (false, false) => Some(Correction::Refund),
             (true, true) => Some(Correction::Charge),

@@ -35,7 +35,7 @@ pub(crate) fn declaration(spec: &HandlerSpec) -> TokenStream {
     // Spanned at the handler's name: elsewhere it would be the line of the attribute.
     let line = quote_spanned!(spec.handler.signature.ident.span()=> ::core::line!());
     quote_spanned! {span=>
-        static __RATE_LIMIT: #private::Declaration<[#private::HandlerLimit; #count]> = #private::Declaration {
+        static __RATE_LIMIT: #private::Declaration<[#private::WrittenLimit; #count]> = #private::Declaration {
             handler: #name,
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -106,7 +106,7 @@ fn shared_policy(facade: Facade<'_>, kind: Kind, path: &ExprPath) -> TokenStream
     let private = facade.private(span);
     let constructor = Ident::new(kind.shared(), span);
     quote_spanned! {span=>
-        #private::HandlerLimit::#constructor(const {
+        #private::WrittenLimit::#constructor(const {
             // Not called: a constant with a destructor cannot be dropped here.
             let _ = || #private::assert_policy(&#path);
             &#path
@@ -146,8 +146,8 @@ fn own_policy(facade: Facade<'_>, handler: &str, index: usize, limit: &Args) -> 
         #private::Policy::builder(#key) #setters #only_algorithm
     };
     let limit = match computed(facade, limit) {
-        None => quote_spanned!(span=> #private::HandlerLimit::new(#rule.build())),
-        Some(computed) => quote_spanned!(span=> #private::HandlerLimit::with_computed(#rule, #computed)),
+        None => quote_spanned!(span=> #private::WrittenLimit::new(#rule.build())),
+        Some(computed) => quote_spanned!(span=> #private::WrittenLimit::with_computed(#rule, #computed)),
     };
     quote_spanned!(site=> #limit #shown)
 }

@@ -15,7 +15,7 @@ pub(crate) const NAMES: [&str; 35] = [
     "HttpRequest",
     "HttpResponse",
     "Payload",
-    "HandlerLimit",
+    "WrittenLimit",
     "Computed",
     "Policy",
     "Algorithm",

@@ -11,7 +11,7 @@ fn limited(arguments: &str, item: &str) -> Vec<(String, String)> {
     assert!(!expanded.contains("compile_error"), "{expanded}");
     let mut found = Vec::new();
     let mut rest = expanded.as_str();
-    while let Some(at) = rest.find("[::ratelimit_actix::__private_0_1::HandlerLimit;") {
+    while let Some(at) = rest.find("[::ratelimit_actix::__private_0_1::WrittenLimit;") {
         rest = &rest[at..];
         let end = rest.find("::ratelimit_actix::__private_0_1::inventory").unwrap();
         let limits = rest[..end].to_owned();

@@ -44,7 +44,7 @@ impl Expansion {
         let Expr::Struct(declaration) = &*self.limits.expr else { panic!("not a struct") };
         let limits = declaration.fields.iter().find(|field| text(&field.member) == "limits").unwrap();
         let Expr::Array(ExprArray { elems, .. }) = &limits.expr else { panic!("not an array") };
-        assert_eq!(text(&self.limits.ty), format!("{P}::Declaration<[{P}::HandlerLimit;{}]>", elems.len()));
+        assert_eq!(text(&self.limits.ty), format!("{P}::Declaration<[{P}::WrittenLimit;{}]>", elems.len()));
         elems.iter().map(text).collect()
     }
 }
@@ -107,7 +107,7 @@ fn an_attribute_without_arguments_is_one_default_limit() {
     assert_eq!(
         expansion("", HANDLER).limits(),
         [format!(
-            "{P}::HandlerLimit::new({P}::Policy::builder({}).build()){}",
+            "{P}::WrittenLimit::new({P}::Policy::builder({}).build()){}",
             default_key("user"),
             shown("user")
         )]
@@ -124,7 +124,7 @@ fn every_argument_is_written_out() {
     assert_eq!(
         limits,
         [format!(
-            "{P}::HandlerLimit::new({P}::Policy::builder(\"k\").max(16u64)\
+            "{P}::WrittenLimit::new({P}::Policy::builder(\"k\").max(16u64)\
              .window(::core::time::Duration::from_micros(60000000u64)).name(\"n\").sub_windows(6u64).build())\
              .by({P}::By::Now(|__rate_limit_request:&{P}::HttpRequest|\
              {{{P}::IntoCaller::into_caller(a::b(__rate_limit_request))}})).cost(5u64){}",
@@ -136,7 +136,7 @@ fn every_argument_is_written_out() {
     assert_eq!(
         limits,
         [format!(
-            "{P}::HandlerLimit::new({P}::Policy::builder({})\
+            "{P}::WrittenLimit::new({P}::Policy::builder({})\
              .max(MAX).algorithm({P}::Algorithm::TokenBucket).burst(f(2)+1).build()){}.by({P}::By::Global){}",
             default_key("user"),
             shown("user"),
@@ -223,14 +223,14 @@ fn both_kinds_of_limits_are_one_group() {
                 async fn user() {}";
     let limits = expansion("key = \"k\"", item).limits();
     let expected = [
-        format!("{P}::HandlerLimit::new({P}::Policy::builder(\"k\").build())"),
+        format!("{P}::WrittenLimit::new({P}::Policy::builder(\"k\").build())"),
         format!(
-            "{P}::HandlerLimit::new({P}::Policy::builder(\"s\").max(3u64).algorithm({P}::Algorithm::Concurrency).build())\
+            "{P}::WrittenLimit::new({P}::Policy::builder(\"s\").max(3u64).algorithm({P}::Algorithm::Concurrency).build())\
              .by({P}::By::Global){}",
             text_of("global", "all")
         ),
         format!(
-            "{P}::HandlerLimit::shared_concurrency(const{{let_=||{P}::assert_policy(&STREAMS);&STREAMS}})"
+            "{P}::WrittenLimit::shared_concurrency(const{{let_=||{P}::assert_policy(&STREAMS);&STREAMS}})"
         ),
     ];
     assert_eq!(limits, expected);
@@ -255,7 +255,7 @@ fn every_algorithm_has_its_variant() {
         let (name, variant) = (row.name, row.variant);
         let variant = format!(".algorithm(::ratelimit_actix::__private_0_1::Algorithm::{variant})");
         let limits = expansion(&format!("key = \"k\", algorithm = {name:?}"), HANDLER).limits();
-        assert_eq!(limits, [format!("{P}::HandlerLimit::new({P}::Policy::builder(\"k\"){variant}.build())")]);
+        assert_eq!(limits, [format!("{P}::WrittenLimit::new({P}::Policy::builder(\"k\"){variant}.build())")]);
     }
 }
 
@@ -345,7 +345,7 @@ fn the_crate_argument_replaces_the_facade_in_all_paths() {
         let root = if root == "$crate" { "crate" } else { root };
         let text = text(expand(&format!("crate = {root}, by = f, algorithm = \"fixed_window\""), HANDLER));
         assert!(!text.contains("ratelimit_actix"), "{text}");
-        assert!(text.contains(&format!("{root}::__private_0_1::HandlerLimit")), "{text}");
+        assert!(text.contains(&format!("{root}::__private_0_1::WrittenLimit")), "{text}");
     }
     let text = text(expand("", "#[rate_limit(crate = ::a)] async fn user() {}"));
     assert!(!text.contains("ratelimit_actix"), "{text}");
@@ -447,7 +447,7 @@ fn every_mistake_is_its_own_compile_error() {
 fn a_shared_policy_is_referred_to() {
     let text = expand("policy = limits::SEARCH, by = global, cost = 2", HANDLER).to_string().replace(' ', "");
     let path = "&limits::SEARCH";
-    let policy = format!("HandlerLimit::shared(const{{let_=||{P}::assert_policy({path});{path}}})");
+    let policy = format!("WrittenLimit::shared(const{{let_=||{P}::assert_policy({path});{path}}})");
     let limit = format!("{policy}.by({P}::By::Global).cost(2u64)");
     assert!(text.contains(&format!("{limit}{}]", text_of("global", "all"))), "{text}");
     assert!(!text.contains("Policy::builder") && !text.contains("with_public_name"), "{text}");

@@ -13,6 +13,9 @@ const TWO: u64 = 2;
 /// A policy of several handlers.
 static SHARED: Policy = Policy::builder("table-shared").max(3).build();
 
+/// A policy that overrides have plans for.
+pub(super) static PLANNED: Policy = Policy::builder("planned").max(1).build();
+
 fn number(req: &HttpRequest) -> u64 {
     req.path().len() as u64
 }
@@ -25,11 +28,11 @@ fn day_in_path(day: Path<u8>) -> u8 {
     day.into_inner()
 }
 
-fn caller(req: &HttpRequest) -> Option<&str> {
+pub(super) fn caller(req: &HttpRequest) -> Option<&str> {
     req.headers().get("x-caller")?.to_str().ok()
 }
 
-fn is_internal(req: &HttpRequest) -> bool {
+pub(super) fn is_internal(req: &HttpRequest) -> bool {
     req.headers().contains_key("x-internal")
 }
 
@@ -132,7 +135,7 @@ handlers! { plain:
     "/skip/closure" skip_closure (max = 1, skip = |req: &HttpRequest| is_internal(req));
     "/skip/async" skip_async (max = 1, skip = async |req: HttpRequest| std::future::ready(is_internal(&req)).await);
     "/skip/with" skip_with (max = 1, skip = with(is_internal));
-    "/plan" planned (max = 1, name = "planned", plan = caller);
+    "/plan" planned (policy = PLANNED, plan = caller);
     "/policy/one" policy_one (policy = SHARED);
     "/policy/other" policy_other (policy = SHARED);
     "/policy/caller" policy_caller (policy = SHARED, by = caller, cost = 2);

@@ -13,9 +13,9 @@ use tests::service::Service;
 use tests::store::{clocked, watched};
 use tests::timed::MIDNIGHT;
 
-use super::handlers;
+use super::{handlers, scopes};
 
-/// Numbers of a plan, for the handler that has plans.
+/// Numbers of a plan, for the policy that has plans.
 const PLANS: &str = "[limit.planned.plans]\npro = { max = 3 }";
 
 /// A running service.
@@ -44,7 +44,7 @@ impl Stage {
         limiter.replace_overrides(PLANS.parse().unwrap()).unwrap();
         let limiter = Data::new(limiter.clone());
         let service = Service::start(move |app: &mut ServiceConfig| {
-            app.app_data(limiter.clone()).configure(handlers::configure);
+            app.app_data(limiter.clone()).configure(scopes::configure).configure(handlers::configure);
         });
         Self { service, clock, days: Cell::new(0), server }
     }

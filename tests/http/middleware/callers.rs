@@ -1,12 +1,15 @@
 //! The callers of the middleware's limits, and what becomes of requests without a caller.
 
+use std::time::Duration;
+
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::{Next, from_fn};
 use actix_web::test::init_service;
 use actix_web::web::{self, Data};
 use actix_web::{App, Error, HttpMessage, HttpRequest};
-use ratelimit_actix::{Limit, OnMissing, Principal, RateLimitMiddleware, caller};
+use ratelimit_actix::ratelimit_core::policy::Calendar;
+use ratelimit_actix::{Limit, OnMissing, Policy, Principal, RateLimitMiddleware, caller, count};
 use tests::answer::{get, statuses};
 use tests::send;
 use tests::store::fresh;
@@ -70,18 +73,38 @@ async fn on_missing_decides_about_requests_without_a_caller() {
     assert_eq!(statuses(&app, "/", 6).await, [200, 200, 200, 200, 200, 429]);
 }
 
+fn streams() -> Limit {
+    Limit::new(Policy::concurrency("invalid-streams", 3))
+}
+
+fn leased() -> Limit {
+    Limit::new(Policy::builder("invalid-leased").lease(Duration::from_millis(100)).build())
+}
+
 #[test]
 fn an_invalid_group_panics_at_its_construction() {
     type Make = fn() -> RateLimitMiddleware;
     let refused = |make: Make| {
         let panic = std::panic::catch_unwind(make).unwrap_err();
-        panic.downcast_ref::<String>().unwrap().clone()
+        panic
+            .downcast_ref::<String>()
+            .cloned()
+            .unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_owned())
     };
-    let cases: [(Make, &str); 3] = [
-        (|| RateLimitMiddleware::new(Limit::new(&TWO).cost(0)), "cost must be from 1 to 2"),
+    let cases: [(Make, &str); 6] = [
+        (|| RateLimitMiddleware::new(streams().cost(|_| 1)), "a request holds one slot"),
         (
-            || RateLimitMiddleware::new(Limit::new(&FIVE).cost(3)).and(Limit::new(&TWO).cost(3)),
-            "cost must be from 1 to 2",
+            || RateLimitMiddleware::new(&TWO).and(streams().count(count::failures)),
+            "a concurrency limit counts what runs",
+        ),
+        (|| RateLimitMiddleware::new(leased().max(|_| 5)), "the units of a lease are charged under one max"),
+        (
+            || RateLimitMiddleware::new(leased().count(count::failures).charge_after()),
+            "a limit that charges after",
+        ),
+        (
+            || RateLimitMiddleware::new(Limit::new(&TWO).anchor(|_| Calendar::month(1))),
+            "anchor is for a policy with windows of calendar weeks, months or years",
         ),
         (
             || (0..64).fold(RateLimitMiddleware::new(&TWO), |group, _| group.and(&TWO)),

@@ -3,14 +3,13 @@
 // recipe
 use std::time::Duration;
 
-use ratelimit_actix::{Count, Limit, Policy, RateLimitMiddleware};
+use ratelimit_actix::{Limit, Policy, RateLimitMiddleware};
 
 static WRONG_KEYS: Policy = Policy::new("wrong-keys", 20, Duration::from_secs(600));
 
 /// Around the authentication: `App::new().wrap(from_fn(authenticate)).wrap(wrong_keys())`.
 fn wrong_keys() -> RateLimitMiddleware {
-    let wrong = Count::When(|status| status == 401);
-    RateLimitMiddleware::new(Limit::new(&WRONG_KEYS).count(wrong).charge_after())
+    RateLimitMiddleware::new(Limit::new(&WRONG_KEYS).count(|status| status == 401).charge_after())
 }
 // end
 

@@ -1,36 +1,36 @@
-//! The values that are computed for one request, for all limits of its handler, before any limit is checked.
+//! The values that are computed for one request, for all limits of a handler or of middleware, before any limit is
+//! checked.
 
 use std::sync::Arc;
 
-use actix_web::http::Method;
 use actix_web::{Error, HttpRequest};
 use ratelimit_core::__private_0_1::{PrivateInForce as _, PrivateLimiter as _, PrivatePolicy as _, help};
 use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{InForce, Policy, RateLimiter, Settings};
 use smallvec::SmallVec;
 
-use super::computed::PerRequest;
-use super::extracted::{Extracted, Failure};
-use super::limit::HandlerLimit;
-use crate::applied_limit::{AppliedLimit, LimitRef};
+use crate::applied_limit::AppliedLimit;
 use crate::caller::Caller;
 use crate::caller::of_request::is_known;
 use crate::caller::plan::Plan;
 use crate::config::RateLimitConfig;
-use crate::decision::is_counted;
-use crate::decision::limit_source::{LimitSource, rejects_without_value};
+use crate::handler::extracted::{Extracted, Failure};
 use crate::request::nearest_limiter;
+use crate::written_limit::WrittenLimit;
+use crate::written_limit::computed::PerRequest;
 
 /// A cost that no limit admits.
 const NEVER: u64 = MAX_UNITS + 1;
 
 /// The values of one limit for one request.
 #[derive(Default)]
-pub(super) struct Values {
+pub(crate) struct Values {
     /// Whether the limit does not apply to the request.
-    is_skipped: bool,
-    caller: Option<Caller>,
-    plan: Plan,
+    pub(super) is_skipped: bool,
+    /// The caller, if it had to be awaited.
+    pub(super) caller: Option<Caller>,
+    /// The plan, if it had to be awaited.
+    pub(super) plan: Plan,
     /// The numbers of the policy that are computed.
     settings: Settings,
     /// Also in `settings`; here for the log.
@@ -38,8 +38,8 @@ pub(super) struct Values {
     cost: Option<u64>,
 }
 
-/// The values of the limits of a handler, in their order.
-pub(super) type AllValues = SmallVec<[Values; 2]>;
+/// The values of several limits, in their order.
+pub(crate) type AllValues = SmallVec<[Values; 2]>;
 
 /// The value for one request, if it is computed. An async function would be one more future to poll.
 macro_rules! value {
@@ -47,15 +47,16 @@ macro_rules! value {
         match &$value {
             PerRequest::Never => None,
             PerRequest::Now(value) => Some(value($extracted.request())),
+            PerRequest::Shared(value) => Some(value.call($extracted.request())),
             PerRequest::Later(value) => Some(value($extracted).await?),
         }
     };
 }
 
 impl Values {
-    /// Computes the values in this order: `skip`, `by` if it has to be awaited, `plan`, `anchor`, `max`,
+    /// Computes the values in this order: `skip`, `by` and `plan` if they have to be awaited, `anchor`, `max`,
     /// `cost`. A limit that is skipped needs no other value.
-    async fn compute(&mut self, limit: &HandlerLimit, extracted: &Extracted) -> Result<(), Failure> {
+    async fn compute(&mut self, limit: &WrittenLimit, extracted: &Extracted) -> Result<(), Failure> {
         let computed = &limit.computed;
         self.is_skipped = value!(computed.skip, extracted).unwrap_or_default();
         if self.is_skipped {
@@ -64,7 +65,9 @@ impl Values {
         if limit.by.waits() {
             self.caller = Some(limit.by.computed(extracted).await?);
         }
-        self.plan = value!(computed.plan, extracted).unwrap_or_default();
+        if let PerRequest::Later(plan) = &computed.plan {
+            self.plan = plan(extracted).await?;
+        }
         #[cfg(feature = "calendar")]
         if let Some(calendar) = value!(computed.anchor, extracted) {
             self.settings = self.settings.calendar(limit.nearest_calendar(calendar));
@@ -79,7 +82,7 @@ impl Values {
 
     /// Skips a limit of a request that an extractor rejects, unless its caller holds the client's address or
     /// its principal: strangers could use it up.
-    pub(super) fn skip_unless_known(&mut self, limit: &HandlerLimit, req: &HttpRequest) {
+    pub(crate) fn skip_unless_known(&mut self, limit: &WrittenLimit, req: &HttpRequest) {
         if self.is_skipped {
             return;
         }
@@ -101,26 +104,24 @@ impl Values {
 ///
 /// If an extractor fails, its limit is skipped. If that limit is enforced, the first such error is returned,
 /// too: the request is rejected with it, unless another limit denies the request.
-pub(super) async fn compute(
-    limits: &[HandlerLimit],
+pub(crate) async fn compute<'l>(
+    limits: impl Iterator<Item = &'l WrittenLimit> + Clone,
     extracted: &Extracted,
+    skips_all: bool,
 ) -> (AllValues, Option<Box<Error>>) {
     let req = extracted.request();
-    // A configuration skips only `OPTIONS` and exempt networks. Otherwise the look-up is saved.
-    let may_skip = *req.method() == Method::OPTIONS || RateLimitConfig::any_exempt();
-    let skips_all = may_skip && !is_counted(req, RateLimitConfig::nearest(req));
     let mut all = AllValues::new();
     {
         // The guard must not live across an `await`.
         let overrides = nearest_limiter(req).overrides_guard();
-        let is_off = |limit: &HandlerLimit| {
+        let is_off = |limit: &WrittenLimit| {
             overrides.limit(limit.policy()).is_some_and(|overridden| overridden.is_off_for_all())
         };
         let start = |limit| Values { is_skipped: skips_all || is_off(limit), ..Values::default() };
-        all.extend(limits.iter().map(start));
+        all.extend(limits.clone().map(start));
     }
     let mut failed = None;
-    for (limit, values) in limits.iter().zip(&mut all).filter(|(_, values)| !values.is_skipped) {
+    for (limit, values) in limits.zip(&mut all).filter(|(_, values)| !values.is_skipped) {
         if let Err(failure) = values.compute(limit, extracted).await {
             values.is_skipped = true;
             if failed.is_none() && rejects_without_value(nearest_limiter(req), limit.policy()) {
@@ -131,57 +132,18 @@ pub(super) async fn compute(
     (all, failed)
 }
 
-/// A limit of an attribute, for one request.
-pub(super) struct AttributeLimit<'v> {
-    pub(super) limit: &'static HandlerLimit,
-    /// What is computed for the request. `None` if nothing is.
-    pub(super) values: Option<&'v mut Values>,
-}
-
-impl LimitSource for AttributeLimit<'_> {
-    #[inline]
-    fn limit(&self) -> LimitRef {
-        LimitRef::Attribute(&self.limit.written)
-    }
-
-    #[inline]
-    fn note_limiter(&self, limiter: &RateLimiter) {
-        self.limit.limiter.note(limiter, self.limit.policy());
-    }
-
-    #[inline]
-    fn applies_to(&self, _: &HttpRequest) -> bool {
-        self.values.as_ref().is_none_or(|values| !values.is_skipped)
-    }
-
-    #[inline]
-    fn caller(&mut self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
-        let computed = self.values.as_mut().and_then(|values| values.caller.take());
-        computed.unwrap_or_else(|| self.limit.by.caller(req, config))
-    }
-
-    fn plan(&self, _: &HttpRequest) -> Plan {
-        self.values.as_ref().map(|values| values.plan.clone()).unwrap_or_default()
-    }
-
-    #[inline]
-    fn adjust(&self, applied: &mut AppliedLimit, row: Option<&InForce<'_>>, req: &HttpRequest) -> bool {
-        self.values.as_ref().is_none_or(|values| values.adjust(self.limit, applied, row, req))
-    }
-}
-
 impl Values {
     /// Puts the computed numbers into a limit. Returns false if the request is to be denied, because no
     /// policy can have these numbers.
-    fn adjust(
+    pub(super) fn adjust(
         &self,
-        limit: &HandlerLimit,
         applied: &mut AppliedLimit,
         row: Option<&InForce<'_>>,
         req: &HttpRequest,
     ) -> bool {
+        let limit: &WrittenLimit = &applied.written;
         if let Some(cost) = self.cost {
-            limit.warn_about_cost(cost);
+            limit.warn_about_cost(cost, applied.policy());
             applied.cost = cost;
         }
         if self.settings == Settings::new() {
@@ -209,7 +171,7 @@ impl Values {
 
     /// The policy with the numbers of one request. `None` if no policy can have them, which is logged once;
     /// a `max` of 0 is not logged, because it is a way to deny.
-    fn policy(&self, limit: &HandlerLimit, settings: Settings) -> Option<Policy> {
+    fn policy(&self, limit: &WrittenLimit, settings: Settings) -> Option<Policy> {
         let policy = limit.policy().with_settings(settings);
         if let Err(error) = &policy
             && self.max != Some(0)
@@ -227,6 +189,14 @@ impl Values {
     }
 }
 
+/// Whether a limit rejects a request of which a value is missing, such as its caller. A shadow limit does
+/// not, and neither does one that is off.
+#[cold]
+pub(super) fn rejects_without_value(limiter: &RateLimiter, policy: &Policy) -> bool {
+    let in_force = limiter.in_force(policy);
+    !in_force.is_off() && limiter.enforces(in_force.policy())
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -240,8 +210,8 @@ mod tests {
     use crate::caller::IntoCaller;
     use crate::caller::of_request::By;
     use crate::caller::plan::IntoPlan;
-    use crate::handler::computed::Computed;
     use crate::handler::extracted::later;
+    use crate::written_limit::computed::Computed;
 
     thread_local! {
         static CALLS: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
@@ -260,29 +230,32 @@ mod tests {
 
     const ALL: Computed = Computed {
         skip: PerRequest::Now(|req| called(req, "skip") == Some(1)),
-        plan: PerRequest::Now(|req| called(req, "plan").map(|plan| plan.to_string()).into_plan()),
+        plan: PerRequest::Later(|extracted| {
+            let plan = called(extracted.request(), "plan");
+            later(ready(Ok(plan.map(|plan| plan.to_string()).into_plan())))
+        }),
         max: PerRequest::Later(|extracted| later(ready(extract(extracted, "max")))),
         cost: PerRequest::Later(|extracted| later(ready(extract(extracted, "cost")))),
         ..Computed::NONE
     };
 
-    static LIMITS: [HandlerLimit; 3] = [
-        HandlerLimit::with_computed(Policy::builder("values").mode(Mode::Enforce), ALL).by(By::Parts(&[
+    static LIMITS: [WrittenLimit; 3] = [
+        WrittenLimit::with_computed(Policy::builder("values").mode(Mode::Enforce), ALL).by(By::Parts(&[
             By::Global,
             By::Later(|extracted| later(async { Ok(extract(extracted, "by")?.into_caller()) })),
         ])),
-        HandlerLimit::with_computed(
+        WrittenLimit::with_computed(
             Policy::builder("values-shadow").mode(Mode::Shadow),
             Computed { max: ALL.max, ..Computed::NONE },
         ),
-        HandlerLimit::new(Policy::builder("values-constant").max(10).build()),
+        WrittenLimit::new(Policy::builder("values-constant").max(10).build()),
     ];
 
     /// The functions that were called, and the values.
     async fn compute_for(fields: &[(&'static str, &str)]) -> (Vec<&'static str>, AllValues, Option<String>) {
         let req = fields.iter().fold(TestRequest::default(), |req, field| req.insert_header(*field));
         CALLS.take();
-        let (values, failed) = compute(&LIMITS, &Extracted::new(req.to_http_request())).await;
+        let (values, failed) = compute(LIMITS.iter(), &Extracted::new(req.to_http_request()), false).await;
         (CALLS.take(), values, failed.map(|error| error.to_string()))
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use ratelimit_core::__private_0_1::{CountsAlone, help, limiter_id};
 use ratelimit_core::{Policy, RateLimiter};
 
-/// The limiters that decided about a limit of a handler.
+/// The limiters that decided about a limit.
 #[derive(Debug)]
 pub(crate) struct SoleLimiter {
     /// The id of the last one, which is nearly always the only one. Only a hint: another limiter may have the
@@ -15,6 +15,13 @@ pub(crate) struct SoleLimiter {
     last: AtomicUsize,
     /// The first one that counts alone and lives.
     first: Mutex<Option<CountsAlone>>,
+}
+
+impl Clone for SoleLimiter {
+    /// A copy of a limit is another limit.
+    fn clone(&self) -> Self {
+        Self::new()
+    }
 }
 
 /// Logs the mistake once, for the handler that shows it first: the others have it, too.
@@ -28,7 +35,7 @@ impl SoleLimiter {
     /// Notes that a limiter decides about this `limit`. One relaxed load, if it is the limiter of the request
     /// before.
     #[inline]
-    pub(super) fn note(&self, limiter: &RateLimiter, limit: &Policy) {
+    pub(crate) fn note(&self, limiter: &RateLimiter, limit: &Policy) {
         if self.last.load(Ordering::Relaxed) != limiter_id(limiter) {
             self.note_other(limiter, limit);
         }

@@ -1,25 +1,33 @@
-//! What of a limit is computed for each request: functions in the `static` of an attribute.
+//! What of a limit is computed for each request.
 
 use actix_web::HttpRequest;
 use ratelimit_core::overrides::{Field, Origin};
 use ratelimit_core::policy::Calendar;
 use ratelimit_core::{InForce, Policy};
 
-use super::extracted::{Extracted, LaterValue};
 use crate::caller::plan::Plan;
+use crate::handler::extracted::{Extracted, LaterValue};
+use crate::shared_fn::SharedFn;
 
 /// A value of a limit that may be computed for each request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum PerRequest<T> {
     /// It is not.
     Never,
-    /// By a function over the request.
+    /// By a function over the request, in an attribute.
     Now(fn(&HttpRequest) -> T),
-    /// By a function that is async, or that needs extractors.
+    /// By a function that is async, or that needs extractors, in an attribute.
     Later(for<'r> fn(&'r Extracted) -> LaterValue<'r, T>),
+    /// By a closure over the request, for middleware.
+    Shared(SharedFn<HttpRequest, T>),
 }
 
 impl<T> PerRequest<T> {
+    /// A value that a closure of the application computes.
+    pub(crate) fn shared(function: impl Fn(&HttpRequest) -> T + Send + Sync + 'static) -> Self {
+        Self::Shared(SharedFn::new(function))
+    }
+
     pub(crate) const fn is_computed(&self) -> bool {
         !matches!(self, Self::Never)
     }
@@ -27,7 +35,7 @@ impl<T> PerRequest<T> {
 
 /// The values of a limit that are computed for each request. A computed caller is one of
 /// [`By`](crate::caller::of_request::By).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Computed {
     /// Whether the limit does not apply to the request.
     pub skip: PerRequest<bool>,
@@ -70,6 +78,15 @@ impl Computed {
         max: PerRequest::Never,
         cost: PerRequest::Never,
     };
+
+    /// Whether a value has to be known before the decision begins. The plan is computed only where overrides
+    /// have rows of plans.
+    pub(crate) const fn precedes_decision(&self) -> bool {
+        self.skip.is_computed()
+            || self.anchor.is_computed()
+            || self.max.is_computed()
+            || self.cost.is_computed()
+    }
 
     /// Whether `max` of the numbers in force means something: overrides may replace a computed one.
     pub(crate) fn has_max(&self, in_force: &InForce<'_>) -> bool {
