@@ -87,7 +87,7 @@ fn the_published_tables_have_these_rows_and_an_example_for_each() {
     ];
     let of_both: Vec<&str> = of_rates.iter().copied().filter(|name| !only_of_rates.contains(name)).collect();
     for (table, position, expected, code) in [
-        ("../docs/reference.md", 1, &of_rates[..], "../docs/reference.md"),
+        ("../docs/arguments.md", 1, &of_rates[..], "../docs/arguments.md"),
         ("../ratelimit-macros/src/lib.rs", 1, &of_rates[..], "../ratelimit-actix/src/attribute.md"),
         ("../ratelimit-macros/src/lib.rs", 2, &of_both[..], "../ratelimit-actix/src/concurrency.md"),
     ] {

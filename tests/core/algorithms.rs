@@ -47,7 +47,7 @@ fn every_algorithm_is_a_row_of_the_attribute() {
 /// occurs at least.
 const PLACES: [(&str, &str, usize); 9] = [
     ("README.md", "| `NAME` |", 1),
-    ("docs/reference.md", "`\"NAME\"`", 1),
+    ("docs/arguments.md", "`\"NAME\"`", 1),
     ("docs/choosing.md", "| `NAME` |", 1),
     ("examples/README.md", "`NAME`", 1),
     ("ratelimit-core/lua/README.md", "`NAME.lua`", 1),

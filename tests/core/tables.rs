@@ -69,7 +69,7 @@ fn the_tables_of_overrides_have_every_field() {
 
 #[test]
 fn the_table_of_the_configuration_has_every_setting_and_the_defaults() {
-    const PATH: &str = "docs/reference.md";
+    const PATH: &str = "docs/responses.md";
     let rows = rows(PATH, "| setting | what it chooses | default |");
     let source = text("ratelimit-actix/src/config.rs");
     let (_, builder) = source.split_once("impl RateLimitConfigBuilder {").unwrap();

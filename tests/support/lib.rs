@@ -27,8 +27,20 @@ mod pages {
     #[doc = include_str!("../../docs/without-http.md")]
     struct WithoutHttp;
 
-    #[doc = include_str!("../../docs/reference.md")]
-    struct Reference;
+    #[doc = include_str!("../../docs/arguments.md")]
+    struct Arguments;
+
+    #[doc = include_str!("../../docs/responses.md")]
+    struct Responses;
+
+    #[doc = include_str!("../../docs/middleware.md")]
+    struct Middleware;
+
+    #[doc = include_str!("../../docs/costs.md")]
+    struct Costs;
+
+    #[doc = include_str!("../../docs/testing.md")]
+    struct Testing;
 
     #[doc = include_str!("../../docs/operating.md")]
     struct Operating;

@@ -336,7 +336,7 @@ impl Server {
     /// Makes the user `limiter` with the password `s3cret` by the documented rules: those for every server,
     /// and those that a topology needs as well.
     pub fn make_documented_user(&self, more: Option<Topology>) {
-        let page = include_str!("../../docs/when-redis-fails.md");
+        let page = include_str!("../../docs/redis.md");
         let lists = page.split("ACL SETUSER limiter ").skip(1);
         let lists: Vec<&str> = lists.map(|list| list.split_once("```").unwrap().0).collect();
         assert_eq!(

@@ -14,7 +14,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/attribute.md");
 
 const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
 
-const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference.md");
+const PAGE_OF_ARGUMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/arguments.md");
 
 /// The handler that the page begins with, as it is written there.
 const BEGIN: &str = "```rust,ignore\n// before\n";
@@ -53,25 +53,25 @@ fn plain(source: &str) -> String {
     [",)", ",}", ",]", ",>"].iter().fold(text, |text, end| text.replace(end, &end[1..]))
 }
 
-/// The rows of an argument in the tables of the documentation and of the reference, from the second column.
+/// The rows of an argument in the tables of the documentation and of the guide, from the second column.
 fn rows(argument: &str) -> Vec<String> {
-    // The published crate does not contain the reference.
-    let reference = fs::read_to_string(REFERENCE).unwrap_or_default();
+    // The published crate does not contain the page.
+    let page = fs::read_to_string(PAGE_OF_ARGUMENTS).unwrap_or_default();
     let begin = format!("| `{argument}` | ");
-    let lines = include_str!("../lib.rs").lines().chain(reference.lines());
+    let lines = include_str!("../lib.rs").lines().chain(page.lines());
     lines.filter_map(|line| line.trim_start_matches("/// ").strip_prefix(&begin)).map(str::to_owned).collect()
 }
 
 /// The tables of arguments: where they are, their cells, and the attribute that they are of.
 fn tables() -> Vec<(&'static str, Vec<Vec<String>>, Kind)> {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
-    let (documentation, reference, readme) =
-        (include_str!("../lib.rs").to_owned(), read(REFERENCE), read(README));
+    let (documentation, listed, readme) =
+        (include_str!("../lib.rs").to_owned(), read(PAGE_OF_ARGUMENTS), read(README));
     let mut tables = Vec::new();
     for (place, text, position, kind) in [
         ("lib.rs, `rate_limit`", &documentation, 1, Kind::Rate),
         ("lib.rs, `concurrency_limit`", &documentation, 2, Kind::Concurrency),
-        ("docs/reference.md", &reference, 1, Kind::Rate),
+        ("docs/arguments.md", &listed, 1, Kind::Rate),
         ("README.md", &readme, 1, Kind::Rate),
     ] {
         // The published crate contains no page.

@@ -84,7 +84,7 @@ mod tests {
         let many = "512 tasks over 1000 callers, each asking again";
         let [incr, ours] = ["plain INCR", "ours, two windows"].map(|row| measured(&report, many, row, 3));
         agrees(nanoseconds(512), ours / incr * f64::from(INCR), many);
-        let page = read("docs/operating.md");
+        let page = read("docs/redis.md");
         let said = format!("an `INCR` among many takes {}.{} µs", INCR / 1_000, INCR % 1_000 / 100);
         assert!(page.contains(&said), "the page lacks {said}");
         for (said, row) in [(190, "ours, two windows"), (230, "ours, 10 sub-windows")] {

@@ -75,8 +75,8 @@ pub fn generated() -> BTreeMap<String, String> {
     picture("algorithms", overview::draw(&runs));
     let choosing = snippet::with_generated(&read("docs/choosing.md"), "traffic", &run::table(&runs));
     files.insert("docs/choosing.md".to_owned(), choosing);
-    let operating = snippet::with_generated(&read("docs/operating.md"), "capacity", &capacity::table());
-    files.insert("docs/operating.md".to_owned(), operating);
+    let redis = snippet::with_generated(&read("docs/redis.md"), "capacity", &capacity::table());
+    files.insert("docs/redis.md".to_owned(), redis);
     for (page, folder) in [("docs/recipes.md", "recipes"), ("docs/migrating.md", "migrating")] {
         files.insert(page.to_owned(), snippet::with_snippets(&read(page), folder));
     }

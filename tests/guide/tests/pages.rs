@@ -127,8 +127,8 @@ fn the_tables_of_features_agree_with_the_manifests() {
             assert_eq!(listed, expected, "the features in {page}, and whether they are on by default");
         }
         if name == "ratelimit-actix" {
-            let reference = read("docs/reference.md");
-            let (_, table) = reference.split_once("| feature | what it adds |").unwrap();
+            let stores = read("docs/stores.md");
+            let (_, table) = stores.split_once("| feature | what it adds |").unwrap();
             let rows = table.lines().skip(2).map_while(|line| line.strip_prefix("| `"));
             let listed: BTreeSet<_> = rows
                 .map(|row| row.split_once('`').unwrap())
@@ -136,7 +136,7 @@ fn the_tables_of_features_agree_with_the_manifests() {
                 .collect();
             assert_eq!(
                 listed, expected,
-                "the features in docs/reference.md, and whether they are on by default"
+                "the features in docs/stores.md, and whether they are on by default"
             );
         }
     }

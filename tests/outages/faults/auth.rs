@@ -34,7 +34,7 @@ async fn a_revoked_permission_is_an_outage_until_it_is_granted_again() {
     fail_and_recover("NOPERM", &url, fail, || server.must("ACL SETUSER app +@scripting"), SECOND).await;
 }
 
-/// The permissions of `docs/when-redis-fails.md`, each taken away in turn.
+/// The permissions of `docs/redis.md`, each taken away in turn.
 #[tokio::test]
 async fn every_documented_permission_is_needed_and_named_when_missing() {
     const COMMANDS: &str =

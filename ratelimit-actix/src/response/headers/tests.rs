@@ -143,7 +143,7 @@ fn every_style_has_golden_values_a_row_and_a_test_of_its_waits() {
         let values = cases.iter().filter(|(.., expected)| expected.contains_key(name(*style))).count();
         assert!(values >= 5, "golden.toml has {values} values of {style:?}");
         for (path, place) in [
-            ("../docs/reference.md", format!("| `{style:?}` |")),
+            ("../docs/responses.md", format!("| `{style:?}` |")),
             ("../tests/http/headers/waiting.rs", format!("HeaderStyle::{style:?}")),
         ] {
             // The published crate does not contain these files.
