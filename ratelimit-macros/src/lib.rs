@@ -14,7 +14,42 @@ mod validate;
 
 use proc_macro::TokenStream;
 
+use crate::parse::args::rows::with_arguments;
 use crate::parse::kind::Kind;
+
+/// The table of arguments.
+macro_rules! table {
+    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, [$what:literal, $default:literal, $values:literal], $code:tt $(, $why:literal)?;)*) => {
+        concat!(
+            "| argument | what it is; values | default | of |\n|---|---|---|---|\n",
+            $("| `", $name, "` | ", $what, "; ", $values, " | ", $default, " | ", whose!($of), " |\n",)*
+        )
+    };
+}
+
+/// What an argument belongs to.
+macro_rules! whose {
+    (Policy) => {
+        "policy"
+    };
+    (Part) => {
+        "policy"
+    };
+    (Limit) => {
+        "limit"
+    };
+    (Handler) => {
+        "handler"
+    };
+}
+
+/// The names of the arguments that only `#[rate_limit]` has.
+macro_rules! of_rates {
+    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $docs:tt, $code:tt $(, $why:literal)?;)*) => {
+        concat!($($("  `", $name, "`\n", of_rates!(@ $why),)?)*)
+    };
+    (@ $why:literal) => { "" };
+}
 
 /// Limits how often a handler can be called.
 ///
@@ -33,40 +68,27 @@ use crate::parse::kind::Kind;
 ///
 /// # Arguments
 ///
-/// | argument | value | default |
-/// |---|---|---|
-/// | `max` | units per window, 1 to 10^12: an integer, or a const expression; or [chosen per request](#values-chosen-per-request), also 0 | `100` |
-/// | `window` | whole numbers with units, large to small: `"500ms"`, `"60s"`, `"5m"`, `"1h"`, `"1d"`, `"1h30m"`; 1 ms to 366 days; with the feature `calendar` also `"day"`, `"week"`, `"month"` and `"year"`, [windows of a calendar](#windows-of-a-calendar) | `"60s"` |
-/// | `zone` | the time zone of a calendar window: an IANA name such as `"Europe/Berlin"` | `"UTC"` |
-/// | `anchor` | the day on which a calendar window begins: `"monday"` to `"sunday"` for a week, `1` to `31` for a month, `"04-01"` for a year; or [chosen per request](#values-chosen-per-request) | `"monday"`, `1`, `"01-01"` |
-/// | `key` | the name of the count: 1 to 128 characters of printable ASCII without blanks, quotes and backslashes. Handlers with the same key share the count of each caller. [Placeholders](#placeholders) in braces name the caller | module path and function name, with the type's in an impl block |
-/// | `by` | [the caller](#callers) | `ip` |
-/// | `on_missing` | a request without a caller: `"reject"` answers 400, `"skip"` does not count it under this limit, `"anonymous"` counts all such requests as one caller | `"reject"` |
-/// | `on_error` | while the store is unavailable: `"local"` counts in this process with the same algorithm (fallback), `"deny"` answers 503 (fail closed), `"allow"` admits all requests uncounted (fail open) | `"local"` |
-/// | `algorithm` | `"fixed_window"`, `"sliding_window_counter"`, `"sliding_window_log"` or `"token_bucket"` | `"sliding_window_counter"` |
-/// | `sub_windows` | 1 to 60 equal parts of the window, in whole microseconds; for the sliding window counter only | `1` |
-/// | `burst` | tokens in a full bucket, 1 to 10^12; for the token bucket only | `max` |
-/// | `cost` | units per request, 1 to 10^12 and at most `max`, or at most `burst`; or [chosen per request](#values-chosen-per-request) | `1` |
-/// | `block` | after a denial under this limit every request of the caller is denied [for this long](#blocks): at least the window, and the time to refill a full bucket; at most 366 days; not for a window of a calendar | none |
-/// | `mode` | `"enforce"`, or `"shadow"`: the limit counts and reports, but [denies nothing](#shadow-limits) | `"enforce"` |
-/// | `count` | [the responses that count](#responses-that-count): `"all"`, `"failures"`, `"successes"`, or `\|status: StatusCode\| -> bool` | `"all"` |
-/// | `charge` | of a limit with `count`: `"before"` charges each request, and refunds those that do not count; `"after"` charges the responses that count, and [nothing before](#responses-that-count) | `"before"` |
-/// | `show` | `"always"`, or `"denied"`: only a response to a request that this limit denies shows it; the default of a limit that charges after | `"always"` |
-/// | `lease` | string such as `"100ms"`, at most `"10s"`: a hot caller below its limit is decided in the process, by units that Redis has charged ahead, and never more requests pass; fixed windows and sliding window counters only, and not with `max` per request | none |
-/// | `skip` | [chosen per request](#values-chosen-per-request): `true` if this limit does not apply | never |
-/// | `plan` | the plan of the caller, for which overrides of the facade may have other numbers: a closure as in `by`, or the path of a `fn(&HttpRequest) -> P`, that returns a `&str`, a `String`, or an `Option` of these | none |
-/// | `name` | the name of the policy in header fields, bodies and metrics; letters as for `key` | the key; without a key the function's name, and its path in metrics |
-/// | `policy` | the path of [a policy](#shared-policies) in a `static` or `const`. It replaces `max`, `window`, `zone`, `anchor`, `key`, `name`, `algorithm`, `sub_windows`, `burst`, `on_error`, `block`, `mode` and `lease` | none |
-/// | `inner` | a name under which other code, such as a unit test, can call the handler's own function: above the route attribute, on a handler without one, or in an impl block | none |
-/// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
+/// Values *per request* are closures or `with(function)`. With [`policy`](#shared-policies) the policy has its
+/// arguments itself.
+///
+#[doc = with_arguments!(table)]
+///
+/// [per request]: #values-chosen-per-request
+/// [calendar]: #windows-of-a-calendar
+/// [counts]: #limits-with-one-count
+/// [callers]: #callers
+/// [blocks]: #blocks
+/// [shadow]: #shadow-limits
+/// [responses]: #responses-that-count
+/// [leases]: https://docs.rs/ratelimit-actix/latest/ratelimit_actix/guide/leases/
+/// [plans]: https://docs.rs/ratelimit-actix/latest/ratelimit_actix/guide/overrides/
 ///
 /// # Shared policies
 ///
 /// With `policy = SEARCH`, for a `static SEARCH: Policy`, the numbers stand in one place. All handlers with
-/// this policy, and a `RateLimitMiddleware` with it, share the count of each caller. `by`, `on_missing`,
-/// `cost`, `count`, `charge`, `show`, `skip` and `plan` are those of the attribute; every other argument of a
-/// limit is a compile error beside `policy`. A request that passes the middleware and a handler with the same
-/// policy and caller is charged by both.
+/// this policy, and a `RateLimitMiddleware` with it, share the count of each caller. Arguments of a limit are
+/// those of the attribute; arguments of a policy are compile errors beside `policy`. A request that passes the
+/// middleware and a handler with the same policy and caller is charged by both.
 ///
 /// # Callers
 ///
@@ -305,25 +327,14 @@ pub fn rate_limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// # Arguments
 ///
-/// | argument | value | default |
-/// |---|---|---|
-/// | `max` | requests of a caller that run at a time, 1 to 10^12: an integer, a const expression, or chosen per request | required, without `policy` |
-/// | `key` | the name of the count. Handlers with the same key share the slots of each caller. Placeholders in braces name the caller | module path and function name, with the type's in an impl block |
-/// | `by` | the caller | `ip` |
-/// | `on_missing` | a request without a caller: `"reject"` answers 400, `"skip"` holds no slot, `"anonymous"` takes all such requests for one caller | `"reject"` |
-/// | `on_error` | while the store is unavailable: `"local"` counts the slots of this process, `"deny"` answers 503 (fail closed), `"allow"` admits all requests (fail open) | `"local"` |
-/// | `mode` | `"enforce"`, or `"shadow"`: the limit holds slots of its own and reports, but denies nothing | `"enforce"` |
-/// | `show` | `"always"`, or `"denied"`: only a response to a request that this limit denies shows it | `"always"` |
-/// | `skip` | chosen per request: `true` if this limit does not apply | never |
-/// | `plan` | the plan of the caller, for which overrides of the facade may have another `max` | none |
-/// | `name` | the name of the limit in header fields, bodies and metrics | the key; without a key the function's name, and its path in metrics |
-/// | `policy` | the path of a policy made by `Policy::concurrency` in a `static` or `const`. It replaces `max`, `key`, `name`, `on_error` and `mode` | none |
-/// | `inner` | a name under which other code can call the handler's own function | none |
-/// | `crate` | the path of the facade: `::path` or `crate::path` | `::ratelimit_actix` |
+/// Those of [`#[rate_limit]`](macro@rate_limit#arguments), in the same forms, with these differences:
 ///
-/// Values have the forms that [`#[rate_limit]`](macro@rate_limit) describes. `window`, `zone`, `anchor`,
-/// `algorithm`, `sub_windows`, `burst`, `cost`, `block`, `count`, `charge` and `lease` are compile errors:
-/// none of them has a meaning for what runs now.
+/// - `max` is required, without `policy`: the requests of a caller that run at a time, 1 to 10^12.
+/// - `on_missing = "skip"` holds no slot, and `on_error = "local"` counts the slots of this process.
+/// - A limit with `mode = "shadow"` holds slots of its own.
+/// - `policy` is one made by `Policy::concurrency`.
+/// - None of these has a meaning for what runs now, and is a compile error:
+#[doc = with_arguments!(of_rates)]
 ///
 /// # Beside rates
 ///

@@ -15,7 +15,7 @@ use crate::{attribute_bounds, attribute_calendar, attribute_window};
 
 const MISTAKES: &str = include_str!("../../ratelimit-macros/src/tests/mistakes.txt");
 const WINDOWS: &str = include_str!("../../ratelimit-macros/src/tests/windows.txt");
-const ARGUMENTS: &str = include_str!("../../ratelimit-macros/src/parse/args/table.rs");
+const ARGUMENTS: &str = include_str!("../../ratelimit-macros/src/parse/args/rows.rs");
 const JUDGE: &str = include_str!("../../ratelimit-core/src/policy/numbers.rs");
 const ERRORS: &str = include_str!("../../ratelimit-core/src/policy/error.rs");
 

@@ -8,7 +8,8 @@ use crate::diagnostics::{located, located_at_start};
 use crate::expand::paths::Facade;
 use crate::expand::per_request::{self, CALLER, PLAN, Returned};
 use crate::parse::algorithm::Algorithm;
-use crate::parse::args::table::{ARGUMENTS, with_arguments};
+use crate::parse::args::rows::with_arguments;
+use crate::parse::args::table::ARGUMENTS;
 use crate::parse::args::{Args, Argument, value_of};
 use crate::parse::bounds::is_name;
 use crate::parse::by::By;
@@ -169,7 +170,7 @@ fn string_literal(name: &Text) -> TokenStream {
 /// The values of the arguments, in the order of the table.
 fn values(limit: &Args) -> impl Iterator<Item = (&'static Usage, &dyn Value)> {
     macro_rules! of_each {
-        ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $read:expr, [$($alias:literal),*] $(, $why:literal)?;)*) => {
+        ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $docs:tt, $code:tt $(, $why:literal)?;)*) => {
             [$(value_of(limit.$field.as_ref()).map(|value: &$type| value as &dyn Value)),*]
         };
     }

@@ -1,5 +1,6 @@
 //! The arguments of one attribute: each at most once, in any order.
 
+pub(crate) mod rows;
 pub(crate) mod table;
 
 use proc_macro2::{Ident, TokenStream, TokenTree};

@@ -202,21 +202,6 @@ fn the_example_of_every_argument_changes_the_expansion() {
     }
 }
 
-/// `tests/attribute/table.rs` compares that table with the other pages, and requires a test of each row.
-#[test]
-fn every_argument_is_in_the_table_of_the_documentation() {
-    let sections = include_str!("../lib.rs").split("/// # ");
-    let tables = sections.filter(|section| section.starts_with("Arguments"));
-    for (kind, table) in Kind::ALL.into_iter().zip(tables) {
-        let rows = table.lines().filter_map(|line| line.strip_prefix("/// | `")?.split('`').next());
-        let mut rows: Vec<&str> = rows.collect();
-        let mut arguments: Vec<&str> = arguments_of(kind).map(|row| row.name).collect();
-        rows.sort_unstable();
-        arguments.sort_unstable();
-        assert_eq!(rows, arguments, "the table of {kind} in src/lib.rs");
-    }
-}
-
 #[test]
 fn both_kinds_of_limits_are_one_group() {
     let item = "#[concurrency_limit(max = 3, key = \"s\", by = global)] #[concurrency_limit(policy = STREAMS)] \

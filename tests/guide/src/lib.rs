@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod arguments;
 mod canvas;
 mod capacity;
 pub mod links;
@@ -73,10 +74,14 @@ pub fn generated() -> BTreeMap<String, String> {
         picture(&run.name, timeline::draw(run));
     }
     picture("algorithms", overview::draw(&runs));
-    let choosing = snippet::with_generated(&read("docs/choosing.md"), "traffic", &run::table(&runs));
-    files.insert("docs/choosing.md".to_owned(), choosing);
-    let redis = snippet::with_generated(&read("docs/redis.md"), "capacity", &capacity::table());
-    files.insert("docs/redis.md".to_owned(), redis);
+    for (page, name, table) in [
+        ("docs/choosing.md", "traffic", run::table(&runs)),
+        ("docs/redis.md", "capacity", capacity::table()),
+        ("docs/arguments.md", "arguments", arguments::table()),
+        ("README.md", "arguments", arguments::short_table()),
+    ] {
+        files.insert(page.to_owned(), snippet::with_generated(&read(page), name, &table));
+    }
     for (page, folder) in [("docs/recipes.md", "recipes"), ("docs/migrating.md", "migrating")] {
         files.insert(page.to_owned(), snippet::with_snippets(&read(page), folder));
     }

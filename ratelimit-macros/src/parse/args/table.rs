@@ -1,4 +1,5 @@
-//! The table of all arguments: a new one is a row here, and the compiler or a test names every other place.
+//! The table of all arguments, and the values of an attribute: a new argument is a row in `rows.rs`, and the
+//! compiler or a test names every other place.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
@@ -6,6 +7,7 @@ use syn::{Expr, ExprPath};
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::algorithm::Algorithm;
+use crate::parse::args::rows::with_arguments;
 use crate::parse::bounds::{SUB_WINDOWS, UNITS};
 use crate::parse::by::By;
 use crate::parse::calendar::{self, Anchor, Window};
@@ -36,11 +38,9 @@ pub(crate) fn arguments_of(kind: Kind) -> impl Iterator<Item = &'static Usage> +
     ARGUMENTS.iter().filter(move |usage| usage.is_of(kind))
 }
 
-/// Defines [`Args`] and what goes through all arguments. A row has the field, name and type of an argument,
-/// its [`Of`], its example, the function that reads its value, its aliases, and, if only `#[rate_limit]` has
-/// it, the reason.
+/// Defines [`Args`] and what goes through all arguments.
 macro_rules! arguments {
-    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $read:expr, [$($alias:literal),*] $(, $why:literal)?;)*) => {
+    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $docs:tt, { $read:expr, [$($alias:literal),*] } $(, $why:literal)?;)*) => {
         /// The arguments that are present. Mistakes in them have been recorded.
         pub(crate) struct Args {
             pub(crate) kind: Kind,
@@ -90,73 +90,6 @@ macro_rules! arguments {
         }
     };
 }
-
-/// Passes the rows of all arguments to another macro.
-macro_rules! with_arguments {
-    ($each:ident) => {
-        $each! {
-            max "max": Number, Policy, "max = 10", number::units,
-                ["maxrequests", "maxcalls", "limit", "requests", "permits", "rate"];
-            window "window": Window, Policy, "window = \"60s\"", calendar::window,
-                ["windowseconds", "windowsecs", "windowsize", "per", "period", "duration", "interval", "seconds"],
-                "a request holds its slot until its response has been sent; remove `window`, or write \
-                 `#[rate_limit(max = 60, window = \"1m\")]` beside it";
-            zone "zone": Text, Part, "zone = \"Europe/Berlin\"", calendar::zone,
-                ["timezone", "tz", "location"],
-                "it has no window; remove `zone`";
-            anchor "anchor": Anchor, Part, "anchor = 15", calendar::anchor,
-                ["start", "startday", "firstday", "billingday", "resetday", "weekstart"],
-                "it has no window; remove `anchor`";
-            key "key": Key, Part, "key = \"user-api\"", name::read_key,
-                ["id", "keyprefix", "prefix"];
-            name "name": Text, Policy, "name = \"hourly\"", name::read, [];
-            by "by": By, Limit, "by = ip", |_, value, d| By::read(value, d),
-                ["user", "client", "keyfn", "keyby", "identity"];
-            on_missing "on_missing": OnMissing, Limit, "on_missing = \"anonymous\"", |_, value, d| choice::read(value, d),
-                ["missing", "ifmissing", "onnone", "default"];
-            on_error "on_error": OnError, Policy, "on_error = \"deny\"", |_, value, d| choice::read(value, d),
-                ["onfailure", "fallback", "failopen", "failclosed", "failuremode"];
-            algorithm "algorithm": &'static Algorithm, Policy, "algorithm = \"token_bucket\"", |_, value, d| choice::read(value, d),
-                ["strategy", "type"],
-                "it counts the requests that run now, and nothing over time; remove `algorithm`";
-            sub_windows "sub_windows": Number, Policy, "sub_windows = 6", |usage, value, d| number::number(usage, value, SUB_WINDOWS, d),
-                [],
-                "it has no window; remove `sub_windows`";
-            burst "burst": Number, Policy, "burst = 20", |usage, value, d| number::number(usage, value, UNITS, d),
-                ["capacity", "burstsize"],
-                "never more than `max` requests run at a time; remove `burst`, or raise `max`";
-            cost "cost": Number, Limit, "cost = 5", number::units,
-                ["weight", "tokens"],
-                "every request holds one slot; remove `cost`";
-            block "block": Length, Policy, "block = \"10m\"", window::time,
-                ["blockduration", "blockfor", "ban", "banfor", "banduration", "lockout", "penalty", "cooldown"],
-                "a caller may go on as soon as one of its requests has ended; remove `block`, or write it in a `#[rate_limit(..)]` beside it";
-            mode "mode": Mode, Policy, "mode = \"shadow\"", |_, value, d| choice::read(value, d),
-                ["shadow", "shadowmode", "dryrun", "reportonly", "logonly"];
-            count "count": Responses, Limit, "count = \"failures\"", |_, value, d| choice::responses(value, d),
-                ["only", "countif", "counts", "countonly"],
-                "a slot is free again after every response; remove `count`";
-            charge "charge": ChargeTime, Limit, "charge = \"after\"", |_, value, d| choice::read(value, d),
-                ["chargeat", "chargewhen", "chargeon", "chargetime"],
-                "a request holds its slot while it runs; remove `charge`";
-            show "show": Show, Limit, "show = \"denied\"", |_, value, d| choice::read(value, d),
-                ["shown", "visible", "hide", "hidden", "showin"];
-            lease "lease": Length, Policy, "lease = \"100ms\"", window::time,
-                ["leases", "leasetime", "hold", "prefetch", "synctime", "syncrate"],
-                "a slot belongs to a request that runs, so none is taken ahead; remove `lease`";
-            skip "skip": RequestFn, Limit, "skip = with(is_internal)", request_fn::skip,
-                ["unless", "skipif", "exempt", "when", "condition", "except"];
-            plan "plan": RequestFn, Limit, "plan = plan_of", request_fn::plan,
-                ["plans", "tier", "tiers", "subscription"];
-            policy "policy": ExprPath, Limit, "policy = SEARCH", |_, value, d| path::policy(value, d),
-                ["rule", "quota", "sharedlimit", "limiter", "ratelimiter"];
-            inner "inner": Ident, Handler, "inner = user_body", |_, value, d| path::inner(value, d),
-                ["direct", "original", "bodyname"];
-            facade "crate": ExprPath, Handler, "crate = ::ratelimit_actix", |_, value, d| path::facade(value, d), [];
-        }
-    };
-}
-pub(crate) use with_arguments;
 
 with_arguments!(arguments);
 

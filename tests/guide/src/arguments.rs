@@ -1,0 +1,61 @@
+//! The tables of arguments: of the rows that the attribute reads them by.
+
+use std::fmt::Write as _;
+
+#[path = "../../../ratelimit-macros/src/parse/args/rows.rs"]
+mod rows;
+
+/// An argument, and what it is of.
+struct Row {
+    name: &'static str,
+    of: &'static str,
+    example: &'static str,
+    what: &'static str,
+    default: &'static str,
+    values: &'static str,
+}
+
+macro_rules! rows {
+    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, [$what:literal, $default:literal, $values:literal], $code:tt $(, $why:literal)?;)*) => {
+        &[$(Row { name: $name, of: stringify!($of), example: $example, what: $what, default: $default, values: $values }),*]
+    };
+}
+
+const ROWS: &[Row] = rows::with_arguments!(rows);
+
+/// Those of most limits, for the README.
+const IN_DAILY_USE: [&str; 10] =
+    ["max", "window", "by", "key", "algorithm", "cost", "count", "block", "on_error", "mode"];
+
+/// The place of an argument's value where a limit is one of middleware.
+fn in_middleware(row: &Row) -> String {
+    match (row.name, row.of) {
+        ("policy", _) => "`Limit::new`".to_owned(),
+        ("charge", _) => "`Limit::charge_after`".to_owned(),
+        ("max" | "anchor", _) => format!("its policy; per request `Limit::{}`", row.name),
+        (_, "Policy" | "Part") => "its policy".to_owned(),
+        (name, "Limit") => format!("`Limit::{name}`"),
+        _ => "none".to_owned(),
+    }
+}
+
+/// The table of all arguments.
+pub(crate) fn table() -> String {
+    let mut text =
+        "| argument | what it is; values | default | in middleware |\n|---|---|---|---|\n".to_owned();
+    for row in ROWS {
+        let Row { example, what, values, default, .. } = row;
+        _ = writeln!(text, "| `{example}` | {what}; {values} | {default} | {} |", in_middleware(row));
+    }
+    text
+}
+
+/// The table of those that most limits have.
+pub(crate) fn short_table() -> String {
+    let mut text = "| argument | what it is | default |\n|---|---|---|\n".to_owned();
+    for name in IN_DAILY_USE {
+        let row = ROWS.iter().find(|row| row.name == name).expect("an argument in daily use exists");
+        _ = writeln!(text, "| `{}` | {} | {} |", row.example, row.what, row.default);
+    }
+    text
+}
