@@ -18,7 +18,6 @@ pages! {
     numbers "numbers.md"
     recipes "recipes.md"
     migrating "migrating.md"
-    comparison "comparison.md"
     arguments "arguments.md"
     counts "counts.md"
     costs "costs.md"

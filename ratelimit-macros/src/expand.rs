@@ -1,4 +1,4 @@
-//! Third stage: turns specifications into tokens. It cannot fail.
+//! Third stage: turns specifications into tokens. It cannot fail. `expand.md` shows what a handler becomes.
 
 pub(crate) mod fallback;
 mod limits;

@@ -12,9 +12,8 @@ mod traffic;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::store::toolkit::{Operation, State};
-use ratelimit_core::{Algorithm, Outcome, Policy, PolicyBuilder, Timestamp};
+use ratelimit_core::{Algorithm, Policy, PolicyBuilder, Timestamp};
 
 use traffic::{MIXES, Mix, requests};
 
@@ -22,47 +21,31 @@ const CALLERS: u64 = 10_000;
 const MAX: u64 = 100;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// One more digit than is printed of an average of ratios.
-const BILLION: u64 = 1_000_000_000;
-
 /// An algorithm under comparison.
 struct Candidate {
     name: &'static str,
     policy: Policy,
-    /// Counts the same without ever denying, so that it can be given any history.
-    unlimited: Policy,
     tally: Tally,
 }
 
 #[derive(Default)]
 struct Tally {
-    /// Passed on its own counts where the log on its own denied, and the other way round.
+    /// Passed where the log denied, and the other way round.
     wrongly_passed: u64,
     wrongly_denied: u64,
-    /// Callers that it denied at least once, and the log never.
-    wronged: u64,
     /// The most that passed in any window.
     most: usize,
-    /// Decided otherwise than the log when it is given the history of the log.
-    same_history: u64,
-    /// Sum over all requests of the difference between estimated and true rate, in billionths of the true
-    /// rate.
-    difference: u64,
 }
 
 /// One caller's state of one candidate.
 struct Counts {
-    own: State,
-    same: State,
-    /// When what passed on its own counts within the last window did.
+    state: State,
+    /// When what passed within the last window did.
     passed: VecDeque<u64>,
-    denied: bool,
 }
 
 fn candidate(name: &'static str, builder: PolicyBuilder) -> Candidate {
-    let builder = builder.window(WINDOW);
-    let (policy, unlimited) = (builder.max(MAX).build(), builder.max(MAX_UNITS).build());
-    Candidate { name, policy, unlimited, tally: Tally::default() }
+    Candidate { name, policy: builder.window(WINDOW).max(MAX).build(), tally: Tally::default() }
 }
 
 fn candidates() -> Vec<Candidate> {
@@ -76,8 +59,8 @@ fn candidates() -> Vec<Candidate> {
     ]
 }
 
-fn decide_one(policy: &Policy, state: &mut State, now: Timestamp, operation: Operation) -> Outcome {
-    state.decide(policy, 1, now, operation)
+fn passes(policy: &Policy, state: &mut State, now: Timestamp) -> bool {
+    state.decide(policy, 1, now, Operation::Check).is_allowed()
 }
 
 /// What all requests of a mix come to.
@@ -98,25 +81,17 @@ fn simulate(mix: &Mix, candidates: &mut [Candidate]) -> Totals {
         let mut exact = State::new(&log);
         let mut counts: Vec<Counts> = candidates
             .iter()
-            .map(|c| Counts {
-                own: State::new(&c.policy),
-                same: State::new(&c.unlimited),
-                passed: VecDeque::new(),
-                denied: false,
-            })
+            .map(|c| Counts { state: State::new(&c.policy), passed: VecDeque::new() })
             .collect();
         let denied_before = totals.denied;
         for now in requests(mix, caller) {
-            let outcome = decide_one(&log, &mut exact, now, Operation::Check);
-            let passes = outcome.is_allowed();
-            // Units in the window, this request's included.
-            let rate = MAX - outcome.remaining() + u64::from(!passes);
+            let is_right = passes(&log, &mut exact, now);
             totals.requests += 1;
-            totals.denied += u64::from(!passes);
-            for (Candidate { policy, unlimited, tally, .. }, Counts { own, same, passed, denied }) in
+            totals.denied += u64::from(!is_right);
+            for (Candidate { policy, tally, .. }, Counts { state, passed }) in
                 candidates.iter_mut().zip(&mut counts)
             {
-                let own = decide_one(policy, own, now, Operation::Check).is_allowed();
+                let own = passes(policy, state, now);
                 if own {
                     let begin = now.as_micros() - window;
                     passed.push_back(now.as_micros());
@@ -125,21 +100,11 @@ fn simulate(mix: &Mix, candidates: &mut [Candidate]) -> Totals {
                     }
                     tally.most = tally.most.max(passed.len());
                 }
-                *denied |= !own;
-                tally.wrongly_passed += u64::from(own && !passes);
-                tally.wrongly_denied += u64::from(!own && passes);
-                let operation = if passes { Operation::Check } else { Operation::Peek };
-                let estimate =
-                    MAX_UNITS - decide_one(unlimited, same, now, operation).remaining() + u64::from(!passes);
-                tally.same_history += u64::from((estimate <= MAX) != passes);
-                tally.difference += estimate.abs_diff(rate) * BILLION / rate;
+                tally.wrongly_passed += u64::from(own && !is_right);
+                tally.wrongly_denied += u64::from(!own && is_right);
             }
         }
-        let limited = totals.denied > denied_before;
-        totals.limited += u64::from(limited);
-        for (Candidate { tally, .. }, Counts { denied, .. }) in candidates.iter_mut().zip(counts) {
-            tally.wronged += u64::from(denied && !limited);
-        }
+        totals.limited += u64::from(totals.denied > denied_before);
     }
     totals
 }
@@ -160,20 +125,15 @@ fn main() {
             "{requests} requests from {CALLERS} callers; the log denies {} of them, to {limited} callers.\n",
             percent(denied, requests)
         );
-        println!(
-            "| algorithm | decided otherwise | wrongly passed | wrongly denied | callers wronged | most in any window | \
-             otherwise on the log's history | rate off by |"
-        );
-        println!("|---|---|---|---|---|---|---|---|");
+        println!("| algorithm | decided otherwise | wrongly passed | wrongly denied | most in any window |");
+        println!("|---|---|---|---|---|");
         for Candidate { name, tally, .. } in candidates {
-            let Tally { wrongly_passed, wrongly_denied, wronged, most, same_history, difference } = tally;
+            let Tally { wrongly_passed, wrongly_denied, most } = tally;
             println!(
-                "| {name} | {} | {} | {} | {wronged} | {most} | {} | {} |",
+                "| {name} | {} | {} | {} | {most} |",
                 percent(wrongly_passed + wrongly_denied, requests),
                 percent(wrongly_passed, requests),
                 percent(wrongly_denied, requests),
-                percent(same_history, requests),
-                percent(difference / requests, BILLION)
             );
         }
         println!();

@@ -157,5 +157,5 @@ fn the_page_shows_what_the_compiler_reports() {
         assert!(reports.iter().any(|(_, report)| plain(report) == section), "no case for {section:#?}");
         shown += 1;
     }
-    assert!(shown >= 6, "{shown}");
+    assert!(shown >= 3, "{shown}");
 }

@@ -1,7 +1,5 @@
 //! The expansion in the documentation, and the table of arguments, compared with the code.
 
-use std::fs;
-
 use super::expand;
 use crate::parse::algorithm::Algorithm;
 use crate::parse::args::rows::with_arguments;
@@ -9,7 +7,7 @@ use crate::parse::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
 use crate::parse::choice::{ChargeTime, Choice, Count, Mode, OnError, OnMissing, Show};
 use crate::parse::window::grammar;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/attribute.md");
+const PAGE: &str = include_str!("../expand.md");
 
 /// The handler that the page begins with, as it is written there.
 const BEGIN: &str = "```rust,ignore\n// before\n";
@@ -17,14 +15,12 @@ const END: &str = "```rust,ignore\n// after\n";
 
 #[test]
 fn the_page_shows_the_expansion_of_one_handler() {
-    // The published crate does not contain the page.
-    let Ok(page) = fs::read_to_string(PAGE) else { return };
-    let (arguments, item) = handler(block(&page, BEGIN));
+    let (arguments, item) = handler(block(PAGE, BEGIN));
     let expansion = expand(arguments, item).to_string();
     assert_eq!(
-        plain(block(&page, END)),
+        plain(block(PAGE, END)),
         plain(&expansion),
-        "docs/attribute.md is out of date; the expansion is now\n{expansion}"
+        "src/expand.md is out of date; the expansion is now\n{expansion}"
     );
 }
 

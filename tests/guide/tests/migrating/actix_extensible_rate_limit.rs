@@ -1,7 +1,6 @@
 //! From actix-extensible-rate-limit: a backend, and a function that describes the limit.
 
 mod theirs {
-    // theirs
     use std::time::Duration;
 
     use actix_extensible_rate_limit::RateLimiter;
@@ -15,7 +14,6 @@ mod theirs {
         let limit = RateLimiter::builder(backend.clone(), input).add_headers().build();
         app.service(web::scope("").wrap(limit).route("/", web::get().to(index)));
     }
-    // end
 
     async fn index() -> &'static str {
         "hello"
@@ -35,7 +33,7 @@ mod ours {
         .algorithm(Algorithm::FixedWindow)
         .build();
 
-    /// The same.
+    /// 5 requests per minute.
     pub(super) fn services(app: &mut web::ServiceConfig) {
         let limit = RateLimitMiddleware::new(&API);
         app.service(web::scope("").wrap(limit).route("/", web::get().to(index)));

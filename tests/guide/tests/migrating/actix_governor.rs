@@ -1,7 +1,6 @@
 //! From actix-governor: one limit for a whole app, with a period for each request and a burst.
 
 mod theirs {
-    // theirs
     use actix_governor::{Governor, GovernorConfigBuilder};
     use actix_web::web;
 
@@ -16,7 +15,6 @@ mod theirs {
                 .route("/about", web::get().to(about)),
         );
     }
-    // end
 
     async fn index() -> &'static str {
         "hello"
@@ -41,7 +39,7 @@ mod ours {
         .burst(5)
         .build();
 
-    /// The same.
+    /// A burst of 5, then one request in 2 s, over all routes together.
     pub(super) fn services(app: &mut web::ServiceConfig) {
         app.service(
             web::scope("")

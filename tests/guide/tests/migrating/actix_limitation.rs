@@ -2,7 +2,6 @@
 
 #[allow(dead_code, reason = "needs a server, and is only compiled")]
 mod theirs {
-    // theirs
     use std::time::Duration;
 
     use actix_limitation::{Limiter, RateLimiter};
@@ -21,7 +20,6 @@ mod theirs {
     fn services(app: &mut web::ServiceConfig) {
         app.service(web::scope("").wrap(RateLimiter::default()).route("/", web::get().to(index)));
     }
-    // end
 
     async fn index() -> &'static str {
         "hello"

@@ -1,5 +1,5 @@
-//! The pairs of `docs/migrating.md`: the text between `// theirs` or `// ours` and `// end` is on the page.
-//! Both sides compile, and where theirs needs no server, both sides answer the same requests.
+//! The services of `docs/migrating.md`: the text between `// ours` and `// end` is on the page. Both sides
+//! compile, and where theirs needs no server, both sides answer the same requests.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
