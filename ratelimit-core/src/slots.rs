@@ -12,8 +12,7 @@ use crate::process::OfProcess;
 /// Slots of concurrency limits that an admitted request holds. They are freed when this is dropped.
 ///
 /// Keep this for as long as the work takes: a job keeps it in a variable, a response in its body. A clone
-/// holds the same slots, which are freed when the last clone is dropped. All slots compare equal, because
-/// they are no part of what was decided.
+/// holds the same slots, which are freed when the last clone is dropped.
 ///
 /// Slots keep the store open, so that it frees them also after the last limiter was dropped.
 ///
@@ -51,9 +50,9 @@ impl Slots {
         Self(Some(Arc::new(OfProcess::new(OnDrop(free)))))
     }
 
-    /// Holds no slot, but keeps `owner` for as long as the slots that are [joined](Self::and) with it.
-    pub(crate) fn keeping(owner: Arc<dyn Any + Send + Sync>) -> Self {
-        Self(Some(owner))
+    /// Keeps `owner` for as long as these slots are held.
+    pub(crate) fn keeping(self, owner: impl Any + Send + Sync) -> Self {
+        Self(self.0.map(|slots| Arc::new((slots, owner)) as _))
     }
 
     /// Whether no slot is held.
@@ -80,14 +79,6 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-impl PartialEq for Slots {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Slots {}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -105,6 +96,8 @@ mod tests {
             })
         };
         assert!(Slots::default().is_empty() && Slots::default().and(Slots::default()).is_empty());
+        let owner = Arc::new(());
+        assert!(Slots::default().keeping(Arc::clone(&owner)).is_empty() && Arc::strong_count(&owner) == 1);
         let one = Slots::default().and(held());
         assert!(!one.is_empty());
         let both = one.clone().and(held());

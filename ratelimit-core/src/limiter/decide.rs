@@ -9,7 +9,6 @@ use crate::check::Check;
 use crate::error::StoreError;
 use crate::observe::Stopwatch;
 use crate::outcome::GroupOutcome;
-use crate::slots::Slots;
 use crate::store::Deadline;
 
 impl Inner {
@@ -82,11 +81,9 @@ impl Inner {
             let limiter = Arc::clone(self);
             move || limiter.begin_refund(&charges, timeout)
         });
-        if !outcome.slots().is_empty() {
-            // The store reports their end to the server, and a job may hold them for longer than a limiter
-            // lives.
-            outcome.add_slots(Slots::keeping(Arc::clone(self) as _));
-        }
+        // The store reports the end of slots to the server, and a job may hold them for longer than a limiter
+        // lives.
+        outcome.keep(Arc::clone(self));
         Ok(outcome)
     }
 

@@ -1,5 +1,6 @@
 //! Outcomes of groups: whether all limits admit the request, and the outcome of each.
 
+use std::any::Any;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -10,7 +11,9 @@ use crate::clock::Timestamp;
 use crate::slots::Slots;
 
 /// Outcome of a decision about a group of limits: all are charged, or none is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Two are equal if the same was decided; the [slots](Self::take_slots) are no part of that.
+#[derive(Clone, Debug)]
 #[must_use = "a denial that is not handled limits nothing"]
 pub struct GroupOutcome {
     at: Timestamp,
@@ -19,6 +22,15 @@ pub struct GroupOutcome {
     outcomes: SmallVec<[Outcome; 2]>,
     slots: Slots,
 }
+
+impl PartialEq for GroupOutcome {
+    fn eq(&self, other: &Self) -> bool {
+        let decided = |of: &Self| (of.at, of.allowed, of.degraded);
+        decided(self) == decided(other) && self.outcomes == other.outcomes
+    }
+}
+
+impl Eq for GroupOutcome {}
 
 /// The outcome of a group of one.
 impl From<Outcome> for GroupOutcome {
@@ -68,6 +80,11 @@ impl GroupOutcome {
     /// Replaces the outcomes of the limits. The group stays admitted or denied.
     pub(crate) fn with_outcomes(self, outcomes: SmallVec<[Outcome; 2]>) -> Self {
         Self { outcomes, ..self }
+    }
+
+    /// Keeps `owner` for as long as the slots of the group are held.
+    pub(crate) fn keep(&mut self, owner: impl Any + Send + Sync) {
+        self.slots = self.take_slots().keeping(owner);
     }
 
     /// Adds slots that the group holds.

@@ -121,7 +121,7 @@ fn an_outcome_holds_its_slots_until_they_are_taken() {
         assert!(block_on(limiter.peek_all(&group)).unwrap().is_busy());
         drop(slots);
         until_free(&limiter, 2);
-        assert_eq!(block_on(limiter.check_all(&group[1..2])).unwrap().take_slots(), Slots::default());
+        assert!(block_on(limiter.check_all(&group[1..2])).unwrap().take_slots().is_empty());
     }
 }
 
