@@ -242,10 +242,9 @@ fn limiter() -> Result<RateLimiter, Fault> {
             .map_err(|source| Fault { what: "REDIS_URL cannot be used".into(), source: Some(source) })?,
     };
     let Some(file) = variable("LIMITS_FILE")? else { return Ok(builder.build()) };
-    let overridden = Overrides::from_file(file).and_then(|overrides| builder.overrides(overrides.watch()));
-    let overridden =
-        overridden.map_err(|source| Fault { what: "LIMITS_FILE".into(), source: Some(source.into()) })?;
-    Ok(overridden.build())
+    let overrides = Overrides::from_file(file);
+    let limiter = overrides.and_then(|overrides| builder.overrides(overrides.watch(true)).try_build());
+    limiter.map_err(|source| Fault { what: "LIMITS_FILE".into(), source: Some(source.into()) })
 }
 
 #[cfg(feature = "redis")]

@@ -144,7 +144,7 @@ pub async fn make(name: &str, url: &str) -> Handler {
         OURS_OVERRIDES => {
             let overrides: Overrides =
                 "[limit.minute.callers]\n\"address 192.0.2.1\" = { max = 5 }".parse().unwrap();
-            let limiter = RateLimiter::builder(MemoryStore::new()).overrides(overrides).unwrap().build();
+            let limiter = RateLimiter::builder(MemoryStore::new()).overrides(overrides).build();
             let app = App::new().app_data(web::Data::new(limiter));
             Handler::new(init_service(app.service(limited)).await)
         }

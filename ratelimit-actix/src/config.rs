@@ -276,10 +276,10 @@ impl RateLimitConfigBuilder {
         self
     }
 
-    /// Selects the [`BodyStyle`] by the client's `Accept`. The style of [`body`](Self::body) is for clients
-    /// that accept any of them, or none.
-    pub const fn body_by_accept(mut self) -> Self {
-        self.style.body_by_accept = true;
+    /// Selects the [`BodyStyle`] by the client's `Accept`; by default `false`. The style of
+    /// [`body`](Self::body) is for clients that accept any of them, or none.
+    pub const fn body_by_accept(mut self, by_accept: bool) -> Self {
+        self.style.body_by_accept = by_accept;
         self
     }
 
@@ -314,15 +314,15 @@ impl RateLimitConfigBuilder {
         self
     }
 
-    /// Counts `OPTIONS` as well. By default it is not counted: browsers send preflights on their own, and the
-    /// request that follows is counted.
+    /// Counts `OPTIONS` as well; by default `false`: browsers send preflights on their own, and the request
+    /// that follows is counted.
     ///
-    /// Choose this if a limited handler is mounted for every method (`web::to(..)`,
+    /// Choose `true` if a limited handler is mounted for every method (`web::to(..)`,
     /// `web::resource(..).to(..)`): it would do its work for `OPTIONS` uncounted. Alternatively, mount it for
     /// single methods (`web::get().to(..)`, `#[get(..)]`): `OPTIONS` then gets its response without calling
     /// the handler.
-    pub const fn count_options(mut self) -> Self {
-        self.count_options = true;
+    pub const fn count_options(mut self, count: bool) -> Self {
+        self.count_options = count;
         self
     }
 

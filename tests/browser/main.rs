@@ -81,7 +81,7 @@ const OVERRIDES: &str = "[limit.orders]\nmax = 200\n[limit.orders.plans]\npro = 
 
 fn service(builder: RateLimiterBuilder) -> Service {
     let prometheus = recorder();
-    let limiter = builder.overrides(OVERRIDES.parse().unwrap()).unwrap().build();
+    let limiter = builder.overrides(OVERRIDES.parse().unwrap()).build();
     Service::start(move |config| {
         // The test's browser is the operator.
         let operators =

@@ -115,8 +115,7 @@ fn texts_of_the_program_and_of_clients_never_become_markup() {
     let policy = Policy::builder("k").max(1).algorithm(Algorithm::SlidingWindowLog).build();
     let policy = policy.with_name(NAME).unwrap();
     let overrides = "[limit.orders.plans]\n\"<i>'&\" = { max = 3 }\n";
-    let limiter =
-        RateLimiter::builder(MemoryStore::new()).overrides(overrides.parse().unwrap()).unwrap().build();
+    let limiter = RateLimiter::builder(MemoryStore::new()).overrides(overrides.parse().unwrap()).build();
     let service = Service::start(move |config| {
         let by_header = |req: &HttpRequest| Some(req.headers().get("x-name")?.to_str().ok()?.to_owned());
         let limit = RateLimitMiddleware::new(Limit::new(policy.clone()).by(by_header));

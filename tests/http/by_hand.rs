@@ -79,7 +79,7 @@ async fn a_denial_by_hand_is_answered_as_one_of_an_attribute() {
     let policy = r#""hour";q=2;w=3600, "minute";q=2;w=60"#;
     assert_eq!(answer.header("ratelimit-policy").map(sorted), Some(sorted(policy)));
 
-    assert_alike(config().headers([]).body_by_accept()).await;
+    assert_alike(config().headers([]).body_by_accept(true)).await;
     assert_alike(config().body_with("text/plain", |info| info.violated_policies().join(" "))).await;
     assert_alike(config().error_handler(|rejection, _| rejection.into())).await;
     let own = config().error_handler(|rejection, _| {

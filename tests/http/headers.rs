@@ -101,7 +101,7 @@ fn response_bodies_follow_the_configuration() {
         assert_eq!(denied.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(denied.body, body);
     }
-    let service = service(builder().body_by_accept(), fresh());
+    let service = service(builder().body_by_accept(true), fresh());
     four(service.address, &[]);
     for (accept, body) in [("Accept: application/problem+json", &problem), ("Accept: text/html", &json)] {
         let denied = client::get(service.address, "/1", &[accept]);

@@ -115,7 +115,7 @@ fn builder() -> RateLimiterBuilder {
 }
 
 fn limiter(text: &str) -> RateLimiter {
-    builder().overrides(parsed(text)).unwrap().build()
+    builder().overrides(parsed(text)).build()
 }
 
 fn limit_of(answer: &Answer) -> u64 {
@@ -242,7 +242,7 @@ async fn each_group_of_a_request_is_decided_by_what_is_in_force_then() {
 
 fn scoped(overrides: &str, limit: Limit) -> (RateLimiter, RateLimitMiddleware) {
     let builder = RateLimiter::builder(MemoryStore::new()).policies([&SCOPE]);
-    (builder.overrides(parsed(overrides)).unwrap().build(), RateLimitMiddleware::new(limit))
+    (builder.overrides(parsed(overrides)).build(), RateLimitMiddleware::new(limit))
 }
 
 #[actix_web::test]
@@ -279,7 +279,12 @@ async fn overrides_that_do_nothing_or_deny_all_in_middleware_are_said_once() {
 async fn two_rows_for_one_caller_are_a_mistake() {
     let error = |callers: &str| {
         let text = format!("[limit.ov-plain.callers]\n{callers}");
-        builder().overrides(parsed(&text)).err().map(|error| error.to_string()).unwrap_or_default()
+        builder()
+            .overrides(parsed(&text))
+            .try_build()
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
     };
     for (one, other) in [("2001:db8::1", "2001:db8::2"), ("192.0.2.1", "::ffff:192.0.2.1")] {
         let error = error(&format!("'address {one}' = {{ max = 5 }}\n'address {other}' = {{ max = 6 }}"));
@@ -306,7 +311,12 @@ async fn two_rows_for_one_caller_are_a_mistake() {
 async fn a_row_without_a_kind_is_a_mistake_that_says_what_to_write() {
     let error = |name: &str, caller: &str| {
         let text = format!("[limit.{name}.callers]\n\"{caller}\" = {{}}");
-        builder().overrides(parsed(&text)).err().map(|error| error.to_string()).unwrap_or_default()
+        builder()
+            .overrides(parsed(&text))
+            .try_build()
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
     };
     for caller in ["203.0.113.7", "acme-42", "7", "acme-42 + 7"] {
         for name in ["ov-plain", "ov-scope"] {
@@ -388,7 +398,7 @@ async fn a_caller_is_reset_under_every_row_that_may_apply() {
     limiter.replace_overrides(parsed("[limit.ov-plan]\nmode = 'off'\n[limit.ov-computed]\nmax = 7")).unwrap();
     assert_eq!(limit.peek_caller(&limiter, 1_u64).await.unwrap(), None);
     let computed = named("ov-computed").peek_caller(&limiter, "a").await.unwrap().unwrap();
-    assert_eq!((computed.limit(), computed.remaining()), (7, 7));
+    assert_eq!((computed.capacity(), computed.remaining()), (7, 7));
 }
 
 #[actix_web::test]

@@ -26,7 +26,7 @@ fn invalid_settings_are_rejected() {
         (builder().body_with("text", |_| String::new()), "`text` is not a media type"),
         (builder().body_with("te xt/plain", |_| String::new()), "`te xt/plain` is not a media type"),
         (builder().body_with("text/plain\r\n", |_| String::new()), "is not a media type"),
-        (builder().body_with("text/plain", |_| String::new()).body_by_accept(), "by Accept"),
+        (builder().body_with("text/plain", |_| String::new()).body_by_accept(true), "by Accept"),
     ];
     for (builder, expected) in cases {
         let error = error_of(builder);

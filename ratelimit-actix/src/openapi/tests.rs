@@ -202,7 +202,7 @@ fn windows_of_a_calendar_are_a_phrase() {
 #[test]
 fn fields_and_bodies_are_those_of_the_configuration() {
     let config = RateLimitConfig::builder().headers([HeaderStyle::Draft11, HeaderStyle::LegacyUnix]);
-    let config = config.body(BodyStyle::Problem).body_by_accept().build().unwrap();
+    let config = config.body(BodyStyle::Problem).body_by_accept(true).build().unwrap();
     let document = applied(&RateLimitResponses::new(&config));
     let responses = &document["paths"]["/plain"]["get"]["responses"];
     let names = |status: &str| -> Vec<String> {

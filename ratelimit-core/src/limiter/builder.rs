@@ -22,7 +22,10 @@ pub struct RateLimiterBuilder {
     shadow: bool,
     near_limit_ratio: f64,
     clock: Arc<dyn Clock>,
-    pub(super) overrides: Arc<crate::overrides::Current>,
+    /// The overrides in force, and the policies that they may name.
+    pub(super) current: Arc<crate::overrides::Current>,
+    #[cfg(feature = "overrides")]
+    pub(super) overrides: Option<crate::overrides::Overrides>,
 }
 
 impl RateLimiterBuilder {
@@ -87,13 +90,21 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Builds the limiter with these settings. Clone it to share its counts; it cannot fail, because stores
-    /// check their settings when they are built.
+    /// Builds the limiter with these settings. Clone it to share its counts.
     ///
     /// # Panics
     ///
-    /// If an attribute of the program names a time zone that does not exist.
+    /// If an attribute of the program names a time zone that does not exist, and if `overrides` are wrong: with
+    /// these call `try_build`.
     pub fn build(self) -> RateLimiter {
+        #[cfg(feature = "overrides")]
+        let built = self.try_build().unwrap_or_else(|error| panic!("{error}"));
+        #[cfg(not(feature = "overrides"))]
+        let built = self.finish();
+        built
+    }
+
+    pub(super) fn finish(self) -> RateLimiter {
         #[cfg(feature = "calendar")]
         crate::policy::calendar::DeclaredZones::check_all();
         self.store.as_dyn().set_instances(self.instances);
@@ -103,8 +114,8 @@ impl RateLimiterBuilder {
             observer.store_made();
         }
         let deadline = self.store.as_dyn().deadline().unwrap_or(Duration::MAX);
-        let Self { store, shadow, clock, overrides, .. } = self;
-        let inner = Inner { store, fallback, observer, shadow, clock, overrides };
+        let Self { store, shadow, clock, current, .. } = self;
+        let inner = Inner { store, fallback, observer, shadow, clock, overrides: current };
         RateLimiter { inner: Arc::new(inner), deadline }
     }
 }
@@ -157,7 +168,9 @@ impl RateLimiter {
             fallback_callers: DEFAULT_MAX_CALLERS,
             shadow: false,
             near_limit_ratio: 0.1,
-            overrides: Arc::default(),
+            current: Arc::default(),
+            #[cfg(feature = "overrides")]
+            overrides: None,
         }
     }
 

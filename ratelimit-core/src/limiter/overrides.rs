@@ -77,23 +77,17 @@ impl RateLimiter {
 
 #[cfg(feature = "overrides")]
 impl RateLimiterBuilder {
-    /// Adds policies that overrides may name, beside the limits of attributes. Call it before
-    /// [`overrides`](Self::overrides).
+    /// Adds policies that overrides may name, beside the limits of attributes.
     ///
     /// For policies of middleware, and for policies that the application checks itself; see
     /// [`RateLimiter::in_force`].
     pub fn policies(self, policies: impl IntoIterator<Item: Borrow<Policy>>) -> Self {
-        self.overrides.add_policies(policies);
+        self.current.add_policies(policies);
         self
     }
 
-    /// Sets numbers that replace those of the program, by the names of limits.
-    ///
-    /// # Errors
-    ///
-    /// If the overrides name what the program does not have, set numbers out of their bounds, or would let no
-    /// request pass. One error lists the mistakes, up to 100. Also if the file is
-    /// [watched](Overrides::watch), and its thread does not start.
+    /// Sets numbers that replace those of the program, by the names of limits. [`try_build`](Self::try_build)
+    /// checks them.
     ///
     /// # Examples
     ///
@@ -106,19 +100,37 @@ impl RateLimiterBuilder {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let overrides: Overrides = "[limit.jobs.callers]\n\"partition tenant-42\" = { max = 500 }".parse()?;
-    /// let limiter = RateLimiter::builder(MemoryStore::new()).policies([&JOBS]).overrides(overrides)?.build();
+    /// let limiter = RateLimiter::builder(MemoryStore::new()).policies([&JOBS]).overrides(overrides).try_build()?;
     /// assert_eq!(limiter.in_force(&JOBS).policy().max(), 10);
     /// assert_eq!(limiter.in_force_for(&JOBS, None, "tenant-42").policy().max(), 500);
     ///
     /// let typo: Overrides = "[limit.job]\nmax = 5".parse()?;
-    /// let error = RateLimiter::builder(MemoryStore::new()).policies([&JOBS]).overrides(typo).unwrap_err();
-    /// assert!(error.to_string().contains("did you mean `jobs`?"));
+    /// let builder = RateLimiter::builder(MemoryStore::new()).policies([&JOBS]).overrides(typo);
+    /// assert!(builder.try_build().unwrap_err().to_string().contains("did you mean `jobs`?"));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn overrides(self, overrides: Overrides) -> Result<Self, OverridesError> {
-        overrides.start(&self.overrides)?;
-        Ok(self)
+    pub fn overrides(mut self, overrides: Overrides) -> Self {
+        self.overrides = Some(overrides);
+        self
+    }
+
+    /// Builds the limiter with these settings, as [`build`](Self::build) does.
+    ///
+    /// # Errors
+    ///
+    /// If the overrides name what the program does not have, set numbers out of their bounds, or would let no
+    /// request pass. One error lists the mistakes, up to 100. Also if their file is
+    /// [watched](Overrides::watch), and its thread does not start.
+    ///
+    /// # Panics
+    ///
+    /// If an attribute of the program names a time zone that does not exist.
+    pub fn try_build(mut self) -> Result<RateLimiter, OverridesError> {
+        if let Some(overrides) = self.overrides.take() {
+            overrides.start(&self.current)?;
+        }
+        Ok(self.finish())
     }
 }
 
@@ -133,7 +145,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As with [`RateLimiterBuilder::overrides`]. The previous overrides then stay in force.
+    /// As with [`RateLimiterBuilder::try_build`]. The previous overrides then stay in force.
     pub fn replace_overrides(&self, overrides: Overrides) -> Result<(), OverridesError> {
         overrides.start(&self.inner.overrides)
     }

@@ -91,7 +91,7 @@ impl Overrides {
         self
     }
 
-    /// Reads the file again whenever it changes, for as long as the limiter lives.
+    /// Reads the file again whenever it changes, for as long as the limiter lives; by default `false`.
     ///
     /// A thread reads the file four times a second. New contents are in force at most 0.6 s after the last
     /// write to the file: the thread waits until two reads in a row are equal. Write them to another file and
@@ -100,8 +100,8 @@ impl Overrides {
     ///
     /// It does nothing for overrides that are not from a file. Replace those by
     /// [`RateLimiter::replace_overrides`](crate::RateLimiter::replace_overrides).
-    pub fn watch(mut self) -> Self {
-        self.is_watched = true;
+    pub fn watch(mut self, watch: bool) -> Self {
+        self.is_watched = watch;
         self
     }
 

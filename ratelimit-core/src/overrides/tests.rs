@@ -28,7 +28,7 @@ fn known() -> [&'static Policy; 3] {
 /// A limiter with the overrides of a text.
 fn limiter(text: &str) -> Result<RateLimiter, OverridesError> {
     let builder = RateLimiter::builder(MemoryStore::new()).policies(known());
-    Ok(builder.overrides(text.parse()?)?.build())
+    builder.overrides(text.parse()?).try_build()
 }
 
 /// The overrides in force of a limiter with some policies.

@@ -49,7 +49,7 @@ fn builder() -> RateLimiterBuilder {
 }
 
 fn overridden(text: &str) -> RateLimiter {
-    builder().overrides(text.parse().unwrap()).unwrap().build()
+    builder().overrides(text.parse().unwrap()).build()
 }
 
 macro_rules! app {
@@ -157,7 +157,7 @@ async fn a_reset_reaches_the_counts_from_before_a_caller_had_its_row() {
     let clock = clock_at_start();
     let by_row = |row: &str| {
         let text = format!("[limit.'!over-plans'.callers]\n'text a' = {{ {row} }}");
-        RateLimiter::builder(server.store_at(&clock)).overrides(text.parse().unwrap()).unwrap().build()
+        RateLimiter::builder(server.store_at(&clock)).overrides(text.parse().unwrap()).build()
     };
     for (before, row) in [
         (server.limiter_at(&clock), "window = '2m'"),
@@ -182,7 +182,7 @@ async fn a_look_calls_the_store_once() {
     let (builder, watch) = watched_builder();
     let text =
         "[limit.'!over-plans'.plans]\npro = { max = 1000 }\nday = { window = '1d' }\nnone = { mode = 'off' }";
-    let limiter = builder.overrides(text.parse().unwrap()).unwrap().build();
+    let limiter = builder.overrides(text.parse().unwrap()).build();
     let app = app!(limiter, false);
     let day = || answer::get("/plans").insert_header(("x-account", "a")).insert_header(("x-plan", "day"));
     for status in [200, 200, 429] {
@@ -209,7 +209,7 @@ async fn a_corrupt_count_leaves_the_others_of_a_look_to_the_store() {
     let Some(server) = redis::server() else { return };
     let text = "[limit.'!over-plans'.plans]\nday = { window = '1d' }";
     let limiter = RateLimiter::builder(server.store_at(&clock_at_start()));
-    let limiter = limiter.overrides(text.parse().unwrap()).unwrap().build();
+    let limiter = limiter.overrides(text.parse().unwrap()).build();
     let app = app!(limiter, false);
     let plain = || answer::get("/plans").insert_header(("x-account", "a"));
     assert_eq!(send(&app, plain()).await.status, 200);
@@ -236,7 +236,7 @@ async fn a_reset_with_many_plans_takes_groups() {
         writeln!(text, "plan{window} = {{ window = '{window}s' }}").unwrap();
     }
     let (builder, watch) = watched_builder();
-    let limiter = builder.overrides(text.parse().unwrap()).unwrap().build();
+    let limiter = builder.overrides(text.parse().unwrap()).build();
     let app = app!(limiter, false);
     let request =
         || answer::get("/plans").insert_header(("x-account", "a")).insert_header(("x-plan", "plan899"));
@@ -404,8 +404,8 @@ async fn newer_contents_that_are_not_in_force_are_shown() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("<b>limits.toml");
     std::fs::write(&path, "[limit.'!over-plans']\nmax = 4\n").unwrap();
-    let overrides = Overrides::from_file(&path).unwrap().watch();
-    let limiter = builder().overrides(overrides).unwrap().build();
+    let overrides = Overrides::from_file(&path).unwrap().watch(true);
+    let limiter = builder().overrides(overrides).build();
     let app = app!(limiter, false);
     let before = get_json(&app, "/_limits/overrides.json").await;
     assert_eq!((&before["rejected"], &before["limits"]), (&Value::Null, &Value::from(1)));

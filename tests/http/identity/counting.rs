@@ -86,7 +86,7 @@ async fn no_path_spelling_or_method_bypasses_a_limit() {
 
 #[actix_web::test]
 async fn options_is_counted_where_configured() {
-    let config = RateLimitConfig::builder().count_options().build().unwrap();
+    let config = RateLimitConfig::builder().count_options(true).build().unwrap();
     let app = App::new().app_data(config).app_data(Data::new(fresh())).service(web::resource("/").to(index));
     let app = init_service(app).await;
     for status in [200, 429] {

@@ -25,8 +25,8 @@ async fn a_changed_file_comes_into_force_in_both_limiters_and_loses_no_request()
     fs::write(&path, "[limit.ov-load]\nmax = 4\n").unwrap();
     let limiter = || {
         let store = RedisStore::builder(&server.url()).deadline(Duration::from_secs(10)).build().unwrap();
-        let overrides = Overrides::from_file(&path).unwrap().watch();
-        RateLimiter::builder(store).overrides(overrides).unwrap().build()
+        let overrides = Overrides::from_file(&path).unwrap().watch(true);
+        RateLimiter::builder(store).overrides(overrides).build()
     };
     let limiters = [limiter(), limiter()];
     let start = Instant::now();

@@ -248,8 +248,8 @@ fn both_ends_of_a_reload_begin_at_0_with_the_watch() {
     std::fs::write(file.path(), "# none\n").unwrap();
     let counters = Counters::default();
     metrics::with_local_recorder(&counters, || {
-        let overrides = crate::overrides::Overrides::from_file(file.path()).unwrap().watch();
-        let _limiter = RateLimiter::builder(MemoryStore::new()).overrides(overrides).unwrap().build();
+        let overrides = crate::overrides::Overrides::from_file(file.path()).unwrap().watch(true);
+        let _limiter = RateLimiter::builder(MemoryStore::new()).overrides(overrides).build();
     });
     let counters = counters.0.lock().unwrap();
     let expected = ["applied", "rejected"].map(|outcome| (format!("{OVERRIDES_RELOADS} {outcome}"), 0));

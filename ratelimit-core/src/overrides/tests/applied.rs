@@ -124,7 +124,7 @@ fn a_burst_that_equals_max_follows_it() {
 fn a_policy_that_was_made_at_run_time_is_found_by_its_value() {
     let made = Policy::new("k", 10, Duration::from_secs(60)).with_key("jobs").unwrap();
     let builder = RateLimiter::builder(MemoryStore::new()).policies([made.clone()]);
-    let limiter = builder.overrides(parsed("[limit.jobs]\nmax = 1")).unwrap().build();
+    let limiter = builder.overrides(parsed("[limit.jobs]\nmax = 1")).build();
     assert_eq!(limiter.in_force(&made).policy().max(), 1);
     let other = Policy::new("jobs", 11, Duration::from_secs(60));
     assert_eq!(limiter.in_force(&other).origin(), Origin::Program);
@@ -177,7 +177,7 @@ fn a_calendar_window_keeps_its_calendar_and_its_counts() {
     let budget = Policy::builder("budget").max(100).calendar(calendar).build();
     let built = |text: &str| {
         let builder = RateLimiter::builder(MemoryStore::new()).policies([&budget]);
-        Ok::<_, OverridesError>(builder.overrides(text.parse()?)?.build())
+        builder.overrides(text.parse()?).try_build()
     };
     let raised = built("[limit.budget]\nmax = 500").unwrap();
     let in_force = raised.in_force(&budget).policy().clone();
@@ -202,7 +202,7 @@ fn a_concurrency_limit_may_have_another_maximum_and_no_window() {
     static STREAMS: Policy = Policy::concurrency("streams", 3);
     let limiter = |text: &str| {
         let builder = RateLimiter::builder(MemoryStore::new()).policies([&STREAMS]);
-        Ok::<_, OverridesError>(builder.overrides(text.parse()?)?.build())
+        builder.overrides(text.parse()?).try_build()
     };
     let raised = limiter("[limit.streams]\nmax = 5\non_error = 'deny'").unwrap();
     let found = raised.in_force(&STREAMS);

@@ -252,7 +252,7 @@ fn what_is_not_a_short_text_file_is_a_mistake() {
     assert!(error_of("cut.toml").contains("the last line does not end with a line break"));
     std::fs::write(folder.path().join("empty.toml"), "").unwrap();
     let overrides = Overrides::from_file(folder.path().join("empty.toml")).unwrap();
-    assert!(RateLimiter::builder(MemoryStore::new()).overrides(overrides).is_ok());
+    assert!(RateLimiter::builder(MemoryStore::new()).overrides(overrides).try_build().is_ok());
 }
 
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]

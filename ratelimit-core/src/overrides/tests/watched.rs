@@ -165,7 +165,7 @@ fn a_watch_whose_overrides_are_refused_leaves_those_before_and_their_watch() {
     let path = folder.path().join("limits.toml");
     fs::write(&path, "[limit.shopp]\nmax = 1\n").unwrap();
     let mut watched = Watched::new();
-    let error = Overrides::from_file(&path).unwrap().watch().start(&watched.current).unwrap_err();
+    let error = Overrides::from_file(&path).unwrap().watch(true).start(&watched.current).unwrap_err();
     assert!(error.to_string().contains("did you mean `shop`?"), "{error}");
     fs::write(watched.path(), max(30)).unwrap();
     assert_eq!(watched.max_after(2), 30, "the watch before goes on");
@@ -178,9 +178,8 @@ fn a_watched_file_is_in_force_within_a_second_and_its_thread_ends_with_the_limit
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.toml");
     fs::write(&path, max(20)).unwrap();
-    let overrides = Overrides::from_file(&path).unwrap().watch();
-    let limiter =
-        RateLimiter::builder(MemoryStore::new()).policies(known()).overrides(overrides).unwrap().build();
+    let overrides = Overrides::from_file(&path).unwrap().watch(true);
+    let limiter = RateLimiter::builder(MemoryStore::new()).policies(known()).overrides(overrides).build();
     let current = Arc::downgrade(limiter.overrides_cell());
     fs::write(&path, max(30)).unwrap();
     assert!(wait_for(|| limiter.in_force(&SHOP).policy().max() == 30));
