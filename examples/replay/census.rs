@@ -48,7 +48,7 @@ impl Census {
         let now = Timestamp::from_micros(now.as_micros() / self.part * self.part);
         let (state, peak) = self.callers.entry(digest).or_insert_with(|| (State::new(&self.policy), 0));
         let outcome = state.decide(&self.policy, 1, now, Operation::Check);
-        *peak = (*peak).max(outcome.limit() - outcome.remaining());
+        *peak = (*peak).max(outcome.capacity() - outcome.remaining());
         if !counts {
             state.refund(&self.policy, now, now, now.saturating_add(outcome.reset_after()), 1);
         }

@@ -88,7 +88,7 @@ impl Fallback {
                 && let Some(outcome) = local_outcomes.next()
             {
                 // Shows the limit as configured, not the part of this process.
-                let outcome = outcome.clone().with_limit(capacity);
+                let outcome = outcome.clone().with_capacity(capacity);
                 let may_pass = part.capacity() < capacity && check.cost() <= capacity;
                 return if may_pass { outcome.or_denied_for(RETRY_US) } else { outcome };
             }

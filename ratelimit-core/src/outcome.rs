@@ -16,7 +16,7 @@ use crate::clock::{Clock as _, SystemClock, Timestamp, micros};
 #[allow(clippy::struct_excessive_bools, reason = "each may be true beside the others")]
 pub struct Outcome {
     at: Timestamp,
-    limit: u64,
+    capacity: u64,
     cost: u64,
     remaining: u64,
     reset_after_us: u64,
@@ -37,7 +37,7 @@ pub struct Outcome {
 impl Outcome {
     const UNKNOWN_WAIT: u64 = u64::MAX;
 
-    /// Creates the outcome of a request of cost 1 under a limit of `limit` units, of which nothing remains.
+    /// Creates the outcome of a request of cost 1 under a limit of `capacity` units, of which nothing remains.
     ///
     /// The other methods `with_..` set the other numbers. The instant is that of the
     /// [group](GroupOutcome::new).
@@ -52,12 +52,12 @@ impl Outcome {
     /// let denial = Outcome::new(10, Decision::Denied { retry_after: Some(wait) })
     ///     .with_reset_after(Duration::from_secs(60))
     ///     .with_next_unit_after(wait);
-    /// assert_eq!((denial.limit(), denial.cost(), denial.remaining()), (10, 1, 0));
+    /// assert_eq!((denial.capacity(), denial.cost(), denial.remaining()), (10, 1, 0));
     /// assert_eq!(denial.retry_after(), Some(wait));
     /// ```
-    pub fn new(limit: u64, decision: Decision) -> Self {
+    pub fn new(capacity: u64, decision: Decision) -> Self {
         let verdict = Verdict::from_decision(decision);
-        Self::from_numbers(Numbers { limit, cost: 1, remaining: 0, reset_after_us: 0, verdict })
+        Self::from_numbers(Numbers { capacity, cost: 1, remaining: 0, reset_after_us: 0, verdict })
     }
 
     /// The outcome of a limit that denies nothing, and of which nothing is known to remain.
@@ -69,10 +69,10 @@ impl Outcome {
     /// Creates an outcome from the numbers of an algorithm. If nothing remains, add
     /// [`with_next_unit_after_us`](Self::with_next_unit_after_us).
     pub(crate) const fn from_numbers(numbers: Numbers) -> Self {
-        let Numbers { limit, cost, remaining, reset_after_us, verdict } = numbers;
+        let Numbers { capacity, cost, remaining, reset_after_us, verdict } = numbers;
         Self {
             at: Timestamp::from_micros(0),
-            limit,
+            capacity,
             cost,
             remaining,
             reset_after_us,
@@ -150,9 +150,9 @@ impl Outcome {
         self
     }
 
-    /// Replaces the reported limit.
-    pub(crate) const fn with_limit(mut self, limit: u64) -> Self {
-        self.limit = limit;
+    /// Replaces the reported capacity.
+    pub(crate) const fn with_capacity(mut self, capacity: u64) -> Self {
+        self.capacity = capacity;
         self
     }
 
@@ -299,8 +299,8 @@ impl Outcome {
     }
 
     /// Full quota in units: `max`, or the burst of a token bucket.
-    pub const fn limit(&self) -> u64 {
-        self.limit
+    pub const fn capacity(&self) -> u64 {
+        self.capacity
     }
 
     /// Cost of the request under this limit, in units.
@@ -374,7 +374,7 @@ impl Outcome {
 #[derive(Clone, Copy)]
 pub(crate) struct Numbers {
     /// Full quota, in units.
-    pub(crate) limit: u64,
+    pub(crate) capacity: u64,
     /// Cost of the request, in units.
     pub(crate) cost: u64,
     /// Units that remain after the decision.

@@ -99,7 +99,8 @@ async fn as_many_as_fit_are_the_share_of_the_process() {
         let group = [Check::new(&open, "a"), Check::new(&ten, "a")];
         let (units, outcome) = limiter.check_up_to_all(&group, 8).await.unwrap();
         assert_eq!((units, outcome.is_degraded()), (3, true), "{algorithm}");
-        let costs: Vec<(u64, u64)> = outcome.outcomes().iter().map(|one| (one.cost(), one.limit())).collect();
+        let costs: Vec<(u64, u64)> =
+            outcome.outcomes().iter().map(|one| (one.cost(), one.capacity())).collect();
         assert_eq!(costs, [(3, 5), (3, 10)], "{algorithm}");
         let (units, outcome) = limiter.check_up_to_all(&group, 8).await.unwrap();
         assert_eq!((units, outcome.is_allowed()), (0, false), "{algorithm}");

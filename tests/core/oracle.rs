@@ -86,7 +86,7 @@ tests::on_both_stores! {
                 let denied = outcome(Duration::ZERO, cost);
                 let Some(wait) = denied.retry_after() else { continue };
                 exercised = true;
-                assert_eq!((denied.remaining(), denied.limit()), (0, capacity));
+                assert_eq!((denied.remaining(), denied.capacity()), (0, capacity));
                 assert!(!outcome(earlier(wait), cost).is_allowed(), "a cost of {cost}, early");
                 assert!(outcome(wait, cost).is_allowed(), "a cost of {cost}, in time");
                 if cost == 1 {
@@ -160,13 +160,13 @@ tests::on_both_stores! {
                 let first = outcome(now);
                 let reset_after = u64::try_from(first.reset_after().as_micros()).unwrap();
                 if reset_after == 0 {
-                    assert_eq!(first.remaining(), first.limit());
+                    assert_eq!(first.remaining(), first.capacity());
                     continue;
                 }
                 exercised = true;
-                assert!(first.remaining() < first.limit());
-                assert!(outcome(now + reset_after - 1).remaining() < first.limit(), "early");
-                assert_eq!(outcome(now + reset_after).remaining(), first.limit(), "in time");
+                assert!(first.remaining() < first.capacity());
+                assert!(outcome(now + reset_after - 1).remaining() < first.capacity(), "early");
+                assert_eq!(outcome(now + reset_after).remaining(), first.capacity(), "in time");
                 assert_eq!(outcome(now + reset_after).reset_after(), Duration::ZERO);
             }
             exercised

@@ -151,7 +151,7 @@ impl Outage {
             let outcome = check(&LOCAL).await.unwrap();
             assert!(outcome.is_degraded() && outcome.is_allowed(), "{caller}: {outcome:?}");
             // The client sees the whole limit.
-            assert_eq!((outcome.limit(), outcome.remaining()), (8, left), "{caller}");
+            assert_eq!((outcome.capacity(), outcome.remaining()), (8, left), "{caller}");
         }
         let outcome = check(&LOCAL).await.unwrap();
         assert!(outcome.is_degraded() && !outcome.is_allowed(), "{caller}: {outcome:?}");
@@ -160,7 +160,7 @@ impl Outage {
         for _ in 0..20 {
             let outcome = check(&ALLOW).await.unwrap();
             assert!(outcome.is_degraded() && outcome.is_allowed(), "{caller}: {outcome:?}");
-            assert_eq!((outcome.limit(), outcome.remaining()), (8, 8), "{caller}");
+            assert_eq!((outcome.capacity(), outcome.remaining()), (8, 8), "{caller}");
         }
         let mixed = [Check::new(&LOCAL, &caller), Check::new(&ALLOW, &caller)];
         let denied = self.limiter.check_all(&mixed).await.unwrap();
@@ -202,7 +202,7 @@ impl Outage {
                 }
             };
             if !outcome.is_degraded() {
-                assert_eq!((outcome.limit(), outcome.remaining()), (8, 8), "{name}: {}", policy.key());
+                assert_eq!((outcome.capacity(), outcome.remaining()), (8, 8), "{name}: {}", policy.key());
             }
         }
         self.was_told_once().await;

@@ -72,7 +72,7 @@ pub fn shown(group: &GroupOutcome) -> impl PartialEq + std::fmt::Debug + use<> {
     let outcomes = group.outcomes().iter().map(|one| {
         let waits = (one.reset_after(), one.next_unit_after(), one.due_after());
         let answer = (one.decision(), one.would_deny(), one.is_degraded());
-        (one.at(), one.limit(), one.cost(), one.remaining(), waits, answer)
+        (one.at(), one.capacity(), one.cost(), one.remaining(), waits, answer)
     });
     (group.at(), group.is_allowed(), outcomes.collect::<Vec<_>>())
 }

@@ -91,7 +91,7 @@ fn fields_of_tightest(
 ) {
     let Some(quota) = tightest(quotas) else { return };
     let outcome = quota.outcome();
-    set(limit, values::limit(outcome.limit()));
+    set(limit, values::limit(outcome.capacity()));
     set(remaining, number(outcome.remaining()));
     set(reset, values::reset(resets(quota)));
 }
@@ -108,7 +108,7 @@ fn policies(quotas: &[&Quota]) -> String {
         if !list.is_empty() {
             list.push_str(", ");
         }
-        list.push_str(itoa::Buffer::new().format(quota.outcome().limit()));
+        list.push_str(itoa::Buffer::new().format(quota.outcome().capacity()));
         if let Some(window) = window_seconds(quota) {
             push_parameter(&mut list, "w", window);
         }

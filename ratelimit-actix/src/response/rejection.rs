@@ -148,7 +148,7 @@ impl ResponseError for RateLimited {
 fn at_a_time(quotas: &[&Quota]) -> Option<u64> {
     let mut denied = quotas.iter().map(|quota| quota.outcome()).filter(|outcome| !outcome.is_allowed());
     let first = denied.next().filter(|first| first.is_busy())?;
-    denied.all(Outcome::is_busy).then(|| first.limit())
+    denied.all(Outcome::is_busy).then(|| first.capacity())
 }
 
 /// Defines a rejection with a status, a wait in seconds, and nothing else.

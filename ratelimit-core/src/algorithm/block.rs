@@ -66,7 +66,7 @@ fn denial(policy: &Policy, cost: u64, now: Timestamp, until: u64) -> Outcome {
 
 /// The outcome of a limit whose block lasts for `wait` microseconds.
 fn outcome(policy: &Policy, cost: u64, verdict: Verdict, wait: u64) -> Outcome {
-    let numbers = Numbers { limit: policy.capacity(), cost, remaining: 0, reset_after_us: wait, verdict };
+    let numbers = Numbers { capacity: policy.capacity(), cost, remaining: 0, reset_after_us: wait, verdict };
     Outcome::from_numbers(numbers).with_next_unit_after_us(wait)
 }
 

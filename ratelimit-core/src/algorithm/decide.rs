@@ -103,8 +103,8 @@ fn run_step<const TAKES_SLOTS: bool>(
         state.denial(policy, now, cost)
     };
     let reset_after_us = state.resets_at().saturating_sub(now);
-    let limit = policy.capacity();
-    let outcome = Outcome::from_numbers(Numbers { limit, cost, remaining, reset_after_us, verdict })
+    let capacity = policy.capacity();
+    let outcome = Outcome::from_numbers(Numbers { capacity, cost, remaining, reset_after_us, verdict })
         .with_returned_us(state.returned_us())
         .decided_at(Timestamp::from_micros(now));
     (if remaining == 0 { with_next_unit(outcome, state, policy, now, cost) } else { outcome }, dirty)

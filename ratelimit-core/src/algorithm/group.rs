@@ -158,10 +158,11 @@ impl<'a> Group<'a> {
             };
             let remaining = available.unwrap_or(0) - if is_charged { total } else { 0 };
             let reset_after_us = step.resets_at().saturating_sub(at);
-            let (limit, cost) = (member.policy.capacity(), units.unwrap_or(member.cost));
-            let outcome = Outcome::from_numbers(Numbers { limit, cost, remaining, reset_after_us, verdict })
-                .with_returned_us(step.returned_us())
-                .decided_at(Timestamp::from_micros(at));
+            let (capacity, cost) = (member.policy.capacity(), units.unwrap_or(member.cost));
+            let outcome =
+                Outcome::from_numbers(Numbers { capacity, cost, remaining, reset_after_us, verdict })
+                    .with_returned_us(step.returned_us())
+                    .decided_at(Timestamp::from_micros(at));
             if remaining == 0 { with_next_unit(outcome, step, member.policy, at, total) } else { outcome }
         });
         outcomes.collect()

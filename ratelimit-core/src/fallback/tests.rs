@@ -56,7 +56,8 @@ fn a_request_that_costs_more_than_the_part_is_denied_and_charges_nothing() {
             let denied = decide(&fallback, group, Operation::Check);
             assert!(!denied.is_allowed(), "{algorithm}");
             for (outcome, check) in denied.outcomes().iter().zip(group) {
-                let numbers = (outcome.limit(), outcome.cost(), outcome.remaining(), outcome.retry_after());
+                let numbers =
+                    (outcome.capacity(), outcome.cost(), outcome.remaining(), outcome.retry_after());
                 let until_the_store_is_back = Some(Duration::from_secs(1));
                 assert_eq!(numbers, (100, check.cost(), 10, until_the_store_is_back), "{algorithm}");
             }

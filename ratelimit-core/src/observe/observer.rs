@@ -201,6 +201,6 @@ impl Stopwatch {
 /// Whether less than this share of the capacity is left after a charge.
 #[inline]
 fn is_near_limit(outcome: &Outcome, ratio: f64) -> bool {
-    let (remaining, limit) = (outcome.remaining() as f64, outcome.limit() as f64);
+    let (remaining, limit) = (outcome.remaining() as f64, outcome.capacity() as f64);
     outcome.fits() && !outcome.is_degraded() && remaining < ratio * limit
 }

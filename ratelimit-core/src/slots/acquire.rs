@@ -39,7 +39,7 @@ impl RateLimiter {
     ///         assert!(limiter.acquire(&EXPORTS, "tenant-42").await?.is_err_and(|denied| denied.is_busy()));
     ///         drop(slot);
     ///     }
-    ///     Err(denied) => println!("{} exports run already", denied.limit()),
+    ///     Err(denied) => println!("{} exports run already", denied.capacity()),
     /// }
     /// assert!(limiter.acquire(&EXPORTS, "tenant-42").await?.is_ok());
     /// # Ok::<(), ratelimit_core::StoreError>(())

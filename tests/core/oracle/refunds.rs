@@ -79,7 +79,7 @@ tests::on_both_stores! {
                 let remaining = |outcome: &GroupOutcome| outcome.outcomes()[i].remaining();
                 assert!(remaining(&before) <= remaining(&after), "a refund takes nothing");
                 assert!(remaining(&after) <= remaining(&never), "a refund gives back more than was taken");
-                assert!(remaining(&after) <= after.outcomes()[i].limit());
+                assert!(remaining(&after) <= after.outcomes()[i].capacity());
             }
             if over.is_none_or(|over| now >= over) {
                 assert_eq!(before, after, "what was taken no longer counts");
@@ -103,7 +103,7 @@ tests::on_both_stores! {
             let taken: u64 = group.iter().map(Check::cost).sum();
             for (before, after) in before.outcomes().iter().zip(after.outcomes()) {
                 assert!((before.remaining()..=before.remaining() + taken).contains(&after.remaining()));
-                assert!(after.remaining() <= after.limit());
+                assert!(after.remaining() <= after.capacity());
             }
             before != after
         });

@@ -86,8 +86,8 @@ impl CountedView {
         let is_blocked = outcome.would_deny() || !outcome.is_allowed();
         let passes = (has_max || is_blocked).then_some(!is_blocked && outcome.remaining() > 0);
         Self {
-            units: (has_max || !is_blocked).then(|| outcome.limit().saturating_sub(outcome.remaining())),
-            limit: has_max.then(|| outcome.limit()),
+            units: (has_max || !is_blocked).then(|| outcome.capacity().saturating_sub(outcome.remaining())),
+            limit: has_max.then(|| outcome.capacity()),
             remaining: has_max.then(|| outcome.remaining()),
             passes,
             retry_after_us: (passes == Some(false) && is_rate && !computed.anchor.is_computed())

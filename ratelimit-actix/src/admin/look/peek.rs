@@ -63,5 +63,5 @@ fn checks<'a>(keys: &'a [CountKey<'_>]) -> Vec<Check<'a>> {
 
 /// Whether nothing is counted, by the answer of the store.
 pub(super) fn is_whole(outcome: &Outcome) -> bool {
-    !outcome.is_degraded() && outcome.reset_after().is_zero() && outcome.remaining() >= outcome.limit()
+    !outcome.is_degraded() && outcome.reset_after().is_zero() && outcome.remaining() >= outcome.capacity()
 }

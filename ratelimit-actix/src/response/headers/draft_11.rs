@@ -32,7 +32,7 @@ pub(super) fn fields(quotas: &[&Quota], set: &mut impl FnMut(HeaderName, HeaderV
         push_name(&mut limits, &name);
         push_parameter(&mut limits, "r", outcome.remaining());
         push_name(&mut policies, &name);
-        push_parameter(&mut policies, "q", outcome.limit());
+        push_parameter(&mut policies, "q", outcome.capacity());
         if !quota.is_rate() {
             policies.push_str(r#";qu="concurrent-requests""#);
             continue;

@@ -170,7 +170,7 @@ impl Leases {
             if unused == 0 {
                 return outcome;
             }
-            let remaining = outcome.remaining().saturating_add(unused).min(outcome.limit());
+            let remaining = outcome.remaining().saturating_add(unused).min(outcome.capacity());
             let passes = operation == Operation::Peek && !outcome.fits() && check.cost() <= remaining;
             if passes { outcome.admitted() } else { outcome }.with_remaining(remaining)
         })
