@@ -89,12 +89,16 @@
 //! | `redis-tls` | no | Redis over TLS: `rediss://` and its variants, by rustls with aws-lc-rs. No provider is installed for the process |
 //! | `redis-tls-no-provider` | no | the same with the provider that the process has installed before: for a program whose rustls has another, such as ring, since rustls cannot choose between two |
 //! | `metrics` | no | `ratelimit_core::metrics`: counters and histograms for the `metrics` facade |
-//! | `admin` | no | `admin`: a scope for operators with a page and JSON about every limit, and `ratelimit_core::stats` |
+//! | `stats` | no | `RateLimiter::stats` and `ratelimit_core::stats`: what each limit decided, who was denied most, how the store is |
+//! | `admin` | no | `admin`: a scope for operators with a page and JSON about every limit; switches `stats` on |
 //! | `serde` | no | `Serialize` and `Deserialize` of [`Policy`], [`Algorithm`] and [`OnError`] |
 //! | `calendar` | no | windows of days, weeks, months and years of a time zone: `window = "month"`, `ratelimit_core::policy::Calendar` |
 //! | `utoipa` | no | `RateLimitResponses`: limits in an OpenAPI document of utoipa 6 |
 //! | `overrides` | no | `Overrides`: other numbers for limits, from a file that is read again when it changes |
 //! | `test-util` | no | `ratelimit_core::clock::FakeClock`, constructors of rejections, and `ratelimit_core::conformance`, a suite that checks a store of your own |
+//!
+//! Events go to the `log` crate where no subscriber is set. For this, `tracing` has its feature `log` in the
+//! whole program, for the events of all its crates.
 //!
 //! [Actix-web]: https://actix.rs
 #![cfg_attr(docsrs, doc = "[guide]: crate::guide")]
