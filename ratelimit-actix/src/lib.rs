@@ -175,7 +175,7 @@ pub mod __private_0_1 {
     pub use ratelimit_core::policy::{Calendar, Weekday};
     pub use ratelimit_core::{Algorithm, Mode, OnError, Policy};
 
-    pub use crate::caller::of_request::{By, principal, principal_or_ip};
+    pub use crate::caller::of_request::{principal, principal_or_ip};
     pub use crate::caller::plan::{IntoPlan, Plan};
     pub use crate::caller::value::{Caller, IntoCaller, OnMissing};
     pub use crate::declared::{Declaration, Declared};
@@ -187,6 +187,7 @@ pub mod __private_0_1 {
     pub use crate::handler::extracted::{Extracted, Failure, LaterValue, later, later_call};
     pub use crate::handler::{Admission, AdmittedRequest, admit, admit_computed, extract};
     pub use crate::written_limit::WrittenLimit;
+    pub use crate::written_limit::by::By;
     #[cfg(feature = "calendar")]
     pub use crate::written_limit::computed::calendar_year;
     pub use crate::written_limit::computed::{Computed, PerRequest};

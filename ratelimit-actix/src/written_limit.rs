@@ -1,5 +1,6 @@
 //! A limit as it is written, in an attribute or for middleware: what is the same for all requests.
 
+pub(crate) mod by;
 pub(crate) mod computed;
 pub(crate) mod count;
 pub(crate) mod sole_limiter;
@@ -16,11 +17,11 @@ use ratelimit_core::policy::Calendar;
 use ratelimit_core::policy::MAX_UNITS;
 use ratelimit_core::{Policy, PolicyBuilder};
 
+use self::by::By;
 use self::computed::Computed;
 use self::count::{ChargeTime, Count, Show};
 use self::sole_limiter::SoleLimiter;
 use crate::caller::OnMissing;
-use crate::caller::of_request::By;
 
 /// The text of a limit under which every response counts.
 pub(crate) const ALL: &str = "all";

@@ -16,8 +16,8 @@ use smallvec::SmallVec;
 use super::value::{Caller, IntoCaller};
 use crate::address::{FORWARDED, X_FORWARDED_FOR, X_REAL_IP};
 use crate::config::RateLimitConfig;
-use crate::handler::extracted::{Extracted, Failure, LaterValue};
-use crate::shared_fn::SharedFn;
+use crate::handler::extracted::{Extracted, Failure};
+use crate::written_limit::by::By;
 
 /// The address of the client: that of the peer, or if the peer is a [trusted proxy], the one that it forwards
 /// for.
@@ -211,48 +211,7 @@ pub(crate) fn is_known(caller: &Caller, req: &HttpRequest) -> bool {
     caller.holds_one_of(&[ip(req), client_ip(req).into_caller(), principal(req)])
 }
 
-/// What distinguishes the callers of a limit.
-#[derive(Clone, Debug)]
-pub enum By {
-    /// The client's address.
-    Ip,
-    /// Nothing: all requests share one count.
-    Global,
-    /// A path parameter, decoded as by extractors.
-    Path(&'static str),
-    /// A header field. Clients can send any value. Of several lines the first counts, as `headers().get`
-    /// returns it.
-    Header(&'static str),
-    /// The caller that a function finds.
-    Now(fn(&HttpRequest) -> Caller),
-    /// The same by a function that is async, or that needs extractors.
-    Later(for<'r> fn(&'r Extracted) -> LaterValue<'r, Caller>),
-    /// The caller that a closure of middleware finds.
-    Shared(SharedFn<HttpRequest, Caller>),
-    /// All of these together.
-    Parts(&'static [Self]),
-}
-
 impl By {
-    /// Whether a request may have no such caller. A path parameter is one of the route, or of a scope.
-    #[cfg(feature = "utoipa")]
-    pub(crate) fn may_be_missing(&self) -> bool {
-        match self {
-            Self::Ip | Self::Global | Self::Path(_) => false,
-            Self::Header(_) | Self::Now(_) | Self::Later(_) | Self::Shared(_) => true,
-            Self::Parts(parts) => parts.iter().any(Self::may_be_missing),
-        }
-    }
-
-    /// Whether the caller has to be awaited.
-    pub(crate) fn waits(&self) -> bool {
-        match self {
-            Self::Later(_) => true,
-            Self::Parts(parts) => parts.iter().any(Self::waits),
-            _ => false,
-        }
-    }
-
     /// The caller of a request, also if it has to be awaited.
     pub(crate) async fn computed(&self, extracted: &Extracted) -> Result<Caller, Failure> {
         let now = |by: &Self| by.caller(extracted.request(), RateLimitConfig::nearest(extracted.request()));

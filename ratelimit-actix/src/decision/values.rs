@@ -208,9 +208,9 @@ mod tests {
 
     use super::*;
     use crate::caller::IntoCaller;
-    use crate::caller::of_request::By;
     use crate::caller::plan::IntoPlan;
     use crate::handler::extracted::later;
+    use crate::written_limit::by::By;
     use crate::written_limit::computed::Computed;
 
     thread_local! {

@@ -10,10 +10,10 @@ use ratelimit_core::Policy;
 use ratelimit_core::policy::{Calendar, CalendarUnit};
 
 use crate::applied_limit::LimitRef;
-use crate::caller::of_request::By;
 use crate::caller::plan::IntoPlan;
 use crate::caller::{IntoCaller, OnMissing};
 use crate::shared_fn::SharedFn;
+use crate::written_limit::by::By;
 use crate::written_limit::computed::PerRequest;
 use crate::written_limit::count::{ChargeTime, Count, Show};
 use crate::written_limit::{Place, WrittenLimit};
