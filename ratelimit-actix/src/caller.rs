@@ -11,6 +11,8 @@
 //! }
 //! ```
 
+pub(crate) mod counts;
+mod look;
 #[cfg(any(feature = "admin", feature = "overrides"))]
 pub(crate) mod notation;
 pub(crate) mod of_request;

@@ -5,14 +5,20 @@
 #[cfg(feature = "overrides")]
 pub(crate) mod check;
 #[cfg(feature = "overrides")]
-pub(crate) mod current;
+mod current;
 #[cfg(feature = "overrides")]
 mod error;
+#[cfg(feature = "overrides")]
+mod file;
 pub(crate) mod in_force;
+#[cfg(feature = "overrides")]
+mod known_policies;
 #[cfg(feature = "overrides")]
 mod read;
 #[cfg(feature = "overrides")]
 mod set;
+#[cfg(feature = "overrides")]
+pub(crate) mod shared_table;
 #[cfg_attr(
     not(feature = "overrides"),
     allow(dead_code, unreachable_pub, reason = "only overrides have rows")
@@ -23,21 +29,25 @@ pub(crate) mod table;
 mod tests;
 #[cfg(feature = "overrides")]
 mod watch;
+#[cfg(feature = "overrides")]
+mod watches;
 
 pub(crate) use self::current::Current;
 #[cfg(feature = "overrides")]
 pub use self::error::{OverridesError, Problem};
+#[cfg(feature = "overrides")]
+pub use self::file::MAX_FILE_LEN;
 pub use self::in_force::InForce;
 #[cfg(feature = "overrides")]
-pub use self::set::{LimitOverride, MAX_FILE_LEN, Overrides};
+pub use self::set::{LimitOverride, Overrides};
 pub use self::table::Origin;
 pub use crate::policy::Field;
 
 /// What requests see of overrides without the feature: none, and the compiler knows it.
 #[cfg(not(feature = "overrides"))]
-pub(crate) mod current {
-    use super::InForce;
+mod current {
     use super::in_force::OverridesStatus;
+    use super::shared_table::OverridesGuard;
     use crate::policy::Policy;
 
     #[derive(Debug, Default)]
@@ -57,6 +67,13 @@ pub(crate) mod current {
             Vec::new()
         }
     }
+}
+
+/// As with the feature.
+#[cfg(not(feature = "overrides"))]
+pub(crate) mod shared_table {
+    use super::InForce;
+    use crate::policy::Policy;
 
     /// As with the feature.
     #[derive(Debug)]

@@ -6,8 +6,8 @@ pub use crate::limiter::global::{CountsAlone, limiter_id};
 pub use crate::observe::log::{help, is_first};
 #[cfg(feature = "overrides")]
 pub use crate::overrides::check::{DeclaredLimits, KnownLimit};
-pub use crate::overrides::current::OverridesGuard;
 pub use crate::overrides::in_force::OverridesStatus;
+pub use crate::overrides::shared_table::OverridesGuard;
 #[cfg(feature = "calendar")]
 pub use crate::policy::calendar::DeclaredZones;
 pub use crate::policy::state_kind::{FNV_OFFSET, fnv1a, is_name_byte};

@@ -15,8 +15,9 @@ use self::peek::{CountKey, is_whole, peek};
 use super::view::NumbersView;
 use crate::address::Ipv6Prefix;
 use crate::caller::Caller;
+use crate::caller::counts::{CallerCount, counts_of_name, distinct};
 use crate::caller::notation::{NotationError, notation};
-use crate::caller::reset::{CallerCount, counts_of_name, distinct, reset_counts};
+use crate::caller::reset::reset_counts;
 use crate::config::RateLimitConfig;
 use crate::declared::declared_limits;
 

@@ -9,8 +9,8 @@ use super::RateLimiter;
 #[cfg(feature = "overrides")]
 use super::builder::RateLimiterBuilder;
 use crate::overrides::InForce;
-use crate::overrides::current::OverridesGuard;
 use crate::overrides::in_force::OverridesStatus;
+use crate::overrides::shared_table::OverridesGuard;
 #[cfg(feature = "overrides")]
 use crate::overrides::{Overrides, OverridesError};
 use crate::policy::Policy;
@@ -82,7 +82,7 @@ impl RateLimiterBuilder {
     /// For policies of middleware, and for policies that the application checks itself; see
     /// [`RateLimiter::in_force`].
     pub fn policies(self, policies: impl IntoIterator<Item: Borrow<Policy>>) -> Self {
-        self.current.add_policies(policies);
+        self.current.policies.add(policies);
         self
     }
 
@@ -152,7 +152,7 @@ impl RateLimiter {
 
     /// Why the newest contents of a [watched](Overrides::watch) file are not in force. `None` if they are.
     pub fn rejected_overrides(&self) -> Option<Arc<OverridesError>> {
-        self.inner.overrides.rejected()
+        self.inner.overrides.watches.rejected()
     }
 
     #[cfg(test)]

@@ -9,7 +9,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{OverridesError, Problems};
-use super::set::{LimitOverride, Overrides, file_name, read_file};
+use super::file::{file_name, read_file};
+use super::set::{LimitOverride, Overrides};
 use super::table::{Origin, WrittenRow};
 use crate::policy::suggest::{list, nearest};
 use crate::policy::value::Written;

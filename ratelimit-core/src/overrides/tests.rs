@@ -34,7 +34,7 @@ fn limiter(text: &str) -> Result<RateLimiter, OverridesError> {
 /// The overrides in force of a limiter with some policies.
 fn current() -> Arc<Current> {
     let current = Arc::new(Current::default());
-    current.add_policies(known());
+    current.policies.add(known());
     current
 }
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use super::current::Current;
 use super::error::OverridesError;
-use super::set::{Overrides, file_name, read_file};
+use super::file::{file_name, read_file};
+use super::set::Overrides;
 use crate::observe::Observer;
 use crate::observe::log::help;
 
@@ -66,7 +67,7 @@ impl Watcher {
             }
             Some(Err(error)) => {
                 let error = Arc::new(error);
-                if !current.reject_by(self.number, Arc::clone(&error)) {
+                if !current.watches.reject(self.number, Arc::clone(&error)) {
                     return;
                 }
                 tracing::error!(
@@ -131,7 +132,7 @@ fn start_thread(
     let watch = move || {
         let Ok(number) = number.recv() else { return };
         let mut watcher = Watcher::new(path, text, number);
-        while let Some(current) = current.upgrade().filter(|current| !current.is_over(number)) {
+        while let Some(current) = current.upgrade().filter(|current| !current.watches.is_over(number)) {
             watcher.poll(&current);
             drop(current);
             thread::sleep(PAUSE);

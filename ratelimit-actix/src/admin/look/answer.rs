@@ -5,7 +5,7 @@ use ratelimit_core::overrides::Origin;
 use serde::Serialize;
 
 use crate::admin::view::{NumbersView, micros};
-use crate::caller::reset::CallerCount;
+use crate::caller::counts::CallerCount;
 
 /// Largest number of rows that are shown for one caller.
 pub(super) const MAX_COUNTS: usize = 20;

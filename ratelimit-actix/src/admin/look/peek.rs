@@ -3,7 +3,7 @@
 use ratelimit_core::__private_0_1::PrivatePolicy as _;
 use ratelimit_core::{Check, MAX_GROUP, Outcome, Policy, RateLimiter, StoreError};
 
-use crate::caller::reset::in_present_windows;
+use crate::caller::counts::in_present_windows;
 
 /// What identifies a count in the store.
 pub(super) struct CountKey<'a> {

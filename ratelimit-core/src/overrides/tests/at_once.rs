@@ -74,8 +74,9 @@ fn a_look_at_the_limits_does_not_wait_for_overrides_that_are_checked() {
         let (sender, found) = channel();
         let current = Arc::clone(&current);
         thread::spawn(move || {
-            let found = (current.builder_policies().len(), current.is_over(number), max_in_force(&current));
-            sender.send((found, current.rejected())).unwrap();
+            let found =
+                (current.builder_policies().len(), current.watches.is_over(number), max_in_force(&current));
+            sender.send((found, current.watches.rejected())).unwrap();
         });
         let found = found.recv_timeout(LONG).expect("an answer while overrides are checked");
         assert_eq!(found, ((3, false, 5), None));
@@ -97,7 +98,7 @@ fn of_two_replacements_at_once_the_one_whose_check_ends_later_is_in_force() {
         },
     );
     assert_eq!((outer, max_in_force(&current)), (inner + 1, 77));
-    assert!(current.is_over(inner) && !current.is_over(outer));
+    assert!(current.watches.is_over(inner) && !current.watches.is_over(outer));
 }
 
 #[test]

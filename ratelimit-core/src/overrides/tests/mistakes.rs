@@ -3,7 +3,7 @@
 use super::at_once::CALLERS_READ;
 use super::*;
 use crate::overrides::check::check;
-use crate::overrides::set::open_file;
+use crate::overrides::file::open_file;
 use crate::overrides::{MAX_FILE_LEN, Problem};
 
 /// The text of the error for overrides in this form.

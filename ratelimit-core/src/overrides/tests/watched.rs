@@ -40,7 +40,7 @@ impl Watched {
     }
 
     fn rejected(&self) -> String {
-        self.current.rejected().map(|error| error.to_string()).unwrap_or_default()
+        self.current.watches.rejected().map(|error| error.to_string()).unwrap_or_default()
     }
 }
 
