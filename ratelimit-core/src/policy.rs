@@ -43,7 +43,6 @@ pub use self::mode::{Mode, OnError};
 #[cfg(any(feature = "redis", test))]
 pub(crate) use self::numbers::HOLD_US;
 use self::numbers::PolicyNumbers;
-#[cfg(feature = "redis")]
 pub use self::numbers::{MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS};
 pub use self::settings::{Field, PolicyBuilder, Settings};
 pub use self::state_kind::MAX_NAME_LEN;

@@ -104,7 +104,26 @@ impl RateLimiterBuilder {
         built
     }
 
-    pub(super) fn finish(self) -> RateLimiter {
+    /// Builds the limiter with these settings, as [`build`](Self::build) does.
+    ///
+    /// # Errors
+    ///
+    /// If the overrides name what the program does not have, set numbers out of their bounds, or would let no
+    /// request pass. One error lists the mistakes, up to 100. Also if their file is
+    /// [watched](crate::Overrides::watch), and its thread does not start.
+    ///
+    /// # Panics
+    ///
+    /// If an attribute of the program names a time zone that does not exist.
+    #[cfg(feature = "overrides")]
+    pub fn try_build(mut self) -> Result<RateLimiter, crate::OverridesError> {
+        if let Some(overrides) = self.overrides.take() {
+            overrides.start(&self.current)?;
+        }
+        Ok(self.finish())
+    }
+
+    fn finish(self) -> RateLimiter {
         #[cfg(feature = "calendar")]
         crate::policy::calendar::DeclaredZones::check_all();
         self.store.as_dyn().set_instances(self.instances);

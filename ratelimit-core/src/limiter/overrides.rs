@@ -114,24 +114,6 @@ impl RateLimiterBuilder {
         self.overrides = Some(overrides);
         self
     }
-
-    /// Builds the limiter with these settings, as [`build`](Self::build) does.
-    ///
-    /// # Errors
-    ///
-    /// If the overrides name what the program does not have, set numbers out of their bounds, or would let no
-    /// request pass. One error lists the mistakes, up to 100. Also if their file is
-    /// [watched](Overrides::watch), and its thread does not start.
-    ///
-    /// # Panics
-    ///
-    /// If an attribute of the program names a time zone that does not exist.
-    pub fn try_build(mut self) -> Result<RateLimiter, OverridesError> {
-        if let Some(overrides) = self.overrides.take() {
-            overrides.start(&self.current)?;
-        }
-        Ok(self.finish())
-    }
 }
 
 #[cfg(feature = "overrides")]
