@@ -10,7 +10,7 @@ use ratelimit_core::{Algorithm, Policy};
 
 use crate::attribute_algorithms::{ALGORITHMS, DEFAULT};
 
-const TABLE: &str = "ratelimit-macros/src/parse/algorithm/table.rs";
+const TABLE: &str = "ratelimit-macros/src/parse/values/algorithm/table.rs";
 
 /// Text of a file of the repository.
 fn text(path: &str) -> String {

@@ -146,7 +146,7 @@ fn files_that_both_crates_have_are_equal() {
     for (core, macros, file) in [
         (
             include_str!("../../ratelimit-core/src/policy/window/grammar.rs"),
-            include_str!("../../ratelimit-macros/src/parse/window/grammar.rs"),
+            include_str!("../../ratelimit-macros/src/parse/values/window/grammar.rs"),
             "grammar.rs",
         ),
         (

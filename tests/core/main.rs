@@ -4,16 +4,16 @@
 // The bounds, the algorithms and the calendars of the attribute: files of a crate that exports macros only.
 mod algorithms;
 #[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
-#[path = "../../ratelimit-macros/src/parse/algorithm/table.rs"]
+#[path = "../../ratelimit-macros/src/parse/values/algorithm/table.rs"]
 mod attribute_algorithms;
 #[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
-#[path = "../../ratelimit-macros/src/parse/bounds.rs"]
+#[path = "../../ratelimit-macros/src/parse/values/bounds.rs"]
 mod attribute_bounds;
 #[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
-#[path = "../../ratelimit-macros/src/parse/calendar/table.rs"]
+#[path = "../../ratelimit-macros/src/parse/values/calendar/table.rs"]
 mod attribute_calendar;
 #[allow(dead_code, unreachable_pub, reason = "the attribute uses what this test does not")]
-#[path = "../../ratelimit-macros/src/parse/window/grammar.rs"]
+#[path = "../../ratelimit-macros/src/parse/values/window/grammar.rs"]
 mod attribute_window;
 mod bounds;
 mod calendar;

@@ -50,23 +50,23 @@ const OF_FILES: [(&str, &str); 35] = [
     ("expand/fallback.rs", "module_mistakes"),
     ("parse/args.rs", "concurrency_window"),
     ("parse/args.rs", "unknown_argument"),
-    ("parse/by.rs", "by_unknown_call"),
-    ("parse/calendar.rs", "calendar_without_feature"),
-    ("parse/choice.rs", "algorithm_sliding_window"),
-    ("parse/choice.rs", "mode_unknown"),
-    ("parse/extractor_type.rs", "by_closure_reads_json"),
-    ("parse/members.rs", "on_trait_impl"),
-    ("parse/name.rs", "key_unclosed_brace"),
-    ("parse/number.rs", "max_zero"),
-    ("parse/path.rs", "crate_relative"),
-    ("parse/path.rs", "inner_string"),
-    ("parse/path.rs", "policy_quoted"),
-    ("parse/request_fn.rs", "by_closure_untyped"),
-    ("parse/request_fn.rs", "plan_string"),
-    ("parse/request_fn.rs", "skip_path"),
-    ("parse/route.rs", "key_unknown_parameter"),
-    ("parse/window.rs", "lease_number"),
-    ("parse/window.rs", "window_integer"),
+    ("parse/code/by.rs", "by_unknown_call"),
+    ("parse/code/extractor_type.rs", "by_closure_reads_json"),
+    ("parse/code/request_fn.rs", "by_closure_untyped"),
+    ("parse/code/request_fn.rs", "plan_string"),
+    ("parse/code/request_fn.rs", "skip_path"),
+    ("parse/items/members.rs", "on_trait_impl"),
+    ("parse/items/route.rs", "key_unknown_parameter"),
+    ("parse/values/calendar.rs", "calendar_without_feature"),
+    ("parse/values/choice.rs", "algorithm_sliding_window"),
+    ("parse/values/choice.rs", "mode_unknown"),
+    ("parse/values/name.rs", "key_unclosed_brace"),
+    ("parse/values/number.rs", "max_zero"),
+    ("parse/values/path.rs", "crate_relative"),
+    ("parse/values/path.rs", "inner_string"),
+    ("parse/values/path.rs", "policy_quoted"),
+    ("parse/values/window.rs", "lease_number"),
+    ("parse/values/window.rs", "window_integer"),
     ("validate/arguments.rs", "concurrency_without_max"),
     ("validate/arguments.rs", "key_and_by"),
     ("validate/container.rs", "on_module_without_handlers"),
@@ -117,7 +117,7 @@ fn every_file_that_reports_mistakes_has_a_case() {
         assert!(cases.contains(case), "{file} has no case {case}");
     }
     let macros = path("../../ratelimit-macros/src");
-    for folder in ["parse", "validate"] {
+    for folder in ["parse", "parse/values", "parse/code", "parse/items", "validate"] {
         for file in fs::read_dir(macros.join(folder)).unwrap() {
             let file = file.unwrap().path();
             if file.is_dir() {

@@ -6,7 +6,7 @@ use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::Meta;
 
-use crate::parse::item::OURS;
+use crate::parse::items::item::OURS;
 
 /// The errors, followed by the item.
 pub(crate) fn expand(errors: &syn::Error, item: &impl ToTokens) -> TokenStream {

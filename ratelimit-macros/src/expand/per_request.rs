@@ -9,8 +9,8 @@ use syn::ExprPath;
 
 use crate::diagnostics::located_at_start;
 use crate::expand::paths::Facade;
-use crate::parse::calendar::CalendarUnit;
-use crate::parse::request_fn::{Closure, Input, Inputs, RequestFn};
+use crate::parse::code::request_fn::{Closure, Input, Inputs, RequestFn};
+use crate::parse::values::calendar::CalendarUnit;
 
 /// What the code returns.
 #[derive(Clone, Copy)]

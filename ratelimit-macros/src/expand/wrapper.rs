@@ -13,7 +13,7 @@ use crate::diagnostics::{located, located_at_start};
 use crate::expand::limits;
 use crate::expand::paths::Facade;
 use crate::parse::args::value_of;
-use crate::parse::choice::{Count, Responses};
+use crate::parse::values::choice::{Count, Responses};
 use crate::validate::extractors::Extractor;
 use crate::validate::handler::{Form, Handler};
 use crate::validate::spec::HandlerSpec;

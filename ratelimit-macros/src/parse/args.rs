@@ -13,11 +13,11 @@ use syn::{Attribute, Expr, Meta, Token};
 use self::table::ARGUMENTS;
 pub(crate) use self::table::{Args, Argument, value_of};
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::by::By;
-use crate::parse::calendar::CalendarUnit;
+use crate::parse::code::by::By;
 use crate::parse::keywords::{resolve_alias, unknown_message, unnamed_message};
 use crate::parse::kind::Kind;
-use crate::parse::name::Key;
+use crate::parse::values::calendar::CalendarUnit;
+use crate::parse::values::name::Key;
 
 impl Args {
     /// Reads the arguments of an attribute.

@@ -7,7 +7,7 @@ use syn::{Expr, Lit};
 use crate::parse::args::table::{ARGUMENTS, ELSEWHERE, arguments_of};
 use crate::parse::kind::Kind;
 use crate::parse::suggest::{list, nearest};
-use crate::parse::window::{arguments_of_rate, grammar};
+use crate::parse::values::window::{arguments_of_rate, grammar};
 
 /// The argument for which `word` is an alias or another spelling.
 pub(crate) fn resolve_alias(kind: Kind, word: &str) -> Option<&'static str> {

@@ -9,9 +9,9 @@ use syn::{Expr, ExprArray, Item, ItemFn, ItemStatic, Stmt};
 use super::{HANDLER, expand, tokens};
 use crate::attribute;
 use crate::expand::paths::{NAMES, PRIVATE};
-use crate::parse::algorithm;
 use crate::parse::args::table::arguments_of;
 use crate::parse::kind::Kind;
+use crate::parse::values::algorithm;
 
 /// The wrapper, the user's function in it, and the limits.
 struct Expansion {

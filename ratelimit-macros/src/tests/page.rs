@@ -1,11 +1,11 @@
 //! The expansion in the documentation, and the table of arguments, compared with the code.
 
 use super::expand;
-use crate::parse::algorithm::Algorithm;
 use crate::parse::args::rows::with_arguments;
-use crate::parse::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
-use crate::parse::choice::{ChargeTime, Choice, Count, Mode, OnError, OnMissing, Show};
-use crate::parse::window::grammar;
+use crate::parse::values::algorithm::Algorithm;
+use crate::parse::values::bounds::{DEFAULT_MAX, DEFAULT_MICROS};
+use crate::parse::values::choice::{ChargeTime, Choice, Count, Mode, OnError, OnMissing, Show};
+use crate::parse::values::window::grammar;
 
 const PAGE: &str = include_str!("../expand.md");
 

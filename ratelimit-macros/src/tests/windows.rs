@@ -3,8 +3,8 @@
 //! The table is data without Rust syntax, so that any other reader of windows can be tested with it.
 
 use crate::parse::args::table::ARGUMENTS;
-use crate::parse::window::grammar::parse;
-use crate::parse::window::message;
+use crate::parse::values::window::grammar::parse;
+use crate::parse::values::window::message;
 
 const TABLE: &str = include_str!("windows.txt");
 

@@ -3,18 +3,18 @@
 use syn::{Attribute, ExprPath};
 
 use crate::diagnostics::Diagnostics;
-use crate::parse::algorithm::{self, ALGORITHMS, Algorithm};
 use crate::parse::args::{Args, Argument, value_of};
-use crate::parse::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
-use crate::parse::by::By;
-use crate::parse::calendar::{Anchor, Window, calendar_units};
-use crate::parse::choice::{ChargeTime, Count, Responses};
+use crate::parse::code::by::By;
+use crate::parse::code::tokens::path_text;
 use crate::parse::kind::Kind;
-use crate::parse::name::Key;
-use crate::parse::number::Number;
-use crate::parse::tokens::path_text;
 use crate::parse::usage::Usage;
-use crate::parse::window::grammar;
+use crate::parse::values::algorithm::{self, ALGORITHMS, Algorithm};
+use crate::parse::values::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
+use crate::parse::values::calendar::{Anchor, Window, calendar_units};
+use crate::parse::values::choice::{ChargeTime, Count, Responses};
+use crate::parse::values::name::Key;
+use crate::parse::values::number::Number;
+use crate::parse::values::window::grammar;
 
 /// Reads the arguments of an attribute, and records a mistake for each broken rule between them.
 pub(crate) fn read(kind: Kind, attribute: &Attribute, diagnostics: &mut Diagnostics) -> Args {

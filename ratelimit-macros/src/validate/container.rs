@@ -7,10 +7,10 @@ use quote::ToTokens;
 use syn::{Attribute, ExprPath, ImplItem, Meta};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::item::Item;
-use crate::parse::item_kind::{ItemKind, is_associated_handler};
+use crate::parse::items::item::Item;
+use crate::parse::items::item_kind::{ItemKind, is_associated_handler};
+use crate::parse::items::members::{Owner, is_trait_impl, owner, split_items};
 use crate::parse::kind::Kind;
-use crate::parse::members::{Owner, is_trait_impl, owner, split_items};
 use crate::validate::inherited::Inherited;
 use crate::validate::spec::HandlerSpec;
 

@@ -6,12 +6,12 @@ use proc_macro2::Ident;
 
 use crate::diagnostics::Diagnostics;
 use crate::parse::args::{Args, Argument, value_of};
-use crate::parse::bounds::DEFAULT_MAX;
-use crate::parse::by::By;
-use crate::parse::choice::Mode;
-use crate::parse::name::{Key, Text};
-use crate::parse::number::Number;
-use crate::parse::tokens::path_text;
+use crate::parse::code::by::By;
+use crate::parse::code::tokens::path_text;
+use crate::parse::values::bounds::DEFAULT_MAX;
+use crate::parse::values::choice::Mode;
+use crate::parse::values::name::{Key, Text};
+use crate::parse::values::number::Number;
 use crate::validate::arguments::{algorithm, micros};
 
 /// The count of a limit, as far as it is in view.

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote};
 use syn::{Attribute, FnArg, Signature};
 
 use crate::diagnostics::Diagnostics;
-use crate::parse::tokens::has_word;
+use crate::parse::code::tokens::has_word;
 
 /// Maximum number of arguments of an Actix-web handler.
 const MAX_ARGUMENTS: usize = 16;

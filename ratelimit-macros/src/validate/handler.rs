@@ -7,10 +7,10 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, Signature, Visibility};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::item::Item;
-use crate::parse::item_kind::expect_function;
-use crate::parse::members::parameters;
-use crate::parse::tokens::{find_self, has_word};
+use crate::parse::code::tokens::{find_self, has_word};
+use crate::parse::items::item::Item;
+use crate::parse::items::item_kind::expect_function;
+use crate::parse::items::members::parameters;
 use crate::validate::extractors::{self, Extractor};
 
 /// An `async fn` that can be limited.

@@ -6,9 +6,9 @@ use syn::ExprPath;
 
 use crate::diagnostics::Diagnostics;
 use crate::parse::args::{Args, between_parentheses, value_of};
-use crate::parse::item::Item;
+use crate::parse::code::tokens::path_text;
+use crate::parse::items::item::Item;
 use crate::parse::kind::Kind;
-use crate::parse::tokens::path_text;
 use crate::validate::arguments::read;
 use crate::validate::counts;
 

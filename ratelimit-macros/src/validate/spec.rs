@@ -7,12 +7,12 @@ use syn::ExprPath;
 
 use crate::diagnostics::{Diagnostics, Reported};
 use crate::parse::args::Args;
-use crate::parse::bounds::MAX_GROUP;
-use crate::parse::by::{By, Parameter};
-use crate::parse::item::Item;
-use crate::parse::members::{Owner, parameters};
-use crate::parse::route::Route;
-use crate::parse::tokens::find_word;
+use crate::parse::code::by::{By, Parameter};
+use crate::parse::code::tokens::find_word;
+use crate::parse::items::item::Item;
+use crate::parse::items::members::{Owner, parameters};
+use crate::parse::items::route::Route;
+use crate::parse::values::bounds::MAX_GROUP;
 use crate::validate::handler::Handler;
 use crate::validate::inherited::{Inherited, facade};
 

@@ -6,21 +6,21 @@ use quote::ToTokens;
 use syn::{Expr, ExprPath};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::algorithm::Algorithm;
 use crate::parse::args::rows::with_arguments;
-use crate::parse::bounds::{SUB_WINDOWS, UNITS};
-use crate::parse::by::By;
-use crate::parse::calendar::{self, Anchor, Window};
-use crate::parse::choice::{self, ChargeTime, Mode, OnError, OnMissing, Responses, Show};
-use crate::parse::expr::ungrouped;
+use crate::parse::code::by::By;
+use crate::parse::code::expr::ungrouped;
+use crate::parse::code::request_fn::{self, RequestFn};
+use crate::parse::code::tokens::find_self;
 use crate::parse::kind::Kind;
-use crate::parse::name::{self, Key, Text};
-use crate::parse::number::{self, Number};
-use crate::parse::path;
-use crate::parse::request_fn::{self, RequestFn};
-use crate::parse::tokens::find_self;
 use crate::parse::usage::{Of, Usage};
-use crate::parse::window::{self, Length};
+use crate::parse::values::algorithm::Algorithm;
+use crate::parse::values::bounds::{SUB_WINDOWS, UNITS};
+use crate::parse::values::calendar::{self, Anchor, Window};
+use crate::parse::values::choice::{self, ChargeTime, Mode, OnError, OnMissing, Responses, Show};
+use crate::parse::values::name::{self, Key, Text};
+use crate::parse::values::number::{self, Number};
+use crate::parse::values::path;
+use crate::parse::values::window::{self, Length};
 
 /// An argument that is present, with its value unless that has a mistake.
 pub(crate) struct Argument<T> {

@@ -6,11 +6,11 @@ use proc_macro2::Span;
 use syn::{Expr, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::bounds::MAX_LEASE_MICROS;
-use crate::parse::expr::{expect_str, literal};
-use crate::parse::tokens::code_text;
+use crate::parse::code::expr::{expect_str, literal};
+use crate::parse::code::tokens::code_text;
 use crate::parse::usage::Usage;
-use crate::parse::window::grammar::{EXPECTED, Fault};
+use crate::parse::values::bounds::MAX_LEASE_MICROS;
+use crate::parse::values::window::grammar::{EXPECTED, Fault};
 
 /// The length of a window, of a block or of a lease.
 pub(crate) struct Length {

@@ -6,9 +6,9 @@ use syn::{Expr, ExprCall, ExprClosure, ExprPath, Lit, Pat, ReturnType, Type};
 
 use crate::diagnostics::located_at_start;
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::expr::{describe, ungrouped};
-use crate::parse::extractor_type;
-use crate::parse::tokens::path_text;
+use crate::parse::code::expr::{describe, ungrouped};
+use crate::parse::code::extractor_type;
+use crate::parse::code::tokens::path_text;
 use crate::parse::usage::Usage;
 
 /// User code that chooses a value per request.

@@ -4,7 +4,7 @@ use quote::ToTokens;
 use syn::{GenericArgument, PathArguments, Type};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::tokens::find_word;
+use crate::parse::code::tokens::find_word;
 
 /// Extractors that read the body, which is not available when a limit is checked.
 const BODY_EXTRACTORS: [&str; 8] =

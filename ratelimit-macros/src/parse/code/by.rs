@@ -7,11 +7,11 @@ use quote::ToTokens;
 use syn::{Expr, ExprCall, ExprPath, ExprTuple, Lit, LitStr};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::expr::{describe, literal, ungrouped};
-use crate::parse::request_fn::{self, Closure};
+use crate::parse::code::expr::{describe, literal, ungrouped};
+use crate::parse::code::request_fn::{self, Closure};
+use crate::parse::code::tokens::{code_text, path_text};
 use crate::parse::suggest::nearest;
-use crate::parse::template::{self, Placeholder};
-use crate::parse::tokens::{code_text, path_text};
+use crate::parse::values::template::{self, Placeholder};
 
 /// The definition of the caller.
 pub(crate) enum By {

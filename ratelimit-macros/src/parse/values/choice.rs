@@ -5,10 +5,10 @@ use quote::ToTokens;
 use syn::{Expr, ExprPath, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::expr::{describe, literal, word};
-use crate::parse::request_fn;
+use crate::parse::code::expr::{describe, literal, word};
+use crate::parse::code::request_fn;
+use crate::parse::code::tokens::{has_word, path_text};
 use crate::parse::suggest::{list, nearest};
-use crate::parse::tokens::{has_word, path_text};
 
 /// How a value is written.
 #[derive(Clone, Copy)]

@@ -7,10 +7,10 @@ use syn::parse::{ParseStream, Parser};
 use syn::token::Paren;
 use syn::{AttrStyle, Attribute, MacroDelimiter, Meta, MetaList, Path};
 
-use crate::parse::item_kind::{self, ItemKind};
+use crate::parse::code::tokens::has_word;
+use crate::parse::items::item_kind::{self, ItemKind};
+use crate::parse::items::route::Route;
 use crate::parse::kind::Kind;
-use crate::parse::route::Route;
-use crate::parse::tokens::has_word;
 
 /// Attributes of Actix-web that register a handler.
 const ROUTE_ATTRIBUTES: [&str; 11] =

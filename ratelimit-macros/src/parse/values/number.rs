@@ -7,13 +7,13 @@ use quote::ToTokens;
 use syn::{BinOp, Expr, Lit, Stmt, UnOp};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::bounds::UNITS;
-use crate::parse::expr::{describe, describe_literal};
-use crate::parse::path::is_constant;
-use crate::parse::request_fn::{self, RequestFn};
-use crate::parse::tokens::{code_text, has_word, path_text};
+use crate::parse::code::expr::{describe, describe_literal};
+use crate::parse::code::request_fn::{self, RequestFn};
+use crate::parse::code::tokens::{code_text, has_word, path_text};
 use crate::parse::usage::Usage;
-use crate::parse::window::arguments_of_rate;
+use crate::parse::values::bounds::UNITS;
+use crate::parse::values::path::is_constant;
+use crate::parse::values::window::arguments_of_rate;
 
 /// A whole number: a literal, an expression that the compiler evaluates, or code that chooses it per request.
 pub(crate) enum Number {

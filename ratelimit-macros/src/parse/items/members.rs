@@ -5,7 +5,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Attribute, GenericParam, Generics, ItemImpl};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::tokens::code_text;
+use crate::parse::code::tokens::code_text;
 
 /// The type of an impl block, and the generic parameters of the block.
 pub(crate) struct Owner {

@@ -4,8 +4,8 @@ use proc_macro2::Ident;
 use syn::{Expr, ExprPath, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::expr::{describe, literal};
-use crate::parse::tokens::path_text;
+use crate::parse::code::expr::{describe, literal};
+use crate::parse::code::tokens::path_text;
 
 /// Reads the path of a `static` or `const` policy. The compiler checks its type.
 pub(crate) fn policy(value: Expr, diagnostics: &mut Diagnostics) -> Result<ExprPath, Reported> {

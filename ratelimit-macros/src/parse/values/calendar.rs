@@ -8,14 +8,14 @@ use syn::{Expr, Lit};
 use self::table::{CALENDAR_UNITS, has_day};
 pub(crate) use self::table::{CalendarUnit, WEEKDAYS};
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::expr::{describe, expect_str, literal};
-use crate::parse::name::Text;
-use crate::parse::path::is_constant;
-use crate::parse::request_fn::{self, RequestFn};
+use crate::parse::code::expr::{describe, expect_str, literal};
+use crate::parse::code::request_fn::{self, RequestFn};
+use crate::parse::code::tokens::path_text;
 use crate::parse::suggest::{list, nearest};
-use crate::parse::tokens::path_text;
 use crate::parse::usage::Usage;
-use crate::parse::window::{Length, time};
+use crate::parse::values::name::Text;
+use crate::parse::values::path::is_constant;
+use crate::parse::values::window::{Length, time};
 
 /// The window of a limit.
 pub(crate) enum Window {

@@ -1,8 +1,8 @@
 //! The grammar of `window`: whole numbers with units, from large to small, such as "60s" or "1h30m".
 //!
-//! `ratelimit-core/src/policy/window/grammar.rs` and `ratelimit-macros/src/parse/window/grammar.rs` are the
-//! same file, because the attribute's crate does not depend on the core. A test of the workspace compares
-//! them.
+//! `ratelimit-core/src/policy/window/grammar.rs` and `ratelimit-macros/src/parse/values/window/grammar.rs`
+//! are the same file, because the attribute's crate does not depend on the core. A test of the workspace
+//! compares them.
 
 /// Units from large to small, with their length in microseconds.
 const UNITS: [(&str, u64); 5] =

@@ -3,8 +3,8 @@
 mod table;
 
 pub(crate) use self::table::{ALGORITHMS, Algorithm, DEFAULT};
-use crate::parse::choice::{Choice, Related, Spelling};
 use crate::parse::kind::NO_ALGORITHM;
+use crate::parse::values::choice::{Choice, Related, Spelling};
 
 /// Names that mean several algorithms, or none of these.
 const RELATED: [Related; 3] = [

@@ -4,11 +4,11 @@ use proc_macro2::Span;
 use syn::{Expr, Lit};
 
 use crate::diagnostics::{Diagnostics, Reported};
-use crate::parse::bounds::{MAX_NAME, is_name_char};
-use crate::parse::by::By;
-use crate::parse::expr::{expect_str, literal, word};
-use crate::parse::template;
+use crate::parse::code::by::By;
+use crate::parse::code::expr::{expect_str, literal, word};
 use crate::parse::usage::Usage;
+use crate::parse::values::bounds::{MAX_NAME, is_name_char};
+use crate::parse::values::template;
 
 /// A text in the user's program: a key, the name of a policy or of a time zone.
 pub(crate) struct Text {
