@@ -59,3 +59,19 @@ pub(crate) fn short_table() -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_of_the_table_is_one_of_limits() {
+        let limit = crate::read("ratelimit-actix/src/middleware/limit.rs");
+        for row in ROWS {
+            let place = in_middleware(row);
+            let Some((_, method)) = place.split_once("`Limit::") else { continue };
+            let method = method.trim_end_matches('`');
+            assert!(limit.contains(&format!("pub fn {method}")), "{}: no `Limit::{method}`", row.name);
+        }
+    }
+}
