@@ -419,8 +419,8 @@ pub enum Decision {
     Busy,
 }
 
-/// A [`Decision`] in 16 bytes. The order ranks limits: a later one binds the request for longer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A [`Decision`] in 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Allowed,
     /// Admitted, and due after a wait.

@@ -195,11 +195,6 @@ impl GroupOutcome {
         &self.outcomes
     }
 
-    /// The outcomes of enforced limits, with their indices.
-    pub(crate) fn enforced(&self) -> impl DoubleEndedIterator<Item = (usize, &Outcome)> {
-        self.outcomes.iter().enumerate().filter(|(_, outcome)| !outcome.is_shadow())
-    }
-
     /// The only outcome, if it is a group of one.
     pub(crate) fn into_only(mut self) -> Option<Outcome> {
         if self.outcomes.len() == 1 { self.outcomes.pop() } else { None }
@@ -224,18 +219,8 @@ impl GroupOutcome {
         !self.allowed && self.violated().all(Outcome::is_busy)
     }
 
+    /// The outcomes of enforced limits that deny the group.
     fn violated(&self) -> impl Iterator<Item = &Outcome> {
-        self.enforced().map(|(_, outcome)| outcome).filter(|outcome| !outcome.fits())
-    }
-
-    /// Index of the limit that matters most to a client: the violated one with the longest wait, otherwise
-    /// the one with the least remaining, and among equals the one that is
-    /// [available](Outcome::available_after) later. Shadow limits do not concern a client. `None` for a group
-    /// without enforced limits.
-    pub fn tightest(&self) -> Option<usize> {
-        let rank =
-            |outcome: &Outcome| (outcome.verdict, u64::MAX - outcome.remaining, outcome.available_after());
-        // `max_by_key` takes the last of equals; reversed, the limit that was written first.
-        self.enforced().rev().max_by_key(|(_, outcome)| rank(outcome)).map(|(index, _)| index)
+        self.outcomes.iter().filter(|outcome| !outcome.is_shadow() && !outcome.fits())
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of waits and of the ranking of outcomes.
+//! Tests of waits.
 
 use super::*;
 
@@ -42,23 +42,6 @@ fn a_group_waits_for_the_longest_of_the_violated_limits() {
 fn a_group_with_a_limit_that_never_passes_never_passes() {
     assert_eq!(group([never()]).retry_after(), None);
     assert_eq!(group([denied(7), never(), denied(9)]).retry_after(), None);
-}
-
-#[test]
-fn the_tightest_is_the_violated_limit_with_the_longest_wait() {
-    assert_eq!(group([allowed(0, 99), denied(7), denied(9), denied(8)]).tightest(), Some(2));
-    assert_eq!(group([denied(9), never()]).tightest(), Some(1), "never is the longest");
-    assert_eq!(group([denied(1), allowed(0, 99)]).tightest(), Some(0), "violated before full");
-}
-
-#[test]
-fn the_tightest_of_passed_limits_has_the_least_remaining_then_the_latest_reset() {
-    assert_eq!(group([]).tightest(), None);
-    assert_eq!(group([allowed(5, 60), allowed(2, 1), allowed(3, 90)]).tightest(), Some(1));
-    assert_eq!(group([allowed(2, 60), allowed(2, 61), allowed(2, 59)]).tightest(), Some(1));
-    assert_eq!(group([allowed(2, 60), allowed(2, 60)]).tightest(), Some(0), "of equals the first");
-    let empty = |next_unit_after, reset| allowed(0, reset).with_next_unit_after_us(next_unit_after);
-    assert_eq!(group([empty(5, 90), empty(6, 60)]).tightest(), Some(1), "the later unit");
 }
 
 #[test]
