@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ratelimit_actix::Timestamp;
+use ratelimit_actix::ratelimit_core::Timestamp;
 use ratelimit_actix::ratelimit_core::clock::Clock;
 
 /// Any instant; a multiple of nothing.

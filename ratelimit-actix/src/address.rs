@@ -23,8 +23,9 @@ pub(crate) enum NetworkError {
     CoversEveryAddress,
 }
 
-/// A network as text, or several in an array, a `Vec` or another iterator. `Form` distinguishes the two, and
-/// is always inferred.
+/// A network as text, such as `"10.0.0.0/8"`, or several in an array, a `Vec` or another iterator.
+///
+/// `Form` distinguishes the two, and is always inferred: `String` for one, `Vec<String>` for several.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` names no networks",
     label = "expected a network such as `\"10.0.0.0/8\"`, or several in an array"
@@ -34,21 +35,13 @@ pub trait NetworkList<Form> {
     fn into_texts(self) -> Vec<String>;
 }
 
-/// The form of a single network.
-#[derive(Debug)]
-pub struct OneNetwork;
-
-impl<N: Into<String>> NetworkList<OneNetwork> for N {
+impl<N: Into<String>> NetworkList<String> for N {
     fn into_texts(self) -> Vec<String> {
         vec![self.into()]
     }
 }
 
-/// The form of several networks.
-#[derive(Debug)]
-pub struct SeveralNetworks;
-
-impl<I: IntoIterator<Item: Into<String>>> NetworkList<SeveralNetworks> for I {
+impl<I: IntoIterator<Item: Into<String>>> NetworkList<Vec<String>> for I {
     fn into_texts(self) -> Vec<String> {
         self.into_iter().map(Into::into).collect()
     }

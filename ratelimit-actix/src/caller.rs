@@ -21,5 +21,5 @@ pub(crate) mod reset;
 pub(crate) mod value;
 
 pub(crate) use self::of_request::is_exempt;
-pub use self::of_request::{ip, path_param, principal, principal_or_ip};
+pub use self::of_request::{global, header, ip, path_param, principal, principal_or_ip};
 pub(crate) use self::value::{Caller, IntoCaller, MissingCallerError, OnMissing, Partition};

@@ -296,7 +296,7 @@ impl RateLimitConfigBuilder {
     /// # fn main() -> Result<(), ratelimit_actix::RateLimitConfigError> {
     /// let config = RateLimitConfig::builder()
     ///     .body_with("text/html", |info| {
-    ///         let wait = info.retry_after().map(|seconds| format!(" Come back in {seconds} s."));
+    ///         let wait = info.retry_after().map(|wait| format!(" Come back in {wait:?}."));
     ///         format!("<h1>{}</h1>{}", info.status(), wait.unwrap_or_default())
     ///     })
     ///     .build()?;

@@ -130,9 +130,9 @@ mod written_limit;
 /// root as well.
 pub use ratelimit_core;
 pub use ratelimit_core::{
-    Algorithm, Charge, Check, Decision, GroupOutcome, InstallError, MAX_GROUP, MemoryStore, OnError, Outcome,
+    Algorithm, Check, Decision, GroupOutcome, InstallError, MAX_GROUP, MemoryStore, Mode, OnError, Outcome,
     Policy, PolicyBuilder, PolicyError, RateLimiter, RateLimiterBuilder, Reservation, Settings, Slots,
-    StoreError, Timestamp, WaitError,
+    StoreError,
 };
 #[cfg(feature = "redis")]
 pub use ratelimit_core::{Breaker, RedisConfigError, RedisCredentials, RedisStore, RedisStoreBuilder};
@@ -144,11 +144,11 @@ pub use ratelimit_macros::no_rate_limit;
 #[doc = include_str!("attribute.md")]
 pub use ratelimit_macros::rate_limit;
 
-pub use crate::address::ForwardedHeader;
+pub use crate::address::{ForwardedHeader, NetworkList};
 #[cfg(feature = "admin")]
 pub use crate::admin::{Admin, admin};
 pub use crate::caller::of_request::{Principal, client_ip};
-pub use crate::caller::plan::IntoPlan;
+pub use crate::caller::plan::{IntoPlan, Plan};
 pub use crate::caller::reset::reset_caller;
 pub use crate::caller::value::{Caller, IntoCaller, OnMissing};
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
@@ -158,7 +158,7 @@ pub use crate::declared::{
 pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareService};
 #[cfg(feature = "utoipa")]
 pub use crate::openapi::{RateLimitResponses, UnclearOperationsError};
-pub use crate::quotas::{LimitCharge, Quota, Quotas, SettleError, SettleOnDrop, UsageCounter};
+pub use crate::quotas::{LimitCharge, Quota, QuotaError, Quotas, SettleOnDrop, UsageCounter};
 pub use crate::response::{
     BodyStyle, HeaderStyle, MissingCaller, RateLimited, Rejection, RejectionInfo, Unavailable,
 };

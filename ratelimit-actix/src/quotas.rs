@@ -4,8 +4,8 @@ mod group;
 mod left_out;
 mod limit_charge;
 mod quota;
+mod quota_error;
 mod request_extension;
-mod settle_error;
 mod settlement;
 
 use std::cell::RefCell;
@@ -20,8 +20,8 @@ use self::left_out::LeftOut;
 pub use self::limit_charge::LimitCharge;
 pub use self::quota::Quota;
 pub(crate) use self::quota::{shown, tightest};
+pub use self::quota_error::QuotaError;
 pub(crate) use self::request_extension::{all_quotas, has_corrections, number_of_groups, with_quotas};
-pub use self::settle_error::SettleError;
 pub use self::settlement::{SettleOnDrop, UsageCounter};
 use crate::applied_limit::LimitRef;
 
@@ -34,7 +34,7 @@ use crate::applied_limit::LimitRef;
 /// # Examples
 ///
 /// ```
-/// use actix_web::{Responder, Result, error, get};
+/// use actix_web::{Responder, Result, get};
 /// use ratelimit_actix::{Quotas, rate_limit};
 ///
 /// /// A thousand rows per hour; how many a query finds is known afterwards.
@@ -43,9 +43,7 @@ use crate::applied_limit::LimitRef;
 /// async fn query(quotas: Quotas) -> Result<impl Responder> {
 ///     let rows = vec!["row"; 20];
 ///     // The attribute has charged one unit before the handler runs.
-///     // The error may describe the store, so the client does not see it.
-///     let charged = quotas.charge(rows.len() as u64 - 1).await;
-///     charged.map_err(|_| error::ErrorServiceUnavailable("try again later"))?;
+///     quotas.charge_up_to(rows.len() as u64 - 1).await?;
 ///     Ok(rows.join("\n"))
 /// }
 /// ```
@@ -80,8 +78,8 @@ impl Quotas {
         self.with(|quotas| quotas.iter().map(|quota| quota.outcome().remaining()).min())
     }
 
-    /// Charges every limit of this request `units` more, or all units that are left if these are fewer.
-    /// Returns how many were charged to the limit that had the fewest. The header fields of the response then
+    /// Charges every limit of this request `units` more, or all units that are left if these are fewer: also
+    /// those of middleware. Returns how many were charged to the limit that had the fewest. The header fields of the response then
     /// report what is left.
     ///
     /// A request holds one slot of a concurrency limit, whatever it is charged here. Limits that share a
@@ -92,15 +90,15 @@ impl Quotas {
     /// that charge after the response are left out.
     ///
     /// A response that does not [count](crate::rate_limit) under a limit gives back what was charged here as
-    /// well, unless the limit is settled. The refund takes one round trip for each call of `charge`.
+    /// well, unless the limit is settled. The refund takes one round trip for each call of `charge_up_to`.
     ///
     /// To correct what one limit was charged, select it by [`limit`](Self::limit).
     ///
     /// # Errors
     ///
-    /// If the store does not answer within its deadline (100 ms with Redis). Other groups of limits, and in a
-    /// cluster other callers, may have been charged by then.
-    pub async fn charge(&self, units: u64) -> Result<u64, StoreError> {
+    /// [`QuotaError::Limiter`] if the store does not answer within its deadline (100 ms with Redis). Other
+    /// groups of limits, and in a cluster other callers, may have been charged by then.
+    pub async fn charge_up_to(&self, units: u64) -> Result<u64, QuotaError> {
         let groups = self.decisions.borrow().groups.clone();
         let mut fewest = units;
         for (position, group) in groups.iter().enumerate() {
@@ -110,7 +108,7 @@ impl Quotas {
                     Err(error @ StoreError::SeveralCallers) => {
                         let (first, others) = group.of_first_caller(&limits);
                         if others.is_empty() {
-                            return Err(error);
+                            return Err(error.into());
                         }
                         uncharged.extend([others, first]);
                         continue;

@@ -7,11 +7,10 @@ use actix_web::test::init_service;
 use actix_web::web::{self, Data, ReqData};
 use actix_web::{App, Error, HttpMessage, HttpRequest, get};
 use jiff::Timestamp as Instant;
+use ratelimit_actix::ratelimit_core::Timestamp;
 use ratelimit_actix::ratelimit_core::clock::FakeClock;
 use ratelimit_actix::ratelimit_core::policy::{Calendar, Weekday};
-use ratelimit_actix::{
-    Limit, Policy, RateLimitMiddleware, RateLimiter, Timestamp, declared_limits, rate_limit,
-};
+use ratelimit_actix::{Limit, Policy, RateLimitMiddleware, RateLimiter, declared_limits, rate_limit};
 use tests::answer::{Answer, get, send, send_raw};
 use tests::log::Log;
 use tests::own_process::in_own_process;

@@ -16,7 +16,7 @@ use futures_util::future::{join, join_all};
 use futures_util::poll;
 use ratelimit_actix::ratelimit_core::clock::FakeClock;
 use ratelimit_actix::{
-    Limit, Policy, Quotas, RateLimitMiddleware, RateLimiter, SettleError, Show, UsageCounter, caller,
+    Limit, Policy, QuotaError, Quotas, RateLimitMiddleware, RateLimiter, Show, UsageCounter, caller,
     concurrency_limit, rate_limit,
 };
 use tests::answer::{by, get};
@@ -259,11 +259,11 @@ async fn what_the_look_denies_takes_no_slot_and_begins_no_block() {
 )]
 #[get("/handler")]
 async fn handler(quotas: Quotas) -> String {
-    let charged = quotas.charge(3).await.unwrap();
+    let charged = quotas.charge_up_to(3).await.unwrap();
     let settled = quotas.limit("after-uncharged").unwrap().settle(5).await;
-    assert!(matches!(settled, Err(SettleError::ChargedAfter { limit, .. }) if limit == "after-uncharged"));
+    assert!(matches!(settled, Err(QuotaError::ChargedAfter { limit, .. }) if limit == "after-uncharged"));
     let on_drop = quotas.limit("after-uncharged").unwrap().settle_on_drop(UsageCounter::default());
-    assert!(matches!(on_drop, Err(SettleError::ChargedAfter { .. })));
+    assert!(matches!(on_drop, Err(QuotaError::ChargedAfter { .. })));
     let left: Vec<u64> = quotas.to_vec().iter().map(|quota| quota.outcome().remaining()).collect();
     format!("{charged} {left:?}")
 }

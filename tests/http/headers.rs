@@ -91,7 +91,7 @@ fn response_bodies_follow_the_configuration() {
         (builder(), "application/json", json.clone()),
         (builder().body(BodyStyle::Problem), "application/problem+json", problem.clone()),
         (builder().body(BodyStyle::Text), "text/plain; charset=utf-8", format!("{text}\n")),
-        (own, "application/vnd.own+json", "429 Too Many Requests Some(60) minute".to_owned()),
+        (own, "application/vnd.own+json", "429 Too Many Requests Some(60s) minute".to_owned()),
     ];
     for (config, content_type, body) in cases {
         let service = service(config, fresh());
@@ -178,7 +178,7 @@ fn handlers_can_read_the_quota_and_charge_more() {
     #[rate_limit(max = 100, window = "1h", algorithm = "fixed_window", name = "hour")]
     async fn metered(units: Path<u64>, quotas: Quotas) -> String {
         let before = quotas.remaining();
-        let taken = quotas.charge(*units).await.unwrap();
+        let taken = quotas.charge_up_to(*units).await.unwrap();
         let all = quotas.to_vec();
         let left = all.iter().map(|quota| quota.outcome().remaining()).collect::<Vec<_>>();
         let tightest = quotas.tightest().unwrap();
@@ -186,7 +186,7 @@ fn handlers_can_read_the_quota_and_charge_more() {
     }
 
     async fn unlimited(quotas: Quotas) -> String {
-        format!("{:?} {}", quotas.remaining(), quotas.charge(5).await.unwrap())
+        format!("{:?} {}", quotas.remaining(), quotas.charge_up_to(5).await.unwrap())
     }
 
     let (limiter, _clock) = clocked();
@@ -219,7 +219,7 @@ async fn charging_makes_few_store_calls_whatever_remains() {
     #[rate_limit(policy = LARGER)]
     #[rate_limit(max = 50_000, key = "alone", window = "1h")]
     async fn metered(units: Path<u64>, quotas: Quotas) -> String {
-        quotas.charge(*units).await.unwrap().to_string()
+        quotas.charge_up_to(*units).await.unwrap().to_string()
     }
 
     let (limiter, watch) = watched();
@@ -235,6 +235,19 @@ async fn charging_makes_few_store_calls_whatever_remains() {
     assert_eq!(fetch("/100").await, (200, "100".to_owned(), 19_799, 1));
     assert_eq!(fetch("/20000").await, (200, "9898".to_owned(), 1, 1));
     assert_eq!(fetch("/20000").await.0, 429, "one is left, and the request takes two");
+}
+
+#[actix_web::test]
+async fn a_charge_without_an_answer_of_the_store_is_a_503() {
+    #[rate_limit(max = 9, key = "charged-late", on_error = "deny")]
+    async fn charged(quotas: Quotas, watch: Data<tests::store::Watch>) -> Result<String> {
+        watch.fail(true);
+        Ok(quotas.charge_up_to(1).await?.to_string())
+    }
+    let (limiter, watch) = watched();
+    let app = App::new().app_data(limiter).app_data(Data::from(watch)).route("/", web::get().to(charged));
+    let answer = send(&init_service(app).await, get("/")).await;
+    assert_eq!((answer.status, answer.body.as_str()), (503, ""));
 }
 
 mod places {

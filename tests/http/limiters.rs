@@ -219,7 +219,7 @@ async fn each_operation_of_an_http_request_waits_for_a_store_that_is_out_for_one
     #[actix_web::get("/")]
     async fn charging(quotas: Quotas) -> &'static str {
         // This process counts in place of the store.
-        quotas.charge(3).await.unwrap();
+        quotas.charge_up_to(3).await.unwrap();
         ""
     }
     let deadlines = Arc::new(Mutex::new(Vec::new()));

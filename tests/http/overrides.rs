@@ -9,11 +9,12 @@ use actix_web::http::StatusCode;
 use actix_web::test::init_service;
 use actix_web::web::{self, Data, ReqData};
 use actix_web::{App, HttpMessage, HttpRequest, HttpResponse, get};
+use ratelimit_actix::ratelimit_core::Timestamp;
 use ratelimit_actix::ratelimit_core::clock::FakeClock;
 use ratelimit_actix::ratelimit_core::overrides::Origin;
 use ratelimit_actix::{
     Limit, MemoryStore, Overrides, Policy, Principal, Quotas, RateLimitMiddleware, RateLimiter,
-    RateLimiterBuilder, Timestamp, caller, declared_limits, rate_limit, reset_caller,
+    RateLimiterBuilder, caller, declared_limits, rate_limit, reset_caller,
 };
 use tests::answer::{Answer, get as from_client, statuses};
 use tests::log::Log;

@@ -182,7 +182,7 @@ async fn cached() -> &'static str {
 
 #[rate_limit(max = 10, name = "late", on_error = "deny")]
 #[get("/settled")]
-async fn settled(quotas: Quotas) -> Result<&'static str, ratelimit_actix::SettleError> {
+async fn settled(quotas: Quotas) -> Result<&'static str, ratelimit_actix::QuotaError> {
     quotas.limit("misspelled")?.settle(1).await?;
     Ok("ok")
 }

@@ -9,11 +9,12 @@ use actix_web::http::{Method, StatusCode};
 use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path};
 use actix_web::{App, HttpRequest, HttpResponse, Responder, Result, get};
+use ratelimit_actix::ratelimit_core::Timestamp;
 use ratelimit_actix::ratelimit_core::clock::FakeClock;
 use ratelimit_actix::ratelimit_core::{Mode, StoreError};
 use ratelimit_actix::{
-    Algorithm, Limit, OnMissing, Policy, PolicyBuilder, Quotas, RateLimitConfig, RateLimitMiddleware,
-    RateLimiter, SettleError, Timestamp, UsageCounter, rate_limit,
+    Algorithm, Limit, OnMissing, Policy, PolicyBuilder, QuotaError, Quotas, RateLimitConfig,
+    RateLimitMiddleware, RateLimiter, UsageCounter, rate_limit,
 };
 use tests::answer::{by, get as from_client, request};
 use tests::log::Log;
@@ -161,15 +162,12 @@ async fn a_store_that_fails_leaves_the_limit_settled_with_an_unknown_result() {
         watch.fail(true);
         let failed = quotas.limit("tokens")?.settle(5).await.unwrap_err();
         assert!(
-            matches!(
-                &failed,
-                SettleError::Limiter(ratelimit_core::SettleError::Store(StoreError::Unavailable { .. }))
-            ),
+            matches!(&failed, QuotaError::Limiter(SettleError::Store(StoreError::Unavailable { .. }))),
             "{failed:?}"
         );
         watch.fail(false);
         let again = quotas.limit("tokens")?.settle(5).await.unwrap_err();
-        assert!(matches!(again, SettleError::AlreadySettled { .. }), "{again:?}");
+        assert!(matches!(again, QuotaError::AlreadySettled { .. }), "{again:?}");
         Err(failed.into())
     }
     let (limiter, watch) = watched();
@@ -198,7 +196,7 @@ async fn after_a_settlement_of_an_outage_the_client_sees_its_count_and_not_that_
 #[rate_limit(max = 100, window = "1h", name = "tokens", by = global, cost = 10)]
 #[get("/charged/{more}/{used}")]
 async fn charged(path: Path<(u64, u64)>, quotas: Quotas) -> Result<impl Responder> {
-    quotas.charge(path.0).await.unwrap();
+    quotas.charge_up_to(path.0).await.unwrap();
     quotas.limit("tokens")?.settle(path.1).await?;
     Ok(left(&quotas))
 }
@@ -224,7 +222,7 @@ async fn a_surplus_of_several_charges_is_given_back_to_the_window_of_each() {
     #[get("/")]
     async fn late(quotas: Quotas, clock: Data<FakeClock>) -> Result<impl Responder> {
         clock.advance(Duration::from_secs(60));
-        quotas.charge(5).await.unwrap();
+        quotas.charge_up_to(5).await.unwrap();
         quotas.limit("tokens")?.settle(1).await?;
         Ok(left(&quotas))
     }
@@ -287,7 +285,7 @@ async fn charges(path: Path<(u64, u64, u16)>, quotas: Quotas, clock: Data<FakeCl
     for _ in 0..times {
         // Into the next window, so that each charge counts in a window of its own.
         clock.advance(Duration::from_secs(60));
-        quotas.charge(units).await.unwrap();
+        quotas.charge_up_to(units).await.unwrap();
     }
     KEPT.set(Some(quotas));
     HttpResponse::build(StatusCode::from_u16(status).unwrap()).finish()
@@ -345,7 +343,7 @@ async fn a_settled_limit_keeps_its_settlement_when_other_charges_are_given_back(
     #[rate_limit(max = 100, window = "1h", name = "tokens", by = global, count = "successes")]
     #[get("/")]
     async fn partly_settled(quotas: Quotas) -> Result<&'static str> {
-        quotas.charge(10).await.unwrap();
+        quotas.charge_up_to(10).await.unwrap();
         quotas.limit("tokens")?.settle(4).await?;
         KEPT.set(Some(quotas));
         Err(actix_web::error::ErrorBadGateway("no answer"))

@@ -4,7 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-use actix_web::error::ErrorServiceUnavailable;
 use actix_web::http::StatusCode;
 use actix_web::test::{TestRequest, call_service, init_service};
 use actix_web::{App, Responder, get, web};
@@ -242,14 +241,14 @@ static AROUND: Policy = Policy::builder("around").max(1_000_000).on_error(OnErro
 #[rate_limit(max = 1000, window = "365d", algorithm = "fixed_window", key = "charging", by = global, on_error = "deny")]
 #[get("/charging")]
 async fn charging(quotas: Quotas) -> actix_web::Result<impl Responder> {
-    quotas.charge(3).await.map_err(ErrorServiceUnavailable)?;
+    quotas.charge_up_to(3).await?;
     Ok("charged")
 }
 
 #[rate_limit(max = 1000, window = "365d", algorithm = "fixed_window", key = "settling", by = global, on_error = "deny")]
 #[get("/settling")]
 async fn settling(quotas: Quotas) -> actix_web::Result<impl Responder> {
-    quotas.charge(3).await.map_err(ErrorServiceUnavailable)?;
+    quotas.charge_up_to(3).await?;
     quotas.limit("settling")?.settle(0).await?;
     Ok("settled")
 }

@@ -80,7 +80,7 @@ async fn settled(quotas: Quotas) -> actix_web::Result<&'static str> {
 #[rate_limit(policy = INSIDE, by = global)]
 #[get("/charged")]
 async fn charged(quotas: Quotas) -> HttpResponse {
-    match quotas.charge(2).await {
+    match quotas.charge_up_to(2).await {
         Ok(2) => HttpResponse::Ok().body("passed"),
         other => HttpResponse::InternalServerError().body(format!("{other:?}")),
     }

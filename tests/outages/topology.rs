@@ -317,7 +317,7 @@ async fn as_many_as_fit_are_charged_to_one_caller_at_a_time() {
 #[ratelimit_actix::rate_limit(max = 4, window = "1h", by = header("x-host"), on_error = "deny")]
 #[actix_web::get("/charged")]
 async fn charge_five(quotas: Quotas) -> String {
-    let charged = quotas.charge(5).await.map_err(|error| error.to_string());
+    let charged = quotas.charge_up_to(5).await.map_err(|error| error.to_string());
     let left: Vec<u64> = quotas.to_vec().iter().map(|quota| quota.outcome().remaining()).collect();
     format!("{charged:?} {left:?}")
 }

@@ -5,11 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use ratelimit_actix::ratelimit_core::Timestamp;
 use ratelimit_actix::ratelimit_core::clock::FakeClock;
 use ratelimit_actix::ratelimit_core::store::toolkit::Operation;
 use ratelimit_actix::ratelimit_core::store::{Deadline, Store};
 use ratelimit_actix::{
-    Check, GroupOutcome, MemoryStore, RateLimiter, RateLimiterBuilder, Reservation, StoreError, Timestamp,
+    Check, GroupOutcome, MemoryStore, RateLimiter, RateLimiterBuilder, Reservation, StoreError,
 };
 use tokio::sync::Semaphore;
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use ratelimit_actix::ratelimit_core::Timestamp;
 use ratelimit_actix::ratelimit_core::clock::FakeClock;
-use ratelimit_actix::{Algorithm, Check, MemoryStore, Policy, RateLimiter, RedisStore, Timestamp};
+use ratelimit_actix::{Algorithm, Check, MemoryStore, Policy, RateLimiter, RedisStore};
 use redis::cmd;
 
 use super::Bench;

@@ -4,8 +4,9 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use actix_web::test::TestRequest;
+use ratelimit_actix::ratelimit_core::Timestamp;
 use ratelimit_actix::ratelimit_core::store::toolkit::{Operation, State};
-use ratelimit_actix::{Check, IntoCaller, Policy, Timestamp, caller};
+use ratelimit_actix::{Check, IntoCaller, Policy, caller};
 
 use super::{Bench, compare};
 use crate::clocks::START_US;

@@ -117,6 +117,23 @@ fn warn_about_missing_peer() {
     }
 }
 
+/// The same caller for all requests, as with `by = global`.
+pub fn global(_: &HttpRequest) -> Caller {
+    Caller::global()
+}
+
+/// The value of a header field as the caller, as with `by = header("..")`. No caller if the field is missing or
+/// empty. Of several lines the first counts, as `headers().get` returns it.
+///
+/// **Warning:** a client can send any value, so it starts a new count with every request, unless something
+/// before the limit has verified the field.
+pub fn header(req: &HttpRequest, name: &str) -> Caller {
+    match req.headers().get(name) {
+        Some(value) if !value.is_empty() => Caller::text(value.as_bytes()),
+        _ => Caller::missing(),
+    }
+}
+
 /// The value of a path parameter as the caller. No caller if there is no such parameter.
 ///
 /// For functions that find a caller, such as those of [`Limit::by`](crate::Limit::by). The attribute's `by =
@@ -236,12 +253,9 @@ impl By {
     pub(crate) fn caller(&self, req: &HttpRequest, config: &RateLimitConfig) -> Caller {
         match self {
             Self::Ip => by_address(req, config),
-            Self::Global => Caller::global(),
+            Self::Global => global(req),
             Self::Path(name) => path_param(req, name),
-            Self::Header(name) => match req.headers().get(*name) {
-                Some(value) if !value.is_empty() => Caller::text(value.as_bytes()),
-                _ => Caller::missing(),
-            },
+            Self::Header(name) => header(req, name),
             Self::Now(caller) => caller(req),
             Self::Shared(caller) => caller.call(req),
             // It was computed before, by `computed`.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// What a request's `plan` returned. `None` without a plan.
+/// The name of the plan of a request, or none. There is no constructor: [`IntoPlan`] makes one from a name.
 #[derive(Clone, Debug, Default)]
 pub struct Plan(Option<Box<str>>);
 
@@ -14,7 +14,22 @@ impl Plan {
 
 /// The name of a plan: what a function of `plan = ..` may return.
 ///
-/// A `&str`, `String` or `Cow<str>`, or an `Option` of these: `None` is no plan.
+/// A `&str`, `String` or `Cow<str>`, or an `Option` of these: `None` is no plan. A type of your own:
+///
+/// ```
+/// use ratelimit_actix::{IntoPlan, Plan};
+///
+/// enum Tier {
+///     Free,
+///     Pro,
+/// }
+///
+/// impl IntoPlan for Tier {
+///     fn into_plan(self) -> Plan {
+///         matches!(self, Self::Pro).then_some("pro").into_plan()
+///     }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the name of a plan",
     label = "returns `{Self}`",

@@ -10,7 +10,7 @@ use smallvec::smallvec;
 use super::Quotas;
 use super::group::DecidedGroup;
 use super::quota::{Closed, Quota};
-use super::settle_error::SettleError;
+use super::quota_error::QuotaError;
 use super::settlement::{SettleOnDrop, UsageCounter};
 
 /// What one limit was charged for this request. [`Quotas::limit`] selects it.
@@ -21,7 +21,7 @@ use super::settlement::{SettleOnDrop, UsageCounter};
 /// * If the true cost is lower, the surplus is given back, as far as it still counts. If it is higher, the
 ///   rest is charged even if the limit does not admit it: later requests are denied until time has paid the
 ///   debt.
-/// * Units of [`Quotas::charge`] are part of what is settled.
+/// * Units of [`Quotas::charge_up_to`] are part of what is settled.
 /// * A limit is settled at most once for a request. If settling fails, the result is unknown, and another
 ///   attempt is an error.
 /// * A settled limit is not refunded after the response, whatever its `count` says.
@@ -49,7 +49,7 @@ impl Quotas {
     ///
     /// # Errors
     ///
-    /// [`SettleError::UnknownLimit`] with the names of all limits of the request. One error is logged for
+    /// [`QuotaError::UnknownLimit`] with the names of all limits of the request. One error is logged for
     /// each place in the source that gives a wrong name, with the names that exist.
     ///
     /// # Examples
@@ -70,7 +70,7 @@ impl Quotas {
     /// }
     /// ```
     #[track_caller]
-    pub fn limit(&self, name: &str) -> Result<LimitCharge, SettleError> {
+    pub fn limit(&self, name: &str) -> Result<LimitCharge, QuotaError> {
         let decisions = self.decisions.borrow();
         let mut groups = decisions.groups.iter().enumerate().rev();
         let position = groups.find_map(|(group, decided)| {
@@ -79,7 +79,7 @@ impl Quotas {
         if position.is_none() && !decisions.left_out.includes(name) {
             let checked = decisions.groups.iter().flat_map(|group| &group.quotas).map(Quota::name);
             let names = checked.chain(decisions.left_out.names()).map(str::to_owned).collect();
-            return Err(SettleError::unknown_limit(name, names, Location::caller()));
+            return Err(QuotaError::unknown_limit(name, names, Location::caller()));
         }
         Ok(LimitCharge { quotas: self.clone(), name: name.to_owned(), position })
     }
@@ -95,12 +95,12 @@ impl LimitCharge {
     /// what is left.
     ///
     /// With Redis this takes two round trips, each with a deadline of its own: one to settle, which is left
-    /// out if `actual` is what was charged, and one to look at what is left. If [`Quotas::charge`] has
+    /// out if `actual` is what was charged, and one to look at what is left. If [`Quotas::charge_up_to`] has
     /// charged the limit as well, giving back takes one for each charge that changes.
     ///
     /// # Errors
     ///
-    /// [`SettleError`] if the limit is settled already, its charge was refunded, `actual` is above 10^12, the
+    /// [`QuotaError`] if the limit is settled already, its charge was refunded, `actual` is above 10^12, the
     /// limit is a concurrency limit, turns behind the charge are not due, or the store does not answer within
     /// its deadline.
     ///
@@ -108,7 +108,7 @@ impl LimitCharge {
     ///
     /// A future that is dropped has settled the limit, or not, or in part if it was charged more than once.
     /// It cannot be settled again.
-    pub async fn settle(self, actual: u64) -> Result<(), SettleError> {
+    pub async fn settle(self, actual: u64) -> Result<(), QuotaError> {
         if actual > MAX_UNITS {
             return Err(too_many_units(actual).into());
         }
@@ -137,7 +137,7 @@ impl LimitCharge {
     ///
     /// # Errors
     ///
-    /// [`SettleError`] if the limit is settled already, its charge was refunded, or the limit is a
+    /// [`QuotaError`] if the limit is settled already, its charge was refunded, or the limit is a
     /// concurrency limit.
     ///
     /// # Examples
@@ -164,13 +164,13 @@ impl LimitCharge {
     ///     Ok(HttpResponse::Ok().streaming(answer))
     /// }
     /// ```
-    pub fn settle_on_drop(self, counter: impl Into<UsageCounter>) -> Result<SettleOnDrop, SettleError> {
+    pub fn settle_on_drop(self, counter: impl Into<UsageCounter>) -> Result<SettleOnDrop, QuotaError> {
         Ok(SettleOnDrop { settled: self.claim()?.map(OfProcess::new), counter: counter.into() })
     }
 
     /// The limit as a group of one. No other call settles or refunds it from now on. `None` if it does not
     /// apply.
-    fn claim(&self) -> Result<Option<DecidedGroup>, SettleError> {
+    fn claim(&self) -> Result<Option<DecidedGroup>, QuotaError> {
         if self.position.is_none() {
             return Ok(None);
         }
@@ -180,18 +180,18 @@ impl LimitCharge {
                 return Err(concurrency_limit(limit()).into());
             }
             if !quota.is_charged() {
-                return Err(SettleError::ChargedAfter { limit: limit() });
+                return Err(QuotaError::ChargedAfter { limit: limit() });
             }
             match quota.close(Closed::Settled) {
                 Ok(()) => {
                     Ok(Some(DecidedGroup { limiter: limiter.clone(), quotas: smallvec![quota.clone()] }))
                 }
-                Err(Closed::Settled) => Err(SettleError::AlreadySettled { limit: limit() }),
-                Err(Closed::Refunded) => Err(SettleError::Refunded { limit: limit() }),
+                Err(Closed::Settled) => Err(QuotaError::AlreadySettled { limit: limit() }),
+                Err(Closed::Refunded) => Err(QuotaError::Refunded { limit: limit() }),
             }
         });
         // A refund that leaves the rest unknown has removed the quotas.
-        claimed.unwrap_or_else(|| Err(SettleError::Refunded { limit: limit() }))
+        claimed.unwrap_or_else(|| Err(QuotaError::Refunded { limit: limit() }))
     }
 
     fn with_quota<R>(&self, read: impl FnOnce(&RateLimiter, &mut Quota) -> R) -> Option<R> {

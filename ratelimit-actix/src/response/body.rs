@@ -2,6 +2,7 @@
 //! data that the client sent.
 
 use std::fmt::{self, Write as _};
+use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ACCEPT, HeaderMap, HeaderValue};
@@ -65,6 +66,7 @@ impl BodyStyle {
 #[derive(Clone, Copy, Debug)]
 pub struct RejectionInfo<'a> {
     pub(crate) status: StatusCode,
+    /// The value of `Retry-After` in seconds.
     pub(crate) retry_after: Option<u64>,
     pub(crate) violated: &'a [&'a str],
     /// How many requests may run at a time, if only slots are missing.
@@ -77,10 +79,10 @@ impl RejectionInfo<'_> {
         self.status
     }
 
-    /// The value of `Retry-After` in seconds, from 1 to 2,147,483. `None` if another attempt is pointless, or
-    /// if only [slots](Self::at_a_time) are missing.
-    pub fn retry_after(&self) -> Option<u64> {
-        self.retry_after
+    /// The value of `Retry-After`: whole seconds, from 1 to 2,147,483. `None` if another attempt is
+    /// pointless, or if only [slots](Self::at_a_time) are missing.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after.map(Duration::from_secs)
     }
 
     /// The names of the policies that denied the request, as in the header fields.

@@ -222,13 +222,19 @@ pub enum Rejection {
 }
 
 impl Rejection {
+    /// The shortest wait after which the request may pass: that of [`RateLimited::retry_after`], or 1 s if the
+    /// store did not answer. `None` if another attempt is pointless, or if only slots are missing.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimited(limited) => limited.retry_after(),
+            Self::Unavailable(_) => Unavailable::RETRY_AFTER_SECONDS.map(Duration::from_secs),
+            Self::MissingCaller(_) => MissingCaller::RETRY_AFTER_SECONDS.map(Duration::from_secs),
+        }
+    }
+
     /// The value of `Retry-After` in seconds.
     pub(crate) fn retry_after_seconds(&self) -> Option<u64> {
-        match self {
-            Self::RateLimited(limited) => limited.retry_after().map(retry_after_seconds),
-            Self::Unavailable(_) => Unavailable::RETRY_AFTER_SECONDS,
-            Self::MissingCaller(_) => MissingCaller::RETRY_AFTER_SECONDS,
-        }
+        self.retry_after().map(retry_after_seconds)
     }
 }
 

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use actix_web::web::{Data, ServiceConfig};
+use ratelimit_actix::RateLimiter;
+use ratelimit_actix::ratelimit_core::Timestamp;
 use ratelimit_actix::ratelimit_core::clock::FakeClock;
-use ratelimit_actix::{RateLimiter, Timestamp};
 use tests::client::{self, Reply};
 use tests::redis::{self, Server};
 use tests::service::Service;

@@ -3,8 +3,9 @@
 
 use std::fmt::Write;
 
+use ratelimit_actix::ratelimit_core::Timestamp;
 use ratelimit_actix::ratelimit_core::policy::Calendar;
-use ratelimit_actix::{Overrides, RateLimiterBuilder, Timestamp, declared_limits};
+use ratelimit_actix::{Overrides, RateLimiterBuilder, declared_limits};
 use tests::redis;
 use tests::store::watched_builder;
 

@@ -168,7 +168,7 @@ async fn a_handler_charges_and_refunds_rates_and_holds_its_slot() {
     #[rate_limit(max = 10, window = "1d", key = "failures", by = global, count = "failures")]
     #[get("/{status}")]
     async fn answers(status: Path<u16>, quotas: Quotas) -> Result<HttpResponse> {
-        assert_eq!(quotas.charge(2).await.unwrap(), 2);
+        assert_eq!(quotas.charge_up_to(2).await.unwrap(), 2);
         let left = quotas.to_vec();
         let left: Vec<u64> = left.iter().map(|quota| quota.outcome().remaining()).collect();
         let status = StatusCode::from_u16(*status).unwrap();

@@ -11,9 +11,10 @@ use actix_web::test::init_service;
 use actix_web::web::{self, Data};
 use actix_web::{App, HttpResponse};
 use proptest::prelude::*;
+use ratelimit_actix::ratelimit_core::Timestamp;
 use ratelimit_actix::ratelimit_core::clock::Clock;
 use ratelimit_actix::{
-    Algorithm, Check, HeaderStyle, Policy, RateLimitConfig, RateLimitMiddleware, Timestamp, rate_limit,
+    Algorithm, Check, HeaderStyle, Policy, RateLimitConfig, RateLimitMiddleware, rate_limit,
 };
 use tests::algorithms::shapes;
 use tests::answer::{Answer, get, send};

@@ -7,9 +7,9 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::{Next, from_fn};
 use actix_web::test::init_service;
 use actix_web::web::{self, Data};
-use actix_web::{App, Error, HttpMessage, HttpRequest};
+use actix_web::{App, Error, HttpMessage, HttpRequest, get};
 use ratelimit_actix::ratelimit_core::policy::Calendar;
-use ratelimit_actix::{Limit, OnMissing, Policy, Principal, RateLimitMiddleware, caller, count};
+use ratelimit_actix::{Limit, OnMissing, Policy, Principal, RateLimitMiddleware, caller, count, rate_limit};
 use tests::answer::{get, statuses};
 use tests::send;
 use tests::store::fresh;
@@ -38,6 +38,34 @@ async fn path_parameters_name_callers_in_scopes_and_around_resources() {
     assert_eq!(statuses(&app, "/early/1", 1).await, [400]);
     assert_eq!(statuses(&app, "/resource/1", 6).await, [200, 200, 200, 200, 200, 429]);
     assert_eq!(statuses(&app, "/resource/2", 1).await, [200]);
+}
+
+#[actix_web::test]
+async fn functions_find_the_callers_of_the_attribute() {
+    #[rate_limit(policy = TWO, by = header("x-key"))]
+    #[rate_limit(policy = FIVE, by = global)]
+    #[get("/attribute")]
+    async fn attribute() -> &'static str {
+        "ok"
+    }
+    let key = |req: &HttpRequest| caller::header(req, "x-key");
+    let limits = RateLimitMiddleware::new(Limit::new(&TWO).by(key)).and(Limit::new(&FIVE).by(caller::global));
+    let scope = web::scope("/scope").wrap(limits).route("", web::get().to(ok));
+    let app = init_service(App::new().app_data(Data::new(fresh())).service(scope).service(attribute)).await;
+    for path in ["/attribute", "/scope"] {
+        for field in [None, Some("")] {
+            let request = field.into_iter().fold(get(path), |get, key| get.insert_header(("x-key", key)));
+            assert_eq!(send(&app, request).await.status, 400, "{path} {field:?}: no caller");
+        }
+    }
+    let cases = [("/attribute", "a", 200), ("/scope", "a", 200), ("/scope", "a", 429), ("/scope", "b", 200)];
+    for (path, key, status) in cases {
+        assert_eq!(send(&app, get(path).insert_header(("x-key", key))).await.status, status, "{path} {key}");
+    }
+    for (key, status) in [("b", 200), ("c", 200), ("c", 429), ("d", 429)] {
+        let answer = send(&app, get("/attribute").insert_header(("x-key", key))).await;
+        assert_eq!(answer.status, status, "{key}: all share five");
+    }
 }
 
 #[actix_web::test]

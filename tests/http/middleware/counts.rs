@@ -89,7 +89,7 @@ async fn an_error_of_an_inner_service_counts_by_its_status() {
 
 #[rate_limit(max = 9, key = "counts-handler", count = "successes")]
 async fn limited(status: Path<u16>, quotas: Quotas) -> HttpResponse {
-    quotas.charge(1).await.unwrap();
+    quotas.charge_up_to(1).await.unwrap();
     HttpResponse::build(StatusCode::from_u16(*status).unwrap()).finish()
 }
 

@@ -1,4 +1,4 @@
-//! Why a limit was not settled.
+//! Why a limit was not charged or settled.
 
 use std::panic::Location;
 
@@ -6,15 +6,15 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::CACHE_CONTROL;
 use actix_web::{HttpResponse, ResponseError};
 use ratelimit_core::__private_0_1::{help, is_first};
-use ratelimit_core::SettleError as LimiterError;
+use ratelimit_core::{SettleError, StoreError};
 
-/// A limit was not settled: the error of [`Quotas::limit`](crate::Quotas::limit) and
-/// [`LimitCharge`](crate::LimitCharge).
+/// A limit was not charged or settled: the error of [`Quotas::charge_up_to`](crate::Quotas::charge_up_to),
+/// [`Quotas::limit`](crate::Quotas::limit) and [`LimitCharge`](crate::LimitCharge).
 ///
 /// As the error of a handler it is a 500, or a 503 if the store did not answer, that does not describe it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SettleError {
+pub enum QuotaError {
     /// No limit of the request has the name.
     #[error("no limit of this request has the name `{name}`; expected one of: {}", list(.limits))]
     #[non_exhaustive]
@@ -56,10 +56,16 @@ pub enum SettleError {
         limit: String,
     },
 
-    /// The limiter did not settle it: the cost is too high, the limit is a concurrency limit, turns behind
+    /// The limiter did not charge or settle it: the cost is too high, the limit is a concurrency limit, turns behind
     /// the charge are not due, or the store did not answer.
     #[error(transparent)]
-    Limiter(#[from] LimiterError),
+    Limiter(#[from] SettleError),
+}
+
+impl From<StoreError> for QuotaError {
+    fn from(error: StoreError) -> Self {
+        Self::Limiter(error.into())
+    }
 }
 
 fn list(names: &[String]) -> String {
@@ -67,7 +73,7 @@ fn list(names: &[String]) -> String {
     if names.is_empty() { "none, because no limit was checked".to_owned() } else { names.join(", ") }
 }
 
-impl SettleError {
+impl QuotaError {
     /// No limit of the request has the name. It is logged once for each place in the source, and without the
     /// name, which the handler may have from the request.
     #[cold]
@@ -84,10 +90,10 @@ impl SettleError {
     }
 }
 
-impl ResponseError for SettleError {
+impl ResponseError for QuotaError {
     fn status_code(&self) -> StatusCode {
         match self {
-            Self::Limiter(LimiterError::Store(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Limiter(SettleError::Store(_)) => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
