@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::caller::Partition;
 use crate::written_limit::WrittenLimit;
-use crate::written_limit::count::Show;
+use crate::written_limit::count::{ChargeTime, Count, Show};
 
 /// Where a written limit is kept.
 #[derive(Clone, Debug)]
@@ -46,10 +46,15 @@ pub(crate) struct AppliedLimit {
 pub(crate) type AppliedLimits = SmallVec<[AppliedLimit; 2]>;
 
 impl AppliedLimit {
-    /// A limit that a check describes, under which every response counts.
+    /// A limit that a check describes, under which every response counts. A look is charged later.
     #[track_caller]
     pub(crate) fn of(check: &Check<'_>) -> Self {
-        let written = LimitRef::Middleware(Arc::new(WrittenLimit::new(check.policy().clone())));
+        let mut written = WrittenLimit::new(check.policy().clone());
+        if check.is_uncharged() {
+            written.count = Count::When(|_| true);
+            written.charge = ChargeTime::After;
+        }
+        let written = LimitRef::Middleware(Arc::new(written));
         Self { written, in_force: None, caller: check.partition().into(), cost: check.cost() }
     }
 

@@ -10,6 +10,7 @@ use ratelimit_core::__private_0_1::PrivateLimiter as _;
 use ratelimit_core::{Check, GroupOutcome, Slots};
 use smallvec::SmallVec;
 
+pub use self::by_hand::{Admitted, admit};
 use self::limits::applied_limits;
 use self::respond::{denied, unavailable};
 pub(crate) use self::respond::{reject, write_quotas, write_quotas_of};

@@ -78,7 +78,8 @@
 //! [`concurrency_limit`](macro@concurrency_limit) limits how many requests of a caller run at a time.
 //!
 //! The [`RateLimitMiddleware`] limits whole scopes. A handler that takes [`Quotas`] as an argument sees what
-//! is left, charges more, and [settles](Quotas::limit) a limit to its true cost.
+//! is left, and [settles](Quotas::limit) a limit to its true cost. [`admit`] checks limits by hand, if the
+//! caller or the cost is in the body.
 //!
 //! # Features
 //!
@@ -152,6 +153,7 @@ pub use crate::caller::plan::{IntoPlan, Plan};
 pub use crate::caller::reset::reset_caller;
 pub use crate::caller::value::{Caller, IntoCaller, OnMissing};
 pub use crate::config::{RateLimitConfig, RateLimitConfigBuilder, RateLimitConfigError};
+pub use crate::decision::{Admitted, admit};
 pub use crate::declared::{
     DeclaredLimit, DeclaredLimitsError, SharedCount, check_declared_limits, declared_limits,
 };
@@ -159,8 +161,9 @@ pub use crate::middleware::{Limit, RateLimitMiddleware, RateLimitMiddlewareServi
 #[cfg(feature = "utoipa")]
 pub use crate::openapi::{RateLimitResponses, UnclearOperationsError};
 pub use crate::quotas::{LimitCharge, Quota, QuotaError, Quotas, SettleOnDrop, UsageCounter};
+pub use crate::request::nearest_limiter;
 pub use crate::response::{
-    BodyStyle, HeaderStyle, MissingCaller, RateLimited, Rejection, RejectionInfo, Unavailable,
+    BodyStyle, HeaderStyle, MissingCaller, RateLimited, Rejected, Rejection, RejectionInfo, Unavailable,
 };
 pub use crate::unlimited::Unlimited;
 pub use crate::written_limit::count::Show;

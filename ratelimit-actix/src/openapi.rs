@@ -31,8 +31,9 @@ use crate::declared::{DeclaredLimit, declared_limits};
 ///   requests at a time, and no window. The numbers are those of the program: overrides, which change at run
 ///   time and differ between callers, do not appear.
 ///
-/// Shadow limits do not appear. Neither do limits of the [`RateLimitMiddleware`](crate::RateLimitMiddleware),
-/// since their routes are known at run time only.
+/// Shadow limits do not appear. Neither do limits of the [`RateLimitMiddleware`](crate::RateLimitMiddleware)
+/// and [checks by hand](crate::admit), whose routes are known at run time only: describe their response 429
+/// in `#[utoipa::path]`.
 ///
 /// An operation belongs to the handler whose function has the name of the `operationId`, which is the default
 /// of `#[utoipa::path]`. [`operation`](Self::operation) assigns other operations, and distinguishes functions

@@ -79,7 +79,7 @@ impl Quotas {
     }
 
     /// Charges every limit of this request `units` more, or all units that are left if these are fewer: also
-    /// those of middleware. Returns how many were charged to the limit that had the fewest. The header fields of the response then
+    /// those of middleware, and those that the handler [checked by hand](crate::admit). Returns how many were charged to the limit that had the fewest. The header fields of the response then
     /// report what is left.
     ///
     /// A request holds one slot of a concurrency limit, whatever it is charged here. Limits that share a
@@ -92,7 +92,8 @@ impl Quotas {
     /// A response that does not [count](crate::rate_limit) under a limit gives back what was charged here as
     /// well, unless the limit is settled. The refund takes one round trip for each call of `charge_up_to`.
     ///
-    /// To correct what one limit was charged, select it by [`limit`](Self::limit).
+    /// To charge a cost as a whole or not at all, check it by hand: [`admit`](crate::admit). To correct what
+    /// one limit was charged, select it by [`limit`](Self::limit).
     ///
     /// # Errors
     ///
@@ -147,8 +148,7 @@ impl Quotas {
     }
 
     /// The position of the last group of attributes, if any applied. The groups before it are of middleware,
-    /// which refunds them itself; after it are denials of
-    /// [checks by hand](crate::Rejection::unless_allowed).
+    /// which refunds them itself; after it are [checks by hand](crate::admit).
     pub(crate) fn group_of_attributes(&self) -> Option<usize> {
         self.with_groups(group_of_attributes)
     }

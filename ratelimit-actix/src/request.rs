@@ -18,12 +18,14 @@ static LAST_RESORT: LazyLock<RateLimiter> = LazyLock::new(|| {
     RateLimiter::in_memory()
 });
 
-/// The nearest limiter around the handler (resource, scope, app), then the installed one, then the last
-/// resort.
+/// The limiter that counts a request, as attributes and middleware find it: the nearest in the data of its
+/// resource, scope or app, then the one that is [installed](RateLimiter::install), then one in memory.
 ///
-/// Actix finds the nearest value of one type, but cannot say which of two types is nearer. `web::Data` comes
-/// first, so that the usual form costs one look-up.
-pub(crate) fn nearest_limiter(req: &HttpRequest) -> &RateLimiter {
+/// For calls that need no response of a limit, such as [`RateLimiter::peek`], and for tasks that a handler
+/// spawns with a clone. A handler that may deny its request calls [`admit`](crate::admit).
+// Actix finds the nearest value of one type, but cannot say which of two types is nearer. `web::Data` comes
+// first, so that the usual form costs one look-up.
+pub fn nearest_limiter(req: &HttpRequest) -> &RateLimiter {
     if let Some(limiter) = req.app_data::<web::Data<RateLimiter>>() {
         return limiter;
     }

@@ -2,6 +2,7 @@
 
 mod body;
 mod headers;
+mod rejected;
 mod rejection;
 mod style;
 
@@ -17,6 +18,7 @@ pub(crate) use self::body::CustomBody;
 pub use self::body::{BodyStyle, RejectionInfo};
 pub use self::headers::HeaderStyle;
 pub(crate) use self::headers::{field_names, number, write};
+pub use self::rejected::Rejected;
 pub use self::rejection::{MissingCaller, RateLimited, Rejection, Unavailable};
 pub(crate) use self::style::{RequestStyle, StyleSettings, forbid_storing};
 

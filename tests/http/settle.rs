@@ -11,7 +11,7 @@ use actix_web::web::{self, Data, Path};
 use actix_web::{App, HttpRequest, HttpResponse, Responder, Result, get};
 use ratelimit_actix::ratelimit_core::Timestamp;
 use ratelimit_actix::ratelimit_core::clock::FakeClock;
-use ratelimit_actix::ratelimit_core::{Mode, StoreError};
+use ratelimit_actix::ratelimit_core::{Mode, SettleError, StoreError};
 use ratelimit_actix::{
     Algorithm, Limit, OnMissing, Policy, PolicyBuilder, QuotaError, Quotas, RateLimitConfig,
     RateLimitMiddleware, RateLimiter, UsageCounter, rate_limit,

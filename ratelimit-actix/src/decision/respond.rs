@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use actix_web::body::{self, BodyStream};
 use actix_web::dev::Payload;
-use actix_web::error::InternalError;
 use actix_web::http::Version;
 use actix_web::http::header::{CONTENT_LENGTH, HeaderMap, RETRY_AFTER, TRANSFER_ENCODING};
 use actix_web::rt::time::timeout;
-use actix_web::{Error, HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse};
 use ratelimit_core::__private_0_1::wall_clock;
 use ratelimit_core::{Decision, GroupOutcome, Outcome};
 
@@ -17,7 +16,7 @@ use crate::applied_limit::{AppliedLimit, AppliedLimits};
 use crate::config::RateLimitConfig;
 use crate::quotas::{Quotas, all_quotas, with_quotas};
 use crate::response::{
-    HeaderStyle, MissingCaller, RateLimited, Rejection, RequestStyle, Unavailable, field_names,
+    HeaderStyle, MissingCaller, RateLimited, Rejected, Rejection, RequestStyle, Unavailable, field_names,
     forbid_storing, keep, number, write,
 };
 
@@ -63,29 +62,22 @@ pub(crate) async fn reject(req: &HttpRequest, payload: Payload, rejection: Box<R
     }
 }
 
-/// The response to a rejected request: that of the error handler, if there is one.
+/// The error with which a handler gives the same response.
+pub(super) async fn rejected(req: &HttpRequest, rejection: Box<Rejection>) -> Rejected {
+    let response = render(req, Rejection::clone(&rejection));
+    Rejected::new(*rejection, response).await
+}
+
+/// The response to a rejected request: that of the error handler, if there is one, with the fields that it
+/// lacks.
 fn render(req: &HttpRequest, rejection: Rejection) -> HttpResponse {
-    let Some(handler) = RateLimitConfig::nearest(req).error_handler() else {
+    let config = RateLimitConfig::nearest(req);
+    let Some(handler) = config.error_handler() else {
         return HttpResponse::from_error(rejection);
     };
     let retry_after = rejection.retry_after_seconds();
-    completed(req, retry_after, HttpResponse::from_error(handler(rejection, req)))
-}
-
-/// The error with which a handler gives the same response.
-pub(super) fn error(req: &HttpRequest, rejection: Rejection) -> Error {
-    let Some(handler) = RateLimitConfig::nearest(req).error_handler() else {
-        return rejection.into();
-    };
-    let retry_after = rejection.retry_after_seconds();
-    let error = handler(rejection, req);
-    let response = completed(req, retry_after, error.as_response_error().error_response());
-    InternalError::from_response(error, response).into()
-}
-
-/// The response of an error handler, with the fields that it lacks.
-fn completed(req: &HttpRequest, retry_after: Option<u64>, mut response: HttpResponse) -> HttpResponse {
-    write_quotas_of(req, RateLimitConfig::nearest(req).header_styles(), response.headers_mut());
+    let mut response = HttpResponse::from_error(handler(rejection, req));
+    write_quotas_of(req, config.header_styles(), response.headers_mut());
     forbid_storing(response.headers_mut());
     // In a redirect the field would be the wait before the redirected request (RFC 9110).
     if let Some(seconds) = retry_after

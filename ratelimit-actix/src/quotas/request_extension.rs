@@ -68,6 +68,19 @@ impl Quotas {
             None => drop(extensions.insert(Stored::Unshared(quotas))),
         }
     }
+
+    /// Adds a decision about limits that were checked by hand. Returns the quotas of the request, and the
+    /// position of these limits. A handler may charge one count again on purpose, so nothing is logged.
+    pub(crate) fn add_by_hand(
+        req: &HttpRequest,
+        mut limits: AppliedLimits,
+        outcome: &GroupOutcome,
+    ) -> (Self, usize) {
+        let (quotas, decided) = (Self::of_any(req), decided(req, group(&mut limits, outcome)));
+        let position = quotas.decisions.borrow().groups.len();
+        quotas.decisions.borrow_mut().groups.push(decided);
+        (quotas, position)
+    }
 }
 
 fn shared(req: &HttpRequest, extensions: &mut Extensions) -> Option<Quotas> {
@@ -139,6 +152,6 @@ impl FromRequest for Quotas {
     type Future = Ready<Result<Self, Self::Error>>;
 
     fn from_request(req: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Ok(shared(req, &mut req.extensions_mut()).unwrap_or_default()))
+        ready(Ok(Self::of_any(req)))
     }
 }

@@ -8,19 +8,17 @@ use ratelimit_actix::{OnError, Policy};
 use serde::Deserialize;
 
 // recipe
-use actix_web::web::{Data, Form};
-use actix_web::{HttpRequest, Result, http::StatusCode, post};
-use ratelimit_actix::{Check, IntoCaller, RateLimiter, Rejection, rate_limit};
+use actix_web::{HttpRequest, Result, http::StatusCode, post, web::Form};
+use ratelimit_actix::{Check, IntoCaller, admit, rate_limit};
 
 #[rate_limit(max = 60, window = "1m", count = |status: StatusCode| status == 401, on_error = "deny")]
 #[post("/session")]
-async fn session(req: HttpRequest, form: Form<Credentials>, limiter: Data<RateLimiter>) -> Result<String> {
+async fn session(req: HttpRequest, form: Form<Credentials>) -> Result<String> {
     let account = form.name.as_str().into_caller();
-    let look = [Check::new(&WRONG, &account).uncharged()];
-    Rejection::unless_allowed(&req, &look, &limiter.check_all(&look).await)?;
+    let attempt = admit(&req, [Check::new(&WRONG, &account).uncharged()]).await?;
     let verified = verify(&form);
     if verified.is_err() {
-        let _ = limiter.check_all(&[Check::new(&WRONG, &account)]).await; // Charged if it still fits.
+        attempt.charge().await;
     }
     verified.map(|()| format!("welcome, {}", form.name))
 }

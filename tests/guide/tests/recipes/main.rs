@@ -22,6 +22,7 @@ mod api_keys;
 mod budget;
 mod bytes;
 mod configured;
+mod import;
 mod login;
 mod login_form;
 mod login_redirect;

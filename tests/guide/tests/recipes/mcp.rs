@@ -3,21 +3,20 @@
 use std::time::Duration;
 
 // recipe
-use actix_web::{Result, error::ErrorServiceUnavailable, post, web};
-use ratelimit_actix::{IntoCaller, Policy, RateLimiter};
+use actix_web::{HttpRequest, post, web};
+use ratelimit_actix::{Check, IntoCaller, Policy, admit};
 
 /// Ten calls of one tool by one account in a minute.
 static TOOL: Policy = Policy::new("tool", 10, Duration::from_secs(60));
 
 #[post("/mcp/{account}")]
-async fn mcp(by: web::Path<u64>, call: web::Json<Call>, limits: web::Data<RateLimiter>) -> Result<String> {
-    let checked = limits.check(&TOOL, (*by, &*call.params.name).into_caller()).await;
-    let outcome = checked.map_err(|_| ErrorServiceUnavailable("try again later"))?;
-    if !outcome.is_allowed() {
-        let wait = outcome.retry_after().unwrap_or_default().as_secs() + 1;
-        return Ok(call.failed(&format!("too many calls; try again in {wait} s")));
+async fn mcp(req: HttpRequest, by: web::Path<u64>, call: web::Json<Call>) -> String {
+    let by = (*by, &*call.params.name).into_caller();
+    if let Err(rejected) = admit(&req, [Check::new(&TOOL, &by)]).await {
+        let wait = rejected.rejection().retry_after().unwrap_or_default().as_secs() + 1;
+        return call.failed(&format!("{rejected}; try again in {wait} s"));
     }
-    Ok(call.succeeded(&run(&call).await))
+    call.succeeded(&run(&call).await)
 }
 // end
 
@@ -77,7 +76,7 @@ async fn each_tool_has_its_count_and_a_denial_is_a_result_with_the_wait() {
         let denied = ask(1, "search").await;
         assert_eq!((&denied["id"], &denied["result"]["isError"]), (&json!(7), &json!(true)));
         let text = denied["result"]["content"][0]["text"].as_str().unwrap();
-        assert!(text.starts_with("too many calls; try again in "), "{text}");
+        assert!(text.starts_with("rate limit exceeded; try again in "), "{text}");
         assert_eq!(ask(1, "read").await["result"]["content"][0]["text"], "read ran");
         assert_eq!(ask(2, "search").await["result"]["isError"], false);
     })

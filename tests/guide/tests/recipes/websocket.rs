@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, Result, rt, web};
 use futures_util::StreamExt;
-use ratelimit_actix::{Caller, IntoCaller, Policy, RateLimiter};
+use ratelimit_actix::{Caller, IntoCaller, Policy, RateLimiter, nearest_limiter};
 
 static MESSAGES: Policy = Policy::new("messages", 4, Duration::from_secs(3600));
 
@@ -29,14 +29,9 @@ async fn chat(by: Caller, rate: RateLimiter, mut to: Session, mut from: MessageS
 }
 // end
 
-async fn handshake(
-    req: HttpRequest,
-    body: web::Payload,
-    account: web::Path<u64>,
-    limiter: web::Data<RateLimiter>,
-) -> Result<HttpResponse> {
+async fn handshake(req: HttpRequest, body: web::Payload, account: web::Path<u64>) -> Result<HttpResponse> {
     let (response, session, messages) = actix_ws::handle(&req, body)?;
-    rt::spawn(chat(account.into_inner().into_caller(), limiter.get_ref().clone(), session, messages));
+    rt::spawn(chat(account.into_inner().into_caller(), nearest_limiter(&req).clone(), session, messages));
     Ok(response)
 }
 
