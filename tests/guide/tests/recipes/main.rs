@@ -28,6 +28,7 @@ mod login_form;
 mod login_redirect;
 mod mcp;
 mod proxies;
+mod service;
 mod streams;
 #[cfg(target_os = "linux")]
 mod vanished;
