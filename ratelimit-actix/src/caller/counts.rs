@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use ratelimit_core::__private_0_1::{PrivateInForce as _, PrivateLimiter as _, PrivatePolicy as _};
+#[cfg(feature = "admin")]
+use ratelimit_core::__private_0_1::PrivateLimiter as _;
+use ratelimit_core::__private_0_1::{PrivateInForce as _, PrivatePolicy as _};
 use ratelimit_core::__private_0_1::{in_both_modes, state_id, wall_clock};
 use ratelimit_core::overrides::{InForce, Origin};
 #[cfg(feature = "stats")]
