@@ -20,7 +20,12 @@ use crate::{SettleError, StoreError, Timestamp};
 macro_rules! private_methods {
     ($($trait:ident of $type:ty { $(fn $method:ident($($argument:ident: $of:ty),*) -> $result:ty;)* })*) => {$(
         /// Methods of a public type for the facade, each as the private one of its name says.
-        #[allow(missing_docs, clippy::missing_errors_doc, reason = "as the private methods say")]
+        #[allow(
+            missing_docs,
+            clippy::missing_errors_doc,
+            clippy::return_self_not_must_use,
+            reason = "as the private methods say"
+        )]
         pub trait $trait: Sized {
             $(fn $method(&self $(, $argument: $of)*) -> $result;)*
         }

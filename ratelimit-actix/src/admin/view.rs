@@ -210,12 +210,11 @@ impl NumbersView {
                 (Field::Burst, Some(Setting::Number(burst))) if Some(burst) == max => Value::Null,
                 (Field::Mode, _) if in_force.is_off() => "off".into(),
                 (Field::Mode, _) if limiter.is_shadow() => Mode::Shadow.as_str().into(),
-                (_, None) => Value::Null,
                 (_, Some(Setting::Number(number))) => number.into(),
                 (_, Some(Setting::Time(time))) => micros(time).into(),
                 (_, Some(Setting::Name(name))) => name.into(),
                 (_, Some(Setting::Calendar(_))) => micros(policy.window()).into(),
-                (_, Some(_)) => Value::Null,
+                _ => Value::Null,
             };
             let unit = if field.is_time() { "_us" } else { "" };
             values.insert(format!("{}{unit}", field.as_str()), value);

@@ -146,8 +146,10 @@ fn overrides_by_code_are_replaced_as_a_whole() {
     );
     assert_eq!(limiter.in_force(&SHOP).policy().max(), 7, "those before stay");
 
-    const LEASE: Duration = Duration::from_millis(100);
-    for never in [Settings::new().algorithm(Algorithm::FixedWindow), Settings::new().max(1).lease(LEASE)] {
+    for never in [
+        Settings::new().algorithm(Algorithm::FixedWindow),
+        Settings::new().max(1).lease(Duration::from_millis(100)),
+    ] {
         let shop = LimitOverride::new().caller("partition a", never);
         let error = limiter.replace_overrides(Overrides::new().limit("shop", shop)).unwrap_err().to_string();
         assert!(error.contains("a caller of limit `shop`: overrides can replace max, the length"), "{error}");
