@@ -22,7 +22,7 @@ macro_rules! table {
     ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, [$what:literal, $default:literal, $values:literal], $code:tt $(, $why:literal)?;)*) => {
         concat!(
             "| argument | what it is; values | default | of |\n|---|---|---|---|\n",
-            $("| `", $name, "` | ", $what, "; ", $values, " | ", $default, " | ", whose!($of), " |\n",)*
+            $("| `", $example, "` | ", $what, "; ", $values, " | ", $default, " | ", whose!($of), " |\n",)*
         )
     };
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use ratelimit_core::clock::FakeClock;
 use ratelimit_core::policy::Calendar;
 use ratelimit_core::{
-    Algorithm, Check, Mode as LimitMode, OnError, Policy, PolicyBuilder, RateLimiter, RedisStore,
-    RedisStoreBuilder, Timestamp,
+    Check, Mode as LimitMode, OnError, Policy, PolicyBuilder, RateLimiter, RedisStore, RedisStoreBuilder,
+    Timestamp,
 };
-use tests::algorithms::leasable;
+use tests::algorithms::{leasable, leasable_shapes};
 use tests::clock_at_start;
 use tests::log::Log;
 use tests::outage::until_settled;
@@ -27,25 +27,8 @@ fn builder(key: &'static str, max: u64) -> PolicyBuilder {
 }
 
 /// Every algorithm with leases.
-fn policies(key: &'static str, max: u64) -> [Policy; 3] {
-    let builder = || builder(key, max);
-    [
-        builder().algorithm(Algorithm::FixedWindow).build(),
-        builder().build(),
-        builder().sub_windows(60).build(),
-    ]
-}
-
-#[test]
-fn every_algorithm_with_leases_is_tried() {
-    for policies in [policies("tried", 1_000).to_vec(), tests::lessees::policies(1_000)] {
-        for algorithm in leasable() {
-            assert!(
-                policies.iter().any(|policy| policy.algorithm() == algorithm),
-                "no policy with {algorithm}"
-            );
-        }
-    }
+fn policies(key: &'static str, max: u64) -> Vec<Policy> {
+    leasable_shapes(builder(key, max), 60)
 }
 
 fn store(server: &Server, clock: &FakeClock) -> RedisStoreBuilder {
@@ -279,7 +262,7 @@ async fn a_dropped_store_gives_back_its_unused_units() {
 async fn a_shadow_limit_is_leased_and_denies_nothing() {
     let Some(server) = server() else { return };
     let clock = clock_at_start();
-    for algorithm in [Algorithm::FixedWindow, Algorithm::SlidingWindowCounter] {
+    for algorithm in leasable() {
         let limiter = limiter(&server, &clock);
         let shadow = builder("shadow", 100).algorithm(algorithm).mode(LimitMode::Shadow).build();
         let enforced = builder("beside", 10_000).algorithm(algorithm).build();

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use ratelimit_core::store::toolkit::{Operation, State};
-use ratelimit_core::{Algorithm, OnError, Policy, PolicyBuilder, RateLimiter, RedisStore, Timestamp};
+use ratelimit_core::{OnError, Policy, RateLimiter, RedisStore, Timestamp};
 
+use crate::algorithms::leasable_shapes;
 use crate::program::Program;
 
 /// Callers under each policy.
@@ -20,14 +21,8 @@ pub const LEASE: Duration = Duration::from_millis(100);
 
 /// The policies: `max` units a second.
 pub fn policies(max: u64) -> Vec<Policy> {
-    let builder = |key| -> PolicyBuilder {
-        Policy::builder(key).max(max).window(Duration::from_secs(1)).on_error(OnError::Deny).lease(LEASE)
-    };
-    vec![
-        builder("lessees-fixed").algorithm(Algorithm::FixedWindow).build(),
-        builder("lessees-two").build(),
-        builder("lessees-ten").sub_windows(10).build(),
-    ]
+    let builder = Policy::builder("lessees").max(max).window(Duration::from_secs(1));
+    leasable_shapes(builder.on_error(OnError::Deny).lease(LEASE), 10)
 }
 
 /// The name of a caller.

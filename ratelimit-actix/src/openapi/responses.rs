@@ -153,7 +153,10 @@ fn field(name: &HeaderName, style: HeaderStyle) -> Header {
             },
         ),
         ("policy", _) => (Type::String, "Every limit, with its quota and its window in seconds."),
-        (_, _) => (Type::String, "What is left of every limit, and a wait in seconds."),
+        (
+            _,
+            HeaderStyle::LegacyUnix | HeaderStyle::LegacyDelta | HeaderStyle::Draft06 | HeaderStyle::Draft11,
+        ) => (Type::String, "What is left of every limit, and a wait in seconds."),
     };
     let schema = ObjectBuilder::new().schema_type(SchemaType::from(kind)).build();
     HeaderBuilder::new().schema(Some(schema)).description(Some(what)).build()
@@ -177,16 +180,25 @@ fn numbers(limit: &DeclaredLimit) -> Value {
         let (name, value) = match (field, value) {
             (Field::Max | Field::Burst, _) if limit.max().is_none() => continue,
             (Field::SubWindows, Setting::Number(1)) => continue,
-            (Field::SubWindows, Setting::Number(number)) => ("subWindows", number.into()),
-            (_, Setting::Number(number)) => (field.as_str(), number.into()),
-            (_, Setting::Time(time)) => (field.as_str(), seconds(time)),
-            (_, Setting::Calendar(_)) => ("calendar", limit.computed().calendar_of(policy).into()),
-            (_, Setting::Name(name)) => (field.as_str(), name.into()),
+            (_, Setting::Number(number)) => (camel_case(field.as_str()), number.into()),
+            (_, Setting::Time(time)) => (camel_case(field.as_str()), seconds(time)),
+            (_, Setting::Calendar(_)) => ("calendar".to_owned(), limit.computed().calendar_of(policy).into()),
+            (_, Setting::Name(name)) => (camel_case(field.as_str()), name.into()),
             _ => continue,
         };
-        numbers[name] = value;
+        numbers[&*name] = value;
     }
     numbers
+}
+
+/// `sub_windows` as `subWindows`.
+fn camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |text, word| {
+        let (initial, rest) = word.split_at(1.min(word.len()));
+        text + &initial.to_ascii_uppercase() + rest
+    })
 }
 
 /// A length in seconds: an integer if it is one.

@@ -148,7 +148,10 @@ impl HeaderStyle {
     /// Whether the style shows the slots of concurrency limits. The other styles have no word for them: a
     /// quota without a time would stop clients that may go on.
     pub(crate) const fn shows_slots(self) -> bool {
-        matches!(self, Self::Draft11)
+        match self {
+            Self::LegacyUnix | Self::LegacyDelta | Self::Draft06 => false,
+            Self::Draft11 => true,
+        }
     }
 }
 

@@ -307,6 +307,11 @@ const RETURNED_AND_TURNS_TAG: u8 = b'o';
 /// The same without turns.
 const RETURNED_IN_DEBT_TAG: u8 = b'p';
 
+/// All of these.
+#[cfg(test)]
+pub(super) const LONG_TAGS: [u8; 5] =
+    [TURNS_TAG, DEBT_TAG, RETURNED_TAG, RETURNED_AND_TURNS_TAG, RETURNED_IN_DEBT_TAG];
+
 impl Long {
     /// First byte of the bucket; `None` if it need not be long.
     pub(super) const fn tag(&self) -> Option<u8> {

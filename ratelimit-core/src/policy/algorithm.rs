@@ -8,9 +8,9 @@ use super::named_values::named_values;
 ///
 /// | algorithm | state per caller | most units in one window | choose it for |
 /// |---|---|---|---|
-/// | [`FixedWindow`](Self::FixedWindow) | one count | 2 × `max` | quotas by the clock hour or day; the cheapest |
-/// | [`SlidingWindowCounter`](Self::SlidingWindowCounter) | sub-windows + 1 counts | below 2 × `max` | the default: small state, smooth |
-/// | [`SlidingWindowLog`](Self::SlidingWindowLog) | one entry per admitted request | `max` | a rule that must be true in every window, to the microsecond |
+/// | [`FixedWindow`](Self::FixedWindow) | one count | 2 × `max`, around an edge | quotas by the clock hour or day; the cheapest |
+/// | [`SlidingWindowCounter`](Self::SlidingWindowCounter) | sub-windows + 1 counts | `max` if requests are even; below 2 × `max` | the default: small state, smooth |
+/// | [`SlidingWindowLog`](Self::SlidingWindowLog) | one entry per admitted request | `max`, always | a rule that must be true in every window, to the microsecond |
 /// | [`TokenBucket`](Self::TokenBucket) | one instant | `burst + max` | a steady rate with room for bursts |
 ///
 /// # Notation
@@ -147,6 +147,8 @@ pub enum Algorithm {
 pub(crate) enum Parameter {
     None,
     SubWindows,
+    /// Of a token bucket: requests can wait for it, another `max` or `burst` starts new counts, and the
+    /// attribute tells counts apart by both (`validate/counts.rs`).
     Burst,
 }
 

@@ -10,6 +10,9 @@ use super::{Algorithm, Mode, OnError, PolicyError};
 
 /// Makes [`Field`] and [`Settings`] of the table: what a field is, its name in files and its type, what files
 /// may have, whether overrides may replace it, and whether clients may know it.
+///
+/// A number that starts new counts is a part of `StateKind`, too, and one that changes what can pass of
+/// `Policy::per_instance` and `Policy::largest`. One that a script needs is in `store/redis/protocol.rs`.
 macro_rules! fields {
     ($($(#[$doc:meta])* $variant:ident $field:ident: $type:ty, $expected:literal, $overrides:literal, $clients:literal;)*) => {
         /// A number of a limit.

@@ -16,6 +16,7 @@ pub mod messages;
 mod overview;
 mod run;
 pub mod snippet;
+mod tables;
 mod timeline;
 mod traffic;
 
@@ -79,8 +80,12 @@ pub fn generated() -> BTreeMap<String, String> {
         ("docs/redis.md", "capacity", capacity::table()),
         ("docs/arguments.md", "arguments", arguments::table()),
         ("README.md", "arguments", arguments::short_table()),
+        ("README.md", "algorithms", tables::algorithms()),
+        ("ratelimit-core/src/overrides/file_format.md", "fields", tables::fields()),
     ] {
-        files.insert(page.to_owned(), snippet::with_generated(&read(page), name, &table));
+        // A page may have several.
+        let text = files.remove(page).unwrap_or_else(|| read(page));
+        files.insert(page.to_owned(), snippet::with_generated(&text, name, &table));
     }
     for (page, folder) in [("docs/recipes.md", "recipes"), ("docs/migrating.md", "migrating")] {
         files.insert(page.to_owned(), snippet::with_snippets(&read(page), folder));

@@ -24,6 +24,13 @@ fn policies() -> Vec<Policy> {
     shapes.filter_map(|builder| builder.try_build().ok()).collect()
 }
 
+#[test]
+fn no_algorithm_has_the_letter_of_another_state() {
+    let mut taken = [SUB_WINDOWS, BLOCKED].into_iter().chain(token_bucket::LONG_TAGS);
+    let used = taken.find(|tag| Algorithm::EVERY.iter().any(|algorithm| algorithm.spec().tag == *tag));
+    assert_eq!(used, None);
+}
+
 fn operations() -> impl Strategy<Value = Vec<(u64, u64, u8)>> {
     let cost = prop_oneof![0..4u64, 0..8_000_000_000u64];
     prop::collection::vec((0..40_000_000u64, cost, 0..4u8), 1..12)

@@ -60,7 +60,6 @@ mod ours {
 }
 
 mod handler {
-    // handler
     use actix_web::get;
     use ratelimit_actix::rate_limit;
 
@@ -70,7 +69,6 @@ mod handler {
     pub(super) async fn index() -> &'static str {
         "hello"
     }
-    // end
 }
 
 #[actix_web::test]

@@ -22,23 +22,19 @@ fn for_all<S: Strategy>(
     runner.run(strategy, property).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// The policies under which leases are tried: `max` units a second.
-fn policies(key: &'static str, max: u64) -> [Policy; 3] {
-    let builder = || Policy::builder(key).max(max).window(Duration::from_secs(1));
-    [
-        builder().algorithm(Algorithm::FixedWindow).build(),
-        builder().build(),
-        builder().sub_windows(10).build(),
-    ]
+/// The policies under which leases are tried, of every algorithm that has leases: `max` units a second.
+fn policies(key: &'static str, max: u64) -> Vec<Policy> {
+    let leasable = Algorithm::ALL.iter().filter(|algorithm| algorithm.spec().is_leasable);
+    let shapes = leasable.flat_map(|algorithm| {
+        let plain = Policy::builder(key).max(max).window(Duration::from_secs(1)).algorithm(*algorithm);
+        [Some(plain), algorithm.has_sub_windows().then(|| plain.sub_windows(10))]
+    });
+    shapes.flatten().map(|builder| builder.build()).collect()
 }
 
-#[test]
-fn every_algorithm_with_leases_is_tried() {
-    let tried = policies("k", 100).map(|policy| policy.algorithm());
-    for algorithm in Algorithm::ALL {
-        let is_leased = algorithm.spec().is_leasable;
-        assert_eq!(tried.contains(algorithm), is_leased, "policies with {algorithm}");
-    }
+/// The numbers of these policies.
+fn shapes() -> std::ops::Range<usize> {
+    0..policies("k", 100).len()
 }
 
 /// Loads in percent of the limit: nearly none, some, all and too much.
@@ -52,7 +48,7 @@ fn exact(report: &Report) -> Result<(), TestCaseError> {
 
 /// A scenario of any algorithm, limit, load, round trip and drift.
 fn scenario() -> impl Strategy<Value = Scenario> {
-    let shape = (0usize..3, 40u64..900, 1u64..=4, any::<u64>());
+    let shape = (shapes(), 40u64..900, 1u64..=4, any::<u64>());
     let world = (
         prop::bool::ANY,
         100u64..6_000,
@@ -122,7 +118,7 @@ fn no_request_too_many_passes_with_any_cost() {
 /// of them after the end of their window.
 #[test]
 fn no_request_too_many_passes_in_groups_that_are_denied() {
-    let others = (0usize..3, 10u64..60, 10u64..100);
+    let others = (shapes(), 10u64..60, 10u64..100);
     for_all(120, &(scenario(), others, 1u64..6), |(scenario, (other, percent, groups), largest_cost)| {
         let max = (scenario.policies[0].max() * percent / 400).max(4);
         let mut policies_of_all = scenario.policies.clone();
@@ -142,7 +138,7 @@ fn no_request_too_many_passes_when_half_of_them_are_refunded() {
 /// hide it.
 #[test]
 fn no_request_too_many_passes_with_clocks_that_run_slow_and_short_round_trips() {
-    for_all(15, &(0usize..3, any::<u64>()), |(algorithm, seed)| {
+    for_all(15, &(shapes(), any::<u64>()), |(algorithm, seed)| {
         let policy = policies("global", 1_000)[algorithm].clone();
         exact(&Scenario { drift: 1_000, way: (2, 50), ..Scenario::new(seed, policy, 3) }.run())
     });
