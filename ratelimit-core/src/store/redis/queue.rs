@@ -210,7 +210,8 @@ impl Queues for Lane {
     }
 
     fn spawn(&self, flush: Flush<Self>) {
-        self.connections.runtime().spawn(flush.run());
+        // In a box: the runtime copies a task's future several times, and this one is large.
+        self.connections.runtime().spawn(Box::pin(flush.run()));
     }
 
     fn hand_over(&self, queued: Queued) {
