@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::SockRef;
 use redis::{
     Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, Pipeline, RedisConnectionInfo, RedisError, RedisResult,
@@ -206,7 +206,7 @@ impl ServerConnection {
 
     /// Sends one command. Errors of the server, which the client crate returns as values, become errors.
     pub(in crate::store::redis) async fn send(&self, command: &Cmd) -> RedisResult<Value> {
-        let reply = self.0.client.clone().req_packed_command(command).await.and_then(Value::extract_error);
+        let reply = self.0.client.clone().send_packed_command(command).await.and_then(Value::extract_error);
         reply.map_err(|error| explained(error, &self.0.refusal))
     }
 
@@ -225,7 +225,7 @@ impl ServerConnection {
         let count = commands.len();
         let mut pipeline = Pipeline::with_capacity(count);
         commands.into_iter().for_each(|command| _ = pipeline.add_command(command));
-        let replies = async move { self.0.client.clone().req_packed_commands(&pipeline, 0, count).await };
+        let replies = async move { self.0.client.clone().send_packed_commands(&pipeline, 0, count).await };
         // In a box, so that the future of a single command has no room for a pipeline.
         match Box::pin(replies).await {
             Ok(replies) => replies.into_iter().map(Value::extract_error).collect(),
