@@ -196,12 +196,6 @@ impl Policy {
         self.name.as_deref().unwrap_or(&self.key)
     }
 
-    /// The key; copied only if it was made at run time.
-    #[cfg(feature = "redis")]
-    pub(crate) fn shared_key(&self) -> Cow<'static, str> {
-        self.key.clone()
-    }
-
     /// The name; copied only if it was made at run time.
     #[cfg(feature = "metrics")]
     pub(crate) fn shared_name(&self) -> Cow<'static, str> {

@@ -16,9 +16,9 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Adds a key, which `write` appends.
-    pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(&mut self.bytes);
+    /// Adds a key.
+    pub(super) fn push(&mut self, key: impl AsRef<[u8]>) {
+        self.bytes.extend_from_slice(key.as_ref());
         self.ends.push(self.bytes.len());
     }
 
@@ -35,7 +35,7 @@ impl Keys {
 impl<K: AsRef<[u8]>> FromIterator<K> for Keys {
     fn from_iter<T: IntoIterator<Item = K>>(keys: T) -> Self {
         let mut all = Self::default();
-        keys.into_iter().for_each(|key| all.push(|bytes| bytes.extend_from_slice(key.as_ref())));
+        keys.into_iter().for_each(|key| all.push(key));
         all
     }
 }

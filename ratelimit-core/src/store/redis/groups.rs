@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 pub(super) use self::requests::Groups;
 use self::requests::{split_by_caller, unknown_outcome, wait_for_all};
-use super::command::{Command, GuardedCommand, Keys};
+use super::command::{Command, GuardedCommand};
 use super::lanes::PendingReply;
 use super::timeouts::reply_by;
 use crate::algorithm::Operation;
@@ -170,10 +170,7 @@ impl Groups {
         let sent: SmallVec<[PendingReply; 2]> = split_by_caller(group)
             .into_iter()
             .map(|caller| {
-                let checks = caller.checks.iter();
-                let mut keys = Keys::default();
-                checks
-                    .for_each(|check| keys.push(|bytes| key_format.push_key(&key_format.key(check), bytes)));
+                let keys = caller.checks.iter().map(|check| key_format.key(check)).collect();
                 let guard = (
                     self.attachments.reset_on_drop(&caller.checks, key_format),
                     self.denials.invalidate_on_drop(&caller.checks),

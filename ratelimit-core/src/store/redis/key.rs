@@ -13,11 +13,12 @@
 mod tests;
 
 use std::array;
-use std::borrow::Cow;
-use std::io::Write;
 
 use crate::check::Check;
 use crate::policy::{Mode, StateKind};
+
+/// Length in bytes of a caller's digest as text.
+pub(super) const TAG_LEN: usize = 22;
 
 /// Version of the keys and of the states under them; another layout gets another number.
 const LAYOUT: char = '1';
@@ -46,61 +47,56 @@ impl KeyFormat {
 
     /// The key of a check's state.
     pub(super) fn key(&self, check: &Check<'_>) -> StateKey {
-        let mut caller = [0; 16];
+        let (policy, mut caller) = (check.policy(), [0; 16]);
         let digest = blake3::keyed_hash(&self.digest_key, check.partition());
         caller.copy_from_slice(&digest.as_bytes()[..16]);
-        let (policy, label) = (check.policy(), check.policy().span().map(|span| span.label));
-        StateKey { caller, policy: policy.shared_key(), kind: policy.state_kind(), label }
-    }
-
-    /// Appends the key as it is sent.
-    pub(super) fn push_key(&self, key: &StateKey, name: &mut Vec<u8>) {
-        name.reserve(self.prefix.len() + key.policy.len() + 48);
-        name.extend_from_slice(self.prefix.as_bytes());
-        name.extend_from_slice(key.policy.as_bytes());
-        name.push(b':');
-        push_kind(key.kind, key.label, name);
-        name.extend_from_slice(b":{");
-        name.extend_from_slice(&base64(&key.caller));
-        name.push(b'}');
+        let mut text = Vec::with_capacity(self.prefix.len() + policy.key().len() + 48);
+        for part in [&self.prefix, policy.key(), ":"] {
+            text.extend_from_slice(part.as_bytes());
+        }
+        push_kind(policy.state_kind(), policy.span().map(|span| span.label), &mut text);
+        text.extend_from_slice(b":{");
+        text.extend_from_slice(&base64(&caller));
+        text.push(b'}');
+        #[allow(clippy::cast_possible_truncation, reason = "half of a digest is a hash as good as any")]
+        let half = u128::from_le_bytes(caller) as u64;
+        StateKey { hash: half ^ policy.window_us(), text }
     }
 }
 
-/// The parts of a key; formatted only when it is sent.
+/// A key, as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StateKey {
-    /// Digest of the caller.
-    caller: [u8; 16],
-    policy: Cow<'static, str>,
-    kind: StateKind,
-    /// The label of a window that has a key of its own.
-    label: Option<u64>,
+    hash: u64,
+    text: Vec<u8>,
 }
 
 impl StateKey {
     /// A hash for tables; keys of one caller may share it.
-    pub(super) fn hash(&self) -> u64 {
-        #[allow(clippy::cast_possible_truncation, reason = "half of a digest is a hash as good as any")]
-        let half = u128::from_le_bytes(self.caller) as u64;
-        half ^ self.kind.window_us
+    pub(super) const fn hash(&self) -> u64 {
+        self.hash
     }
 
-    /// Digest of the caller.
-    pub(super) const fn caller(&self) -> &[u8; 16] {
-        &self.caller
+    /// The hash tag, which stands for the caller and decides the slot in a cluster.
+    pub(super) fn hash_tag(&self) -> [u8; TAG_LEN] {
+        let start = self.text.len() - TAG_LEN - 1;
+        array::from_fn(|i| self.text[start + i])
     }
+}
 
-    /// The hash tag, which decides the slot in a cluster.
-    pub(super) fn hash_tag(&self) -> [u8; 22] {
-        base64(&self.caller)
+impl AsRef<[u8]> for StateKey {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
     }
 }
 
 /// Appends the algorithm's tag, the window, further numbers and the mode: `f1m`, `c1h.6`, `t1s.10.50`,
 /// `f1m.shadow`; for slots `n`; for the windows of a calendar on 1 December 2026 `fd.20789`, `fw.2971`,
 /// `fM.684` and `fy.57`.
-fn push_kind(kind: StateKind, label: Option<u64>, name: &mut Vec<u8>) {
-    name.push(kind.algorithm.spec().tag);
+fn push_kind(kind: StateKind, label: Option<u64>, text: &mut Vec<u8>) {
+    let mut digits = itoa::Buffer::new();
+    let mut push = |number: u64, text: &mut Vec<u8>| text.extend_from_slice(digits.format(number).as_bytes());
+    text.push(kind.algorithm.spec().tag);
     let units = [
         (86_400_000_000, "d"),
         (3_600_000_000, "h"),
@@ -112,24 +108,25 @@ fn push_kind(kind: StateKind, label: Option<u64>, name: &mut Vec<u8>) {
     // Slots have no window.
     let window = if kind.algorithm.holds_slots() { 0 } else { kind.window_us };
     if let Some(letter) = kind.calendar {
-        name.push(letter);
+        text.push(letter);
     } else if let Some((unit, suffix)) =
         units.into_iter().find(|(unit, _)| window > 0 && window.is_multiple_of(*unit))
     {
-        // Writing to memory does not fail.
-        let _ = write!(name, "{}{suffix}", window / unit);
+        push(window / unit, text);
+        text.extend_from_slice(suffix.as_bytes());
     }
     let sub_windows = Some(kind.sub_windows).filter(|number| *number > 1);
     for number in kind.bucket.into_iter().flatten().chain(sub_windows).chain(label) {
-        let _ = write!(name, ".{number}");
+        text.push(b'.');
+        push(number, text);
     }
     if kind.mode == Mode::Shadow {
-        name.extend_from_slice(b".shadow");
+        text.extend_from_slice(b".shadow");
     }
 }
 
 /// URL-safe base64 without padding.
-fn base64(bytes: &[u8; 16]) -> [u8; 22] {
+fn base64(bytes: &[u8; 16]) -> [u8; TAG_LEN] {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let bits = u128::from_be_bytes(*bytes);
     // 6 bits for each letter. The last letter has 2 bits, and 4 zeros after them.

@@ -15,7 +15,7 @@ use std::borrow::Borrow;
 use smallvec::{SmallVec, smallvec};
 
 pub(super) use self::decode::{EXPECTED, Replies, Reply, Unclaimed};
-use super::command::{Keys, ScriptCall};
+use super::command::ScriptCall;
 use super::key::{KeyFormat, StateKey};
 use super::script;
 use super::server_clock::{ClockSample, ServerClock};
@@ -341,8 +341,7 @@ impl<'r> CallWriter<'r> {
             let total = entry.is_plain.then_some(entry.total);
             push(&mut head, [f64::from(entry.policy) + 1.0, or_none(total)]);
         }
-        let mut names = Keys::default();
-        keys.iter().for_each(|key| names.push(|bytes| encoder.key_format.push_key(key, bytes)));
+        let names = keys.iter().collect();
         let mut arguments: SmallVec<_> = smallvec![head, body];
         let reports = entries.iter().any(|entry| entry.own.is_some());
         if reports || policies.iter().any(|policy| policy.block_us > 0) {

@@ -21,7 +21,7 @@ pub(super) fn refund_command(
     let mut keys = Keys::default();
     let mut arguments = RefundArgs::new((encoder.now)());
     for charge in charges {
-        keys.push(|bytes| key_format.push_key(&key_format.key(&charge.check()), bytes));
+        keys.push(key_format.key(&charge.check()));
         arguments.push(charge);
     }
     let script = script::refund(charges.iter().map(|charge| charge.check().policy().algorithm()));

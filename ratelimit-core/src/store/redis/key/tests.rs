@@ -7,9 +7,8 @@ use crate::policy::{Algorithm, Policy};
 
 fn redis_key(policy: &Policy, partition: &str) -> String {
     let key_format = KeyFormat::new("rl", "").unwrap();
-    let mut name = Vec::new();
-    key_format.push_key(&key_format.key(&Check::new(policy, partition)), &mut name);
-    String::from_utf8(name).unwrap()
+    let key = key_format.key(&Check::new(policy, partition));
+    String::from_utf8(key.as_ref().to_vec()).unwrap()
 }
 
 #[test]

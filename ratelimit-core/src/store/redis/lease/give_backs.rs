@@ -102,7 +102,7 @@ impl GiveBacks {
         let mut arguments = RefundArgs::new((encoder.now)());
         let mut states = SmallVec::new();
         for (count_id, back) in given_back {
-            keys.push(|bytes| encoder.key_format.push_key(&count_id.key, bytes));
+            keys.push(&count_id.key);
             arguments.push_units(&count_id.policy, back.units, back.at, back.until);
             states.push((count_id.digest, count_id.bucket));
         }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use crate::store::redis::attachments::Attachment;
 use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::error::CallError;
-use crate::store::redis::key::StateKey;
+use crate::store::redis::key::{StateKey, TAG_LEN};
 use crate::store::redis::protocol::{Reply, Request};
 
 /// The end of a request, or without a reply the end of a command.
@@ -66,9 +66,9 @@ impl Queued {
 }
 
 impl QueuedRequest {
-    /// Digest of the caller, whose keys are all on one node of a cluster.
-    pub(super) fn caller(&self) -> [u8; 16] {
-        first_key(&self.request).map(|key| *key.caller()).unwrap_or_default()
+    /// What stands for the caller, whose keys are all on one node of a cluster.
+    pub(super) fn caller(&self) -> Option<[u8; TAG_LEN]> {
+        first_key(&self.request).map(StateKey::hash_tag)
     }
 
     /// Whether the request's future was dropped.
