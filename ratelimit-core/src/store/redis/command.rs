@@ -1,70 +1,87 @@
-//! Commands of the store: a script to run, or keys to remove.
+//! Commands of the store, as they are sent: a script to run, or keys to remove.
 
-use std::iter;
-
-use redis::Cmd;
-use smallvec::SmallVec;
+use redis::{Arg, Cmd};
 
 use super::script::Script;
 
-/// Keys of one command, as they are sent, one after the other.
-#[derive(Default)]
-pub(super) struct Keys {
-    bytes: Vec<u8>,
-    /// Where each of them ends.
-    ends: SmallVec<[usize; 4]>,
+/// A command for the server.
+pub(super) struct Command {
+    cmd: Cmd,
+    /// `None` for keys to remove.
+    script: Option<&'static Script>,
 }
 
-impl Keys {
-    /// Adds a key.
-    pub(super) fn push(&mut self, key: impl AsRef<[u8]>) {
-        self.bytes.extend_from_slice(key.as_ref());
-        self.ends.push(self.bytes.len());
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let starts = iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
-    }
-
-    pub(super) fn first(&self) -> Option<&[u8]> {
-        self.iter().next()
-    }
-}
-
-impl<K: AsRef<[u8]>> FromIterator<K> for Keys {
-    fn from_iter<T: IntoIterator<Item = K>>(keys: T) -> Self {
-        let mut all = Self::default();
-        keys.into_iter().for_each(|key| all.push(key));
-        all
-    }
-}
-
-/// A script with its keys and arguments.
-pub(super) struct ScriptCall {
-    pub(super) script: &'static Script,
-    pub(super) keys: Keys,
-    pub(super) arguments: SmallVec<[Vec<u8>; 2]>,
-    /// Whether the text of the script is sent, because the server does not know it.
-    sends_text: bool,
-}
-
-impl ScriptCall {
-    pub(super) const fn new(script: &'static Script, keys: Keys, arguments: SmallVec<[Vec<u8>; 2]>) -> Self {
-        Self { script, keys, arguments, sends_text: false }
-    }
-
-    /// `EVALSHA` with the script's digest, or `EVAL` with its text, after which the node knows the script.
-    fn to_cmd(&self) -> Cmd {
-        let Script { text, sha } = self.script;
-        let (name, script) = if self.sends_text { ("EVAL", text) } else { ("EVALSHA", sha) };
-        let (keys, arguments) = (self.keys.ends.len(), &self.arguments);
-        let size = self.keys.bytes.len() + arguments.iter().map(Vec::len).sum::<usize>();
+impl Command {
+    /// Runs a script by its digest.
+    pub(super) fn run(
+        script: &'static Script,
+        keys: &[impl AsRef<[u8]>],
+        arguments: &[impl AsRef<[u8]>],
+    ) -> Self {
+        let all = || keys.iter().map(AsRef::as_ref).chain(arguments.iter().map(AsRef::as_ref));
+        let size: usize = all().map(<[u8]>::len).sum();
         // One allocation, instead of growing with each key.
-        let mut command = Cmd::with_capacity(3 + keys + arguments.len(), 64 + script.len() + size);
-        command.arg(name).arg(script).arg(keys);
-        self.keys.iter().chain(arguments.iter().map(Vec::as_slice)).for_each(|of| _ = command.arg(of));
-        command
+        let mut cmd = Cmd::with_capacity(3 + keys.len() + arguments.len(), 64 + size);
+        cmd.arg("EVALSHA").arg(&script.sha).arg(keys.len());
+        all().for_each(|word| _ = cmd.arg(word));
+        Self { cmd, script: Some(script) }
+    }
+
+    /// Removes keys.
+    pub(super) fn delete(keys: &[impl AsRef<[u8]>]) -> Self {
+        let mut cmd = redis::cmd("UNLINK");
+        keys.iter().map(AsRef::as_ref).for_each(|key| _ = cmd.arg(key));
+        Self { cmd, script: None }
+    }
+
+    pub(super) const fn cmd(&self) -> &Cmd {
+        &self.cmd
+    }
+
+    pub(super) const fn runs_script(&self) -> bool {
+        self.script.is_some()
+    }
+
+    fn words(&self) -> impl Iterator<Item = &[u8]> {
+        self.cmd.args_iter().filter_map(|word| if let Arg::Simple(word) = word { Some(word) } else { None })
+    }
+
+    /// The first key, of a command that has keys.
+    pub(super) fn first_key(&self) -> Option<&[u8]> {
+        self.words().nth(if self.runs_script() { 3 } else { 1 })
+    }
+
+    /// Sends the text of the script from now on, because the node does not know it; after that it does.
+    /// Returns false if the text was sent already.
+    pub(super) fn send_text(&mut self) -> bool {
+        let Some(Script { text, sha }) = self.script else { return false };
+        if self.words().nth(1) != Some(sha.as_bytes()) {
+            return false;
+        }
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg(text);
+        self.words().skip(2).for_each(|word| _ = cmd.arg(word));
+        self.cmd = cmd;
+        true
+    }
+}
+
+#[cfg(test)]
+impl Command {
+    /// The keys of a script.
+    pub(super) fn keys(&self) -> Vec<&[u8]> {
+        self.split().0
+    }
+
+    /// The arguments of a script.
+    pub(super) fn arguments(&self) -> Vec<&[u8]> {
+        self.split().1
+    }
+
+    fn split(&self) -> (Vec<&[u8]>, Vec<&[u8]>) {
+        let words: Vec<&[u8]> = self.words().collect();
+        let keys: usize = std::str::from_utf8(words[2]).unwrap().parse().unwrap();
+        (words[3..3 + keys].to_vec(), words[3 + keys..].to_vec())
     }
 }
 
@@ -72,42 +89,4 @@ impl ScriptCall {
 pub(super) struct GuardedCommand {
     pub(super) command: Command,
     pub(super) guard: Box<dyn Send>,
-}
-
-/// A command for the server.
-pub(super) enum Command {
-    Run(ScriptCall),
-    Delete(Keys),
-}
-
-impl Command {
-    pub(super) fn keys(&self) -> &Keys {
-        match self {
-            Self::Run(call) => &call.keys,
-            Self::Delete(keys) => keys,
-        }
-    }
-
-    /// Sends the text of the script from now on, because the server does not know it. Returns false if it was
-    /// sent already.
-    pub(super) const fn send_text(&mut self) -> bool {
-        match self {
-            Self::Run(call) if !call.sends_text => {
-                call.sends_text = true;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    pub(super) fn to_cmd(&self) -> Cmd {
-        match self {
-            Self::Run(call) => call.to_cmd(),
-            Self::Delete(keys) => {
-                let mut command = redis::cmd("UNLINK");
-                keys.iter().for_each(|key| _ = command.arg(key));
-                command
-            }
-        }
-    }
 }

@@ -170,12 +170,13 @@ impl Groups {
         let sent: SmallVec<[PendingReply; 2]> = split_by_caller(group)
             .into_iter()
             .map(|caller| {
-                let keys = caller.checks.iter().map(|check| key_format.key(check)).collect();
+                let keys: SmallVec<[_; 2]> =
+                    caller.checks.iter().map(|check| key_format.key(check)).collect();
                 let guard = (
                     self.attachments.reset_on_drop(&caller.checks, key_format),
                     self.denials.invalidate_on_drop(&caller.checks),
                 );
-                let command = Command::Delete(keys);
+                let command = Command::delete(&keys);
                 self.client.lanes.send(GuardedCommand { command, guard: Box::new(guard) })
             })
             .collect();

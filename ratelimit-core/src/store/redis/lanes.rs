@@ -197,7 +197,7 @@ impl Lanes {
     /// that is left to a request.
     pub(super) fn send(self: &Arc<Self>, command: GuardedCommand) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
-        let hash_slot = self.shared.link.hash_slot(command.command.keys().first());
+        let hash_slot = self.shared.link.hash_slot(command.command.first_key());
         let queued = QueuedCommand { command, hash_slot, reply: Some(reply) };
         self.push(Queued::Command(Box::new(queued)), None);
         PendingReply(receiver)

@@ -15,7 +15,7 @@ use std::borrow::Borrow;
 use smallvec::{SmallVec, smallvec};
 
 pub(super) use self::decode::{EXPECTED, Replies, Reply, Unclaimed};
-use super::command::ScriptCall;
+use super::command::Command;
 use super::key::{KeyFormat, StateKey};
 use super::script;
 use super::server_clock::{ClockSample, ServerClock};
@@ -175,9 +175,7 @@ const fn exact(number: u64) -> f64 {
 }
 
 fn push<const N: usize>(bytes: &mut Vec<u8>, numbers: [f64; N]) {
-    for number in numbers {
-        bytes.extend_from_slice(&number.to_le_bytes());
-    }
+    bytes.extend_from_slice(numbers.map(f64::to_le_bytes).as_flattened());
 }
 
 /// A number, or -1 if it is missing: an instant, for which the server's clock then stands, or a sum.
@@ -250,7 +248,7 @@ impl Encoder {
     }
 
     /// Encodes one call of `check.lua` for these requests.
-    pub(super) fn encode<R: Borrow<Request>>(&self, requests: &[R]) -> (ScriptCall, Batch) {
+    pub(super) fn encode<R: Borrow<Request>>(&self, requests: &[R]) -> (Command, Batch) {
         let mut writer = CallWriter {
             policies: SmallVec::new(),
             keys: SmallVec::new(),
@@ -332,7 +330,7 @@ impl<'r> CallWriter<'r> {
         short(self.keys.len() - 1)
     }
 
-    fn finish(self, encoder: &Encoder, requests: SmallVec<[RequestEntry; 1]>) -> (ScriptCall, Batch) {
+    fn finish(self, encoder: &Encoder, requests: SmallVec<[RequestEntry; 1]>) -> (Command, Batch) {
         let Self { policies, keys, entries, body, .. } = self;
         let mut head = Vec::with_capacity(HEADER_LEN + POLICY_LEN * policies.len() + 16 * entries.len());
         push(&mut head, [or_none((encoder.now)()), exact(policies.len() as u64)]);
@@ -341,8 +339,7 @@ impl<'r> CallWriter<'r> {
             let total = entry.is_plain.then_some(entry.total);
             push(&mut head, [f64::from(entry.policy) + 1.0, or_none(total)]);
         }
-        let names = keys.iter().collect();
-        let mut arguments: SmallVec<_> = smallvec![head, body];
+        let mut arguments: SmallVec<[_; 2]> = smallvec![head, body];
         let reports = entries.iter().any(|entry| entry.own.is_some());
         if reports || policies.iter().any(|policy| policy.block_us > 0) {
             let mut blocks = Vec::with_capacity(8 * policies.len());
@@ -353,7 +350,7 @@ impl<'r> CallWriter<'r> {
             arguments.push(own_entries(&entries));
         }
         let script = script::check(policies.iter().map(|policy| policy.algorithm));
-        (ScriptCall::new(script, names, arguments), Batch { requests, policies, keys: entries })
+        (Command::run(script, &keys, &arguments), Batch { requests, policies, keys: entries })
     }
 }
 

@@ -107,7 +107,7 @@ impl Lane {
         if self.of_store.is_none() && !requests.is_empty() {
             // Units of leases are given back before the requests, which may need them.
             for command in attachments.leases.take_give_backs(encoder) {
-                let hash_slot = link.hash_slot(command.command.keys().first());
+                let hash_slot = link.hash_slot(command.command.first_key());
                 commands.push(QueuedCommand { command, hash_slot, reply: None });
             }
         }

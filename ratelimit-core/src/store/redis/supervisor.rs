@@ -22,11 +22,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::select;
 use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
-use smallvec::SmallVec;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::command::{Command, ScriptCall};
+use super::command::Command;
 use super::connections::Connections;
 use super::error::{ConnectionImpact, SEVERAL_SERVERS};
 use super::link::ConnectionState;
@@ -282,10 +281,7 @@ impl Shared {
 /// A call decides for callers whose keys may be in any hash slots. So a node of a cluster is no single
 /// server, even if it has all hash slots; nor is a proxy that sends a script to the server of its first key.
 async fn probe(server: &ServerConnection, keys: &[String], timeout: Duration) -> RedisResult<Value> {
-    let run = |keys: &[String]| {
-        let (script, keys) = (script::probe(), keys.iter().collect());
-        Command::Run(ScriptCall::new(script, keys, SmallVec::new()))
-    };
+    let run = |keys: &[String]| Command::run(script::probe(), keys, &[b""; 0]);
     // First with one key: a server that requires a password says so only to short commands.
     let time = send_within(timeout, server, run(&keys[..1])).await?;
     let others = &keys[1..];
@@ -295,7 +291,7 @@ async fn probe(server: &ServerConnection, keys: &[String], timeout: Duration) ->
     let count = async |command| -> RedisResult<usize> {
         Ok(usize::from_redis_value(send_within(timeout, server, command).await?)?)
     };
-    let delete = || Command::Delete(others.iter().collect());
+    let delete = || Command::delete(others);
     count(run(keys)).await?;
     if count(delete()).await? == others.len() {
         return Ok(time);
@@ -315,9 +311,9 @@ async fn send_within(
     mut command: Command,
 ) -> RedisResult<Value> {
     let sent = async {
-        match server.send(&command.to_cmd()).await {
+        match server.send(command.cmd()).await {
             Err(error) if error.code() == Some("NOSCRIPT") && command.send_text() => {
-                server.send(&command.to_cmd()).await
+                server.send(command.cmd()).await
             }
             // The server replied, but is giving the hash slot to another node.
             Err(error) if error.code() == Some("ASK") => Ok(Value::Nil),

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::count::{Effects, GiveBack};
 use super::nodes::LeaseNodes;
 use crate::observe::LeaseObserver;
-use crate::store::redis::command::{Command, GuardedCommand, Keys, ScriptCall};
+use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::key::StateKey;
 use crate::store::redis::protocol::{Encoder, PolicyArg, RefundArgs};
@@ -98,16 +98,15 @@ impl GiveBacks {
     }
 
     fn encode(&self, given_back: &[(CountId, GiveBack)], encoder: &Encoder) -> GuardedCommand {
-        let mut keys = Keys::default();
         let mut arguments = RefundArgs::new((encoder.now)());
         let mut states = SmallVec::new();
         for (count_id, back) in given_back {
-            keys.push(&count_id.key);
             arguments.push_units(&count_id.policy, back.units, back.at, back.until);
             states.push((count_id.digest, count_id.bucket));
         }
         let script = script::refund(given_back.iter().map(|(count_id, _)| count_id.policy.algorithm()));
-        let mut command = Command::Run(ScriptCall::new(script, keys, smallvec![arguments.into_bytes()]));
+        let keys: SmallVec<[&StateKey; 4]> = given_back.iter().map(|(count_id, _)| &count_id.key).collect();
+        let mut command = Command::run(script, &keys, &[arguments.into_bytes()]);
         // If the server did not know the script, the command would be sent again, behind the request that
         // needs these units.
         command.send_text();

@@ -64,9 +64,9 @@ fn keys_and_policies_that_occur_again_are_sent_once() {
             ]
         });
         let (call, _) = encoder(7).encode(&requests.collect::<Vec<_>>());
-        assert_eq!(call.keys.iter().count(), 5);
+        assert_eq!(call.keys().len(), 5);
         assert!(
-            call.keys
+            call.keys()
                 .iter()
                 .zip(["m", "s", "m", "m", "m"])
                 .all(|(key, policy)| { key.starts_with(format!("rl1:{policy}:").as_bytes()) })
@@ -79,14 +79,14 @@ fn keys_and_policies_that_occur_again_are_sent_once() {
             &[2.0, 5.0, 1e6, 1.0],
             &[1.0, -1.0, 2.0, -1.0, 1.0, all, 1.0, -1.0, 1.0, 2.0 * f64::from(rounds)],
         ];
-        assert_eq!(doubles(&call.arguments[0]), head.concat());
+        assert_eq!(doubles(call.arguments()[0]), head.concat());
         let round = [
             [2.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0].as_slice(),
             &[1.0, 3.0, 1.0, 1_000_000_000_001.0],
             &[-1.0, 4.0, 1.0, 1.0],
             &[1.0, 5.0, 1.0, 2.0],
         ];
-        assert_eq!(doubles(&call.arguments[1]), round.concat().repeat(rounds.into()));
+        assert_eq!(doubles(call.arguments()[1]), round.concat().repeat(rounds.into()));
     }
 }
 
@@ -97,7 +97,7 @@ fn the_servers_clock_differs_from_any_instant() {
     for (now, sent) in [(None, -1.0), (Some(0), 0.0), (Some(7), 7.0)] {
         let (call, _) = encoder(now).encode(&[request(&[(&policy, "a", 1)], Operation::Check)]);
         let refund = RefundArgs::new(now).into_bytes();
-        for bytes in [&call.arguments[0], &refund] {
+        for bytes in [call.arguments()[0], &refund] {
             assert_eq!(doubles(bytes)[..1], [sent], "{now:?}");
         }
     }
@@ -124,9 +124,9 @@ fn reported_slots_are_a_fourth_argument_and_their_keys_have_no_sum() {
     let reported = OwnEntry { process: 7, granted: many + 5, freed: many + 4 };
     requests[0].limits[0].own = Some(Box::new(reported));
     let (call, batch) = encoder(7).encode(&requests);
-    assert_eq!(doubles(&call.arguments[0])[10..], [1.0, -1.0, 2.0, 1.0]);
-    assert_eq!(doubles(&call.arguments[2]), [0.0, 0.0], "blocks");
-    assert_eq!(doubles(&call.arguments[3]), [7.0, 5.0, 4.0, 0.0, 0.0]);
+    assert_eq!(doubles(call.arguments()[0])[10..], [1.0, -1.0, 2.0, 1.0]);
+    assert_eq!(doubles(call.arguments()[2]), [0.0, 0.0], "blocks");
+    assert_eq!(doubles(call.arguments()[3]), [7.0, 5.0, 4.0, 0.0, 0.0]);
     // Another process holds one slot. A slot that this process reports as freed counts no more.
     let entry = |process: u64, granted: u64, freed: u64| {
         let numbers = [(60_000_000u64, 7), (process, 6), (granted, 6), (freed, 6)];
@@ -144,8 +144,8 @@ fn a_key_under_two_limits_has_no_sum() {
     let (ten, twenty) = (Policy::new("k", 10, MINUTE), Policy::new("k", 20, MINUTE));
     let requests = [&ten, &twenty].map(|policy| request(&[(policy, "a", 1)], Operation::Check));
     let (call, _) = encoder(7).encode(&requests);
-    assert_eq!(call.keys.iter().count(), 1);
-    assert!(doubles(&call.arguments[0]).ends_with(&[1.0, -1.0]));
+    assert_eq!(call.keys().len(), 1);
+    assert!(doubles(call.arguments()[0]).ends_with(&[1.0, -1.0]));
 }
 
 #[test]
@@ -226,7 +226,10 @@ fn impossible_verdicts_are_an_error_and_not_a_panic() {
 fn blocks_are_an_argument_of_their_own_where_a_policy_has_one() {
     let open = Policy::new("open", 10, MINUTE);
     let blocks = Policy::builder("blocks").max(10).block(Duration::from_secs(90)).build();
-    let arguments = |limits: &[_], operation| encoder(7).encode(&[request(limits, operation)]).0.arguments;
+    let arguments = |limits: &[_], operation| {
+        let call = encoder(7).encode(&[request(limits, operation)]).0;
+        call.arguments().iter().map(|argument| argument.to_vec()).collect::<Vec<_>>()
+    };
     assert_eq!(arguments(&[(&open, "a", 1)], Operation::Check).len(), 2);
     let both = arguments(&[(&open, "a", 1), (&blocks, "a", 1)], Operation::Check);
     assert_eq!(doubles(&both[2]), [0.0, 90_000_000.0]);
@@ -325,18 +328,18 @@ fn the_numbers_of_keys_begin_at_byte_49_and_take_16_bytes_and_a_request_of_one_l
     let policy = Policy::new("m", 10, MINUTE);
     let one = |caller| request(&[(&policy, caller, 1)], Operation::Check);
     let (call, _) = encoder(7).encode(&[one("a"), one("b"), one("c")]);
-    let [head, body] = &call.arguments[..] else { panic!("{} arguments", call.arguments.len()) };
+    let [head, body] = &call.arguments()[..] else { panic!("{} arguments", call.arguments().len()) };
     assert_eq!(head.len(), 48 + 3 * 16);
     assert_eq!(head[48..head.len() - 16], head[64..], "the same for all keys");
     assert_eq!(body.len(), 32 * 3);
     let different = vec![one("a"), request(&[(&policy, "b", 2)], Operation::Check), one("c")];
     let (call, _) = encoder(7).encode(&different);
-    let head = &call.arguments[0];
+    let head = &call.arguments()[0];
     assert_ne!(head[48..head.len() - 16], head[64..], "another cost");
     let (call, _) = encoder(7).encode(&[one("a"), one("a")]);
-    assert_eq!((call.keys.iter().count(), call.arguments[1].len()), (1, 64), "two requests of one key");
+    assert_eq!((call.keys().len(), call.arguments()[1].len()), (1, 64), "two requests of one key");
     let (call, _) = encoder(7).encode(&[request(&[], Operation::Check)]);
-    assert_eq!((call.keys.iter().count(), call.arguments[0].len()), (0, 16), "a call without keys");
+    assert_eq!((call.keys().len(), call.arguments()[0].len()), (0, 16), "a call without keys");
 }
 
 #[cfg(feature = "calendar")]
@@ -352,12 +355,12 @@ fn a_window_of_a_calendar_has_a_key_and_its_first_instant_is_the_shape() {
     let (call, _) =
         encoder(at + 86_400_000_000 * 30).encode(&[request(&[(&in_september, "a", 1)], Operation::Check)]);
     let longest = 31 * 86_400_000_000 + 3 * 3_600_000_000_u64;
-    assert_eq!(doubles(&call.arguments[0])[2..6], [1.0, 7.0, longest as f64, first as f64]);
+    assert_eq!(doubles(call.arguments()[0])[2..6], [1.0, 7.0, longest as f64, first as f64]);
     let moving = Policy::builder("m").calendar(Calendar::month(1).clamped()).max(7).build();
     let moving = moving.in_window_of(at).unwrap();
     let (kept, _) = encoder(at).encode(&[request(&[(&moving, "a", 1)], Operation::Check)]);
-    assert_eq!(doubles(&kept.arguments[0])[4..5], [2.0 * longest as f64], "by any day");
-    let key = String::from_utf8(call.keys.first().unwrap().to_vec()).unwrap();
+    assert_eq!(doubles(kept.arguments()[0])[4..5], [2.0 * longest as f64], "by any day");
+    let key = String::from_utf8(call.keys().first().unwrap().to_vec()).unwrap();
     assert!(key.starts_with("rl1:m:fM.681:{") && key.ends_with('}'), "{key}");
 }
 

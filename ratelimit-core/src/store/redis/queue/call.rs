@@ -73,7 +73,7 @@ impl Call {
         if queued.is_empty() && leases.is_empty() {
             return None;
         }
-        let (call, batch) = {
+        let (command, batch) = {
             let of_requests = queued.iter_mut().map(|queued| &mut queued.request);
             let mut all: SmallVec<[&mut Request; 8]> = of_requests.chain(&mut leases).collect();
             attachments.add_slots(&shared.attachments, &mut all);
@@ -83,7 +83,7 @@ impl Call {
         shared.link.observer.sent(judged);
         let requests = queued.into_iter().map(|queued| queued.reply).collect();
         let expected = Expected::Replies(Box::new((batch, attachments)));
-        let (command, sent_at) = (Command::Run(call), shared.encoder.local_time());
+        let sent_at = shared.encoder.local_time();
         Some(Self { command, hash_slot, sent_at, made, requests, expected })
     }
 
@@ -94,7 +94,7 @@ impl Call {
         reply: Option<ReplySender>,
     ) -> Self {
         let requests = reply.map(Some).into_iter().collect();
-        let is_refund = matches!(command, Command::Run(_));
+        let is_refund = command.runs_script();
         let expected = Expected::End { guard, is_refund };
         Self { command, hash_slot, sent_at: 0, made: None, requests, expected }
     }

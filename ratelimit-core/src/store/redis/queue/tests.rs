@@ -16,7 +16,7 @@ use super::request::tests::{check, check_of};
 use super::waiting::MAX_CALLS;
 use super::*;
 use crate::policy::Algorithm;
-use crate::store::redis::command::{Command, GuardedCommand, Keys, ScriptCall};
+use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::connections::Connections;
 use crate::store::redis::link::tests::{connection, mark_up};
 use crate::store::redis::script;
@@ -105,7 +105,7 @@ async fn what_waits_for_a_connection_ends_when_it_fails() {
     let lane = connecting(&Handle::current());
     let mut replies = vec![push_check(&lane), push_check(&lane)];
     let (reply, end) = oneshot::channel();
-    let command = GuardedCommand { command: Command::Delete(Keys::default()), guard: Box::new(()) };
+    let command = GuardedCommand { command: Command::delete(&[b""; 0]), guard: Box::new(()) };
     lane.push(Queued::Command(Box::new(QueuedCommand { command, hash_slot: 0, reply: Some(reply) })));
     replies.push(end);
     run_ready().await;
@@ -124,9 +124,7 @@ async fn commands_are_written_in_the_order_in_which_they_were_queued() {
     for number in 0..500 {
         let key = format!("rl1:{number}");
         let script = script::refund(iter::once(Algorithm::FixedWindow));
-        let (keys_of_call, arguments) = (iter::once(&key).collect(), iter::once(Vec::new()).collect());
-        let call = ScriptCall::new(script, keys_of_call, arguments);
-        let command = GuardedCommand { command: Command::Run(call), guard: Box::new(()) };
+        let command = GuardedCommand { command: Command::run(script, &[&key], &[b""]), guard: Box::new(()) };
         let (ended, end) = oneshot::channel();
         lane.push(Queued::Command(Box::new(QueuedCommand { command, hash_slot: 0, reply: Some(ended) })));
         keys.push(vec![key]);
@@ -293,7 +291,7 @@ async fn a_connection_that_is_silent_for_three_calls_is_given_up_whatever_others
     pause();
     for call in 1..=3 {
         // Two calls in one write, which are one failure.
-        let command = GuardedCommand { command: Command::Delete(Keys::default()), guard: Box::new(()) };
+        let command = GuardedCommand { command: Command::delete(&[b""; 0]), guard: Box::new(()) };
         lane.push(Queued::Command(Box::new(QueuedCommand { command, hash_slot: 0, reply: None })));
         let reply = push_check(&lane);
         assert!(!connection.server.is_given_up(), "{call}");

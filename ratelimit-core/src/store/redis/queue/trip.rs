@@ -46,7 +46,7 @@ pub(super) async fn carry(lane: &Arc<Lane>, connection: Option<Connection>, mut 
     let link = &lane.shared.link;
     let mut moved = Vec::new();
     while !calls.is_empty() {
-        let commands = calls.iter().map(|call| call.command.to_cmd()).collect();
+        let commands = calls.iter().map(|call| call.command.cmd()).collect();
         let (sent, made) = (now(), calls.iter().filter_map(|call| call.made).min());
         let mut deadline = Deadline::of_call(sent, made, link.deadline());
         let Some(replies) = reply_by(&mut deadline, connection.server.send_calls(commands)).await else {
@@ -110,11 +110,11 @@ async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) ->
             }
             None => return Some(call),
         };
-        let command = call.command.to_cmd();
+        let command = call.command.cmd();
         let replied = async {
             match target {
                 Some(_) => connection.server.send_asking(command).await,
-                None => connection.server.send(&command).await,
+                None => connection.server.send(command).await,
             }
         };
         let Some(reply) = reply_by(&mut deadline, replied).await else {

@@ -211,20 +211,19 @@ impl ServerConnection {
     }
 
     /// Sends a command to a node that has its key, but not yet the hash slot.
-    pub(in crate::store::redis) async fn send_asking(&self, command: Cmd) -> RedisResult<Value> {
-        self.send_calls(smallvec![redis::cmd("ASKING"), command]).await.pop().unwrap_or(Ok(Value::Nil))
+    pub(in crate::store::redis) async fn send_asking(&self, command: &Cmd) -> RedisResult<Value> {
+        let asking = redis::cmd("ASKING");
+        self.send_calls(smallvec![&asking, command]).await.pop().unwrap_or(Ok(Value::Nil))
     }
 
     /// Sends the commands of calls in one write.
-    pub(in crate::store::redis) async fn send_calls(&self, mut commands: SmallVec<[Cmd; 1]>) -> CallReplies {
-        if commands.len() == 1
-            && let Some(command) = commands.pop()
-        {
-            return smallvec![self.send(&command).await];
+    pub(in crate::store::redis) async fn send_calls(&self, commands: SmallVec<[&Cmd; 1]>) -> CallReplies {
+        if let [command] = commands[..] {
+            return smallvec![self.send(command).await];
         }
         let count = commands.len();
         let mut pipeline = Pipeline::with_capacity(count);
-        commands.into_iter().for_each(|command| _ = pipeline.add_command(command));
+        commands.into_iter().for_each(|command| _ = pipeline.add_command(command.clone()));
         let replies = async move { self.0.client.clone().send_packed_commands(&pipeline, 0, count).await };
         // In a box, so that the future of a single command has no room for a pipeline.
         match Box::pin(replies).await {

@@ -13,7 +13,7 @@ use loom::thread;
 use tokio::sync::oneshot::Receiver;
 
 use super::super::*;
-use crate::store::redis::command::{Command, GuardedCommand, Keys};
+use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::queue::request::tests::check;
 use crate::store::redis::queue::{Flush, InFlight, QueuedRequest, Queues, Replied};
 
@@ -134,7 +134,7 @@ impl Model {
     }
 
     fn push_command(self: &Arc<Self>, number: u16) {
-        let command = GuardedCommand { command: Command::Delete(Keys::default()), guard: Box::new(()) };
+        let command = GuardedCommand { command: Command::delete(&[b""; 0]), guard: Box::new(()) };
         self.push_to(0, Queued::Command(Box::new(QueuedCommand { command, hash_slot: number, reply: None })));
     }
 
