@@ -190,7 +190,7 @@ impl Lanes {
             Some(key) if self.shared.link.is_cluster() => hash_slot_of_tag(&key.hash_tag()),
             _ => 0,
         };
-        Queued::Request(Box::new(QueuedRequest { request, hash_slot, since, attachment, reply }))
+        Queued::Request(QueuedRequest { request, hash_slot, since, attachment, reply })
     }
 
     /// Sends a command. It goes on if the result is dropped, so that a refund does not depend on the time
@@ -199,7 +199,7 @@ impl Lanes {
         let (reply, receiver) = oneshot::channel();
         let hash_slot = self.shared.link.hash_slot(command.command.first_key());
         let queued = QueuedCommand { command, hash_slot, reply: Some(reply) };
-        self.push(Queued::Command(Box::new(queued)), None);
+        self.push(Queued::Command(queued), None);
         PendingReply(receiver)
     }
 

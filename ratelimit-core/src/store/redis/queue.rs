@@ -182,7 +182,7 @@ trait Queues: Sized {
         match self.step(place, |waiting| waiting.push(queued)) {
             Ok(true) => self.schedule(place),
             Ok(false) => {}
-            Err(queued) => self.hand_over(queued),
+            Err(queued) => self.hand_over(*queued),
         }
     }
 
@@ -195,7 +195,7 @@ trait Queues: Sized {
         let Taken { commands, requests } = self.step(place, Waiting::close);
         // Outside the lock: dropping a request wakes the task that waits for its reply, which may queue
         // another.
-        for queued in commands.into_iter().map(|command| Queued::Command(Box::new(command))) {
+        for queued in commands.into_iter().map(Queued::Command) {
             self.hand_over(queued);
         }
         for queued in requests.into_iter().map(Queued::Request) {

@@ -62,7 +62,7 @@ impl Call {
             queued.first().map_or((0, None), |request| (request.hash_slot, Some(request.since)));
         let (mut attachments, mut size) = (CallAttachments::new(), 0);
         queued.retain_mut(|queued| {
-            let QueuedRequest { request, reply, attachment, .. } = &mut **queued;
+            let QueuedRequest { request, reply, attachment, .. } = queued;
             let place = reply.is_some().then_some(size);
             let is_needed = attachments.add(&shared.attachments, node, request, mem::take(attachment), place);
             let is_sent = place.is_some() || is_needed;
@@ -81,7 +81,7 @@ impl Call {
         };
         let judged = queued.iter().filter(|queued| queued.reply.is_some()).count();
         shared.link.observer.sent(judged);
-        let requests = queued.into_iter().map(|queued| queued.reply).collect();
+        let requests = queued.iter_mut().map(|queued| queued.reply.take()).collect();
         let expected = Expected::Replies(Box::new((batch, attachments)));
         let sent_at = shared.encoder.local_time();
         Some(Self { command, hash_slot, sent_at, made, requests, expected })

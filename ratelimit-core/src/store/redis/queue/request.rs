@@ -38,14 +38,13 @@ pub(in crate::store::redis) struct QueuedCommand {
     pub(in crate::store::redis) reply: Option<ReplySender>,
 }
 
-/// Several requests, each in the box in which it was queued.
-pub(super) type Requests = Vec<Box<QueuedRequest>>;
+pub(super) type Requests = Vec<QueuedRequest>;
 
-/// A request or a command, in a box, so that its bytes are not copied again.
+/// A request or a command.
 pub(in crate::store::redis) enum Queued {
-    Request(Box<QueuedRequest>),
+    Request(QueuedRequest),
     /// Goes before the requests that are queued.
-    Command(Box<QueuedCommand>),
+    Command(QueuedCommand),
 }
 
 impl Queued {
@@ -95,7 +94,7 @@ pub(super) fn grouped<K: PartialEq>(
     key: impl Fn(&QueuedRequest) -> K,
 ) -> SmallVec<[(K, Requests); 1]> {
     let mut groups: SmallVec<[(K, Requests); 1]> = SmallVec::new();
-    if let Some(first) = requests.first().map(|request| key(request))
+    if let Some(first) = requests.first().map(&key)
         && requests.iter().all(|request| key(request) == first)
     {
         groups.push((first, requests));
@@ -129,9 +128,7 @@ pub(super) mod tests {
     type Receiver = oneshot::Receiver<Replied>;
 
     /// A check under a limit of this algorithm, and the channel for its reply.
-    pub(in crate::store::redis::queue) fn check_under(
-        algorithm: Algorithm,
-    ) -> (Box<QueuedRequest>, Receiver) {
+    pub(in crate::store::redis::queue) fn check_under(algorithm: Algorithm) -> (QueuedRequest, Receiver) {
         check_of("alice", algorithm)
     }
 
@@ -139,7 +136,7 @@ pub(super) mod tests {
     pub(in crate::store::redis::queue) fn check_of(
         caller: &str,
         algorithm: Algorithm,
-    ) -> (Box<QueuedRequest>, Receiver) {
+    ) -> (QueuedRequest, Receiver) {
         let policy =
             Policy::builder("user-api").max(10).window(Duration::from_secs(60)).algorithm(algorithm).build();
         let check = Check::new(&policy, caller);
@@ -148,10 +145,10 @@ pub(super) mod tests {
         let (reply, receiver) = oneshot::channel();
         let (since, attachment) = (now(), Attachment::None);
         let request = QueuedRequest { request, hash_slot: 0, since, attachment, reply: Some(reply) };
-        (Box::new(request), receiver)
+        (request, receiver)
     }
 
-    pub(in crate::store::redis) fn check() -> (Box<QueuedRequest>, Receiver) {
+    pub(in crate::store::redis) fn check() -> (QueuedRequest, Receiver) {
         check_under(Algorithm::SlidingWindowCounter)
     }
 

@@ -106,7 +106,7 @@ async fn what_waits_for_a_connection_ends_when_it_fails() {
     let mut replies = vec![push_check(&lane), push_check(&lane)];
     let (reply, end) = oneshot::channel();
     let command = GuardedCommand { command: Command::delete(&[b""; 0]), guard: Box::new(()) };
-    lane.push(Queued::Command(Box::new(QueuedCommand { command, hash_slot: 0, reply: Some(reply) })));
+    lane.push(Queued::Command(QueuedCommand { command, hash_slot: 0, reply: Some(reply) }));
     replies.push(end);
     run_ready().await;
     lane.shared.link.mark_down(Arc::new(RedisError::from((ErrorKind::Io, "refused"))));
@@ -126,7 +126,7 @@ async fn commands_are_written_in_the_order_in_which_they_were_queued() {
         let script = script::refund(iter::once(Algorithm::FixedWindow));
         let command = GuardedCommand { command: Command::run(script, &[&key], &[b""]), guard: Box::new(()) };
         let (ended, end) = oneshot::channel();
-        lane.push(Queued::Command(Box::new(QueuedCommand { command, hash_slot: 0, reply: Some(ended) })));
+        lane.push(Queued::Command(QueuedCommand { command, hash_slot: 0, reply: Some(ended) }));
         keys.push(vec![key]);
         ends.push(end);
         if number % 7 == 0 {
@@ -292,7 +292,7 @@ async fn a_connection_that_is_silent_for_three_calls_is_given_up_whatever_others
     for call in 1..=3 {
         // Two calls in one write, which are one failure.
         let command = GuardedCommand { command: Command::delete(&[b""; 0]), guard: Box::new(()) };
-        lane.push(Queued::Command(Box::new(QueuedCommand { command, hash_slot: 0, reply: None })));
+        lane.push(Queued::Command(QueuedCommand { command, hash_slot: 0, reply: None }));
         let reply = push_check(&lane);
         assert!(!connection.server.is_given_up(), "{call}");
         // While all tasks wait, the paused clock goes on to the deadline.

@@ -60,13 +60,13 @@ impl Waiting {
 
     /// Adds a request or a command. Returns whether a flush has to be scheduled, or gives `queued` back if
     /// the queue is closed.
-    pub(super) fn push(&mut self, queued: Queued) -> Result<bool, Queued> {
+    pub(super) fn push(&mut self, queued: Queued) -> Result<bool, Box<Queued>> {
         if self.is_closed {
-            return Err(queued);
+            return Err(Box::new(queued));
         }
         match queued {
             Queued::Request(request) => self.requests.push(request),
-            Queued::Command(command) => self.commands.push(*command),
+            Queued::Command(command) => self.commands.push(command),
         }
         Ok(self.schedule())
     }
@@ -140,7 +140,7 @@ mod tests {
 
     const DEADLINE: Duration = Duration::from_millis(100);
 
-    fn sizes(requests: impl IntoIterator<Item = Box<QueuedRequest>>) -> Vec<usize> {
+    fn sizes(requests: impl IntoIterator<Item = QueuedRequest>) -> Vec<usize> {
         let mut waiting = Waiting { requests: requests.into_iter().collect(), ..Waiting::new(DEADLINE) };
         std::iter::from_fn(|| {
             let size = waiting.take(false).0.requests.len();

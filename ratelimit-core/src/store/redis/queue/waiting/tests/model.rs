@@ -135,7 +135,7 @@ impl Model {
 
     fn push_command(self: &Arc<Self>, number: u16) {
         let command = GuardedCommand { command: Command::delete(&[b""; 0]), guard: Box::new(()) };
-        self.push_to(0, Queued::Command(Box::new(QueuedCommand { command, hash_slot: number, reply: None })));
+        self.push_to(0, Queued::Command(QueuedCommand { command, hash_slot: number, reply: None }));
     }
 
     /// Ends one of the calls with which the lane was made.
@@ -212,7 +212,7 @@ impl End {
     }
 }
 
-fn numbers(commands: &[QueuedCommand], requests: &[Box<QueuedRequest>]) -> Vec<u16> {
+fn numbers(commands: &[QueuedCommand], requests: &[QueuedRequest]) -> Vec<u16> {
     let commands = commands.iter().map(|command| command.hash_slot);
     commands.chain(requests.iter().map(|request| request.hash_slot)).collect()
 }
