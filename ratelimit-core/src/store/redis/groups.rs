@@ -101,7 +101,7 @@ impl Groups {
             Box::pin(self.decide_each_caller(group, operation, deadline)).await?
         } else {
             let pending = self.submit(group, operation, &mut deadline);
-            pending.reply(&mut deadline).await?.into_outcome(group)?
+            pending.reply(&mut deadline).await?.claim(group)?
         };
         if is_turn {
             return Ok(outcome);
@@ -137,7 +137,7 @@ impl Groups {
             let pending = self.submit(check, Operation::Overdraw, &mut deadline);
             let reply = pending.reply(&mut deadline).await;
             drop(guard);
-            reply?.into_overdrawn(&check[0])?;
+            reply?.overdrawn(&check[0])?;
         }
         Ok(unknown_outcome(group, self.denials.now()))
     }

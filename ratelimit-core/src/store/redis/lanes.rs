@@ -274,7 +274,7 @@ pub(super) struct PendingReply(oneshot::Receiver<Replied>);
 
 impl PendingReply {
     /// Waits for the reply to a request.
-    pub(super) async fn reply(self, deadline: &mut Deadline) -> Result<Reply, StoreError> {
+    pub(super) async fn reply(self, deadline: &mut Deadline) -> Result<Box<Reply>, StoreError> {
         let reply = self.replied(deadline).await?;
         reply.ok_or_else(|| CallError::Protocol(protocol::EXPECTED).into())
     }
@@ -284,7 +284,7 @@ impl PendingReply {
         self.replied(deadline).await.map(drop)
     }
 
-    async fn replied(self, deadline: &mut Deadline) -> Result<Option<Reply>, StoreError> {
+    async fn replied(self, deadline: &mut Deadline) -> Result<Option<Box<Reply>>, StoreError> {
         Ok(match reply_by(deadline, self.0).await {
             Some(reply) => reply.unwrap_or(Err(CallError::Unavailable))?,
             None => Err(deadline.timeout_error())?,

@@ -57,7 +57,7 @@ impl Groups {
         for (index, caller) in callers.iter().enumerate() {
             let pending = self.submit(&caller.checks, Operation::Check, deadline);
             let reply = pending.reply(deadline).await;
-            match reply.and_then(|reply| reply.into_outcome(&caller.checks)) {
+            match reply.and_then(|mut reply| reply.claim(&caller.checks)) {
                 Ok(outcome) if outcome.is_allowed() => outcomes.push(outcome),
                 ended => {
                     self.refund_charged(callers, &outcomes, deadline).await;
@@ -92,7 +92,7 @@ impl Groups {
                 outcomes.extend(denied.take().map(|denied| denied.outcome));
                 continue;
             };
-            let peeked = pending.reply(deadline).await.and_then(|reply| reply.into_outcome(&caller.checks));
+            let peeked = pending.reply(deadline).await.and_then(|mut reply| reply.claim(&caller.checks));
             outcomes.push(match (peeked, denied_at) {
                 // The group is denied all the same; a failure policy might admit it.
                 (Err(_), Some(at)) => unknown_outcome(&caller.checks, at),

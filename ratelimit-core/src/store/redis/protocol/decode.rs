@@ -44,7 +44,8 @@ impl Batch {
         let mut verdicts = &states.bytes[first_verdict..];
         let all_pass = verdicts.is_empty();
         let mut effects: SmallVec<[Effect; 1]> = smallvec![Effect::Charged(0); self.keys.len()];
-        let replies = self.requests.iter().map(|request| {
+        let mut replies = SmallVec::with_capacity(self.requests.len());
+        for request in &self.requests {
             let (verdict, details) = if all_pass {
                 (ReplyVerdict::Allowed, Vec::new())
             } else {
@@ -64,7 +65,7 @@ impl Batch {
                 }
             }
             let (states, operation) = (Arc::clone(&states), request.operation);
-            Some(Reply {
+            replies.push(Box::new(Reply {
                 states,
                 verdict,
                 operation,
@@ -72,9 +73,8 @@ impl Batch {
                 details,
                 slots: Slots::default(),
                 unclaimed: None,
-            })
-        });
-        let replies = replies.collect::<Option<SmallVec<_>>>()?;
+            }));
+        }
         verdicts.is_empty().then_some(Replies { replies, effects })
     }
 }
@@ -82,7 +82,7 @@ impl Batch {
 /// The replies to the requests of one call, in their order.
 #[derive(Debug, Default)]
 pub(in crate::store::redis) struct Replies {
-    pub(in crate::store::redis) replies: SmallVec<[Reply; 1]>,
+    pub(in crate::store::redis) replies: SmallVec<[Box<Reply>; 1]>,
     /// Effect of all requests together on each key.
     effects: SmallVec<[Effect; 1]>,
 }
@@ -275,7 +275,7 @@ pub(in crate::store::redis) const EXPECTED: &str =
 
 impl Reply {
     /// Validates the reply to an overdraft, which has no outcome.
-    pub(in crate::store::redis) fn into_overdrawn(self, check: &Check<'_>) -> Result<(), StoreError> {
+    pub(in crate::store::redis) fn overdrawn(&self, check: &Check<'_>) -> Result<(), StoreError> {
         for limit in &self.limits {
             self.state(check.policy(), *limit)?;
         }
@@ -286,10 +286,7 @@ impl Reply {
     }
 
     /// Claims the reply, and derives the outcome for the group of the request.
-    pub(in crate::store::redis) fn into_outcome(
-        mut self,
-        group: &[Check<'_>],
-    ) -> Result<GroupOutcome, StoreError> {
+    pub(in crate::store::redis) fn claim(&mut self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         self.unclaimed = None;
         self.outcome(group)
     }

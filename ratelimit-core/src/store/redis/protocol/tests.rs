@@ -48,7 +48,7 @@ fn decode(reply: Value) -> Result<GroupOutcome, StoreError> {
     let policy = Policy::new("user-api", 10, MINUTE);
     let (_, batch) = encoder(0).encode(&[request(&[(&policy, "a", 1)], Operation::Check)]);
     let decoded = batch.decode(reply).and_then(|replies| replies.replies.into_iter().next());
-    decoded.ok_or(StoreError::Protocol { expected: EXPECTED })?.into_outcome(&[Check::new(&policy, "a")])
+    decoded.ok_or(StoreError::Protocol { expected: EXPECTED })?.claim(&[Check::new(&policy, "a")])
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn reported_slots_are_a_fourth_argument_and_their_keys_have_no_sum() {
     let found = [&b"n\x02\0"[..], &entry(9, 2, 1), &entry(7, 5, 3)].concat();
     let mut replies = batch.decode(reply(&[&found, b"."], 59_000_000.0, "11")).unwrap();
     assert_eq!((replies.charged(0, 0, 1), replies.granted_there(0, 0)), (1, Some(many + 6)));
-    let outcome = replies.replies.remove(0).into_outcome(&[Check::new(&slots, "a")]).unwrap();
+    let outcome = replies.replies.remove(0).claim(&[Check::new(&slots, "a")]).unwrap();
     assert_eq!((outcome.is_allowed(), outcome.outcomes()[0].remaining()), (true, 0));
 }
 
@@ -162,10 +162,10 @@ fn each_reply_accounts_for_the_requests_before_it() {
     ];
     let (_, batch) = encoder(0).encode(&requests);
     let replies = batch.decode(reply(&[&windows(60_000_000, 1, 0), b"."], 90_000_000.0, "111011")).unwrap();
-    let report = |reply: Reply, group: &[(&str, u64)]| {
+    let report = |mut reply: Box<Reply>, group: &[(&str, u64)]| {
         let group: Vec<_> =
             group.iter().map(|(caller, cost)| Check::new(&policy, *caller).with_cost(*cost)).collect();
-        let outcome = reply.into_outcome(&group).unwrap();
+        let outcome = reply.claim(&group).unwrap();
         assert_eq!(outcome.at(), Timestamp::from_micros(90_000_000));
         outcome.outcomes().iter().map(|one| (one.is_allowed(), one.remaining())).collect::<Vec<_>>()
     };
@@ -216,8 +216,8 @@ fn impossible_verdicts_are_an_error_and_not_a_panic() {
         let policy = Policy::builder("k").algorithm(algorithm).max(1).window(year).build();
         let check = |cost| request(&[(&policy, "a", cost)], Operation::Check);
         let (_, batch) = encoder(0).encode(&[check(u64::MAX), check(u64::MAX), check(1)]);
-        let last = batch.decode(reply(&[b"."], 1.79e15, "111")).unwrap().replies.pop().unwrap();
-        let error = last.into_outcome(&[Check::new(&policy, "a")]).unwrap_err();
+        let mut last = batch.decode(reply(&[b"."], 1.79e15, "111")).unwrap().replies.pop().unwrap();
+        let error = last.claim(&[Check::new(&policy, "a")]).unwrap_err();
         assert!(matches!(error, StoreError::Protocol { .. }), "{algorithm}: {error}");
     }
 }
@@ -255,7 +255,7 @@ fn requests_after_one_that_begins_a_block_are_denied_by_it() {
         let (_, batch) = encoder(0).encode(&[check(), check(), check()]);
         #[allow(clippy::cast_precision_loss, reason = "a small number")]
         let replies = batch.decode(reply(&[&found], now as f64, verdicts))?;
-        let outcome = |reply: Reply| reply.into_outcome(&group).map(|outcome| outcome.retry_after());
+        let outcome = |mut reply: Box<Reply>| reply.claim(&group).map(|outcome| outcome.retry_after());
         Some(replies.replies.into_iter().map(outcome).collect())
     };
     let waits = outcomes(&with_detail("1+0", b'b', until, "0")).unwrap();
@@ -314,7 +314,7 @@ fn a_corrupt_state_of_a_shadow_limit_alone_is_an_error() {
         let (_, batch) = encoder(0).encode(&[request(limits, Operation::Check)]);
         let found = vec![&b"!"[..]; batch.keys.len()];
         let replies = batch.decode(reply(&found, 1.0, "")).unwrap();
-        replies.replies.into_iter().next().unwrap().into_outcome(&checks)
+        replies.replies.into_iter().next().unwrap().claim(&checks)
     };
     let alone = decoded(&[(&policy, "a", 1)]).unwrap_err();
     assert!(matches!(alone, StoreError::CorruptState { .. }), "{alone}");

@@ -12,7 +12,7 @@ use crate::store::redis::key::{StateKey, TAG_LEN};
 use crate::store::redis::protocol::{Reply, Request};
 
 /// The end of a request, or without a reply the end of a command.
-pub(in crate::store::redis) type Replied = Result<Option<Reply>, CallError>;
+pub(in crate::store::redis) type Replied = Result<Option<Box<Reply>>, CallError>;
 
 /// The channel for a reply.
 pub(in crate::store::redis) type ReplySender = oneshot::Sender<Replied>;
