@@ -158,7 +158,7 @@ struct Part {
 
 impl Part {
     /// Adds a call, unless it would fail anyway.
-    fn add(&mut self, call: Call, link: &Link) {
+    fn add(&mut self, call: Box<Call>, link: &Link) {
         match link.fast_fail(call.range()) {
             Some(error) => call.finish(Err(error)),
             None => self.calls.push(call),

@@ -15,7 +15,7 @@ use crate::store::redis::protocol::{self, Batch, Replies, Request};
 use crate::store::redis::shared::Shared;
 use crate::store::redis::topology::{NodeId, range_of_slot};
 
-/// A call about requests, or another command.
+/// A call about requests, or another command. It is in a box from its start, because its bytes are many.
 pub(super) struct Call {
     pub(super) command: Command,
     /// Hash slot of the keys in a cluster.
@@ -31,11 +31,12 @@ pub(super) struct Call {
 }
 
 /// The reply that a call expects.
+#[allow(clippy::large_enum_variant, reason = "in the box of the call")]
 enum Expected {
     /// Replies to requests.
-    Replies(Box<(Batch, CallAttachments)>),
+    Replies(Batch, CallAttachments),
     /// The end of a command, which drops the guard.
-    End { guard: Box<dyn Send>, is_refund: bool },
+    End { _guard: Box<dyn Send>, is_refund: bool },
 }
 
 /// A decoded reply.
@@ -57,7 +58,11 @@ impl Decoded {
 impl Call {
     /// Encodes one call to `node` for all these requests, with their attachments. `None` if there is nothing
     /// to decide.
-    pub(super) fn of_requests(mut queued: Requests, node: Option<NodeId>, shared: &Shared) -> Option<Self> {
+    pub(super) fn of_requests(
+        mut queued: Requests,
+        node: Option<NodeId>,
+        shared: &Shared,
+    ) -> Option<Box<Self>> {
         let (hash_slot, made) =
             queued.first().map_or((0, None), |request| (request.hash_slot, Some(request.since)));
         let (mut attachments, mut size) = (CallAttachments::new(), 0);
@@ -82,9 +87,9 @@ impl Call {
         let judged = queued.iter().filter(|queued| queued.reply.is_some()).count();
         shared.link.observer.sent(judged);
         let requests = queued.iter_mut().map(|queued| queued.reply.take()).collect();
-        let expected = Expected::Replies(Box::new((batch, attachments)));
+        let expected = Expected::Replies(batch, attachments);
         let sent_at = shared.encoder.local_time();
-        Some(Self { command, hash_slot, sent_at, made, requests, expected })
+        Some(Box::new(Self { command, hash_slot, sent_at, made, requests, expected }))
     }
 
     /// A command for keys of this hash slot, and the channel for its end.
@@ -92,11 +97,11 @@ impl Call {
         GuardedCommand { command, guard }: GuardedCommand,
         hash_slot: u16,
         reply: Option<ReplySender>,
-    ) -> Self {
+    ) -> Box<Self> {
         let requests = reply.map(Some).into_iter().collect();
         let is_refund = command.runs_script();
-        let expected = Expected::End { guard, is_refund };
-        Self { command, hash_slot, sent_at: 0, made: None, requests, expected }
+        let expected = Expected::End { _guard: guard, is_refund };
+        Box::new(Self { command, hash_slot, sent_at: 0, made: None, requests, expected })
     }
 
     /// Slot range of the keys.
@@ -107,7 +112,7 @@ impl Call {
     /// Whether the call is still of use: a request waits for it, or it is needed without requests.
     pub(super) fn is_wanted(&self) -> bool {
         let needs_no_request = match &self.expected {
-            Expected::Replies(expected) => expected.1.need_no_request(),
+            Expected::Replies(_, attachments) => attachments.need_no_request(),
             Expected::End { .. } => true,
         };
         needs_no_request || self.requests.iter().flatten().any(|reply| !reply.is_closed())
@@ -115,16 +120,16 @@ impl Call {
 
     /// Notes that the call is sent over another connection, because the first one rejected it.
     pub(super) fn reroute(&mut self) {
-        if let Expected::Replies(expected) = &mut self.expected {
-            expected.1.reroute();
+        if let Expected::Replies(_, attachments) = &mut self.expected {
+            attachments.reroute();
         }
     }
 
     /// Decodes a reply. An error if it does not have the shape that the call expects.
     pub(super) fn decode(&self, reply: Value) -> Result<Decoded, CallError> {
         match (&self.expected, reply) {
-            (Expected::Replies(expected), reply) => {
-                expected.0.decode(reply).map(Decoded::Replies).ok_or(CallError::Protocol(protocol::EXPECTED))
+            (Expected::Replies(batch, _), reply) => {
+                batch.decode(reply).map(Decoded::Replies).ok_or(CallError::Protocol(protocol::EXPECTED))
             }
             (Expected::End { is_refund: true, .. }, Value::Int(0)) => Ok(Decoded::TurnsNotDue),
             (Expected::End { .. }, Value::Int(_)) => Ok(Decoded::Ended),
@@ -133,27 +138,23 @@ impl Call {
     }
 
     /// Lets attachments and guards take the end of the call, and then sends each request its reply.
-    pub(super) fn finish(self, result: Result<Decoded, CallError>) {
-        let Self { requests, expected, .. } = self;
-        let end = match (expected, result) {
-            (Expected::Replies(mut expected), Ok(Decoded::Replies(mut replies))) => {
-                expected.1.finish(&mut replies, requests.len());
+    pub(super) fn finish(mut self: Box<Self>, result: Result<Decoded, CallError>) {
+        let requests = mem::take(&mut self.requests);
+        let end = match (&mut self.expected, result) {
+            (Expected::Replies(_, attachments), Ok(Decoded::Replies(mut replies))) => {
+                attachments.finish(&mut replies, requests.len());
                 for (reply, request) in replies.replies.into_iter().zip(requests) {
                     send_reply(request, Ok(Some(reply)));
                 }
                 return;
             }
-            // The guard is dropped first, so that the task that waits for the command sees the change.
-            (Expected::End { guard, .. }, result) => {
-                drop(guard);
-                match result {
-                    Ok(Decoded::TurnsNotDue) => Err(CallError::TurnsNotDue),
-                    result => result.map(drop),
-                }
-            }
+            (Expected::End { .. }, Ok(Decoded::TurnsNotDue)) => Err(CallError::TurnsNotDue),
+            (Expected::End { .. }, result) => result.map(drop),
             // An error, since `decode` returns no other kind for requests.
-            (Expected::Replies(_), result) => result.and(Err(CallError::Protocol(protocol::EXPECTED))),
+            (Expected::Replies(..), result) => result.and(Err(CallError::Protocol(protocol::EXPECTED))),
         };
+        // First, so that the tasks that wait see what the attachments or the guard change.
+        drop(self);
         for request in requests {
             send_reply(request, end.clone().map(|()| None));
         }

@@ -12,7 +12,7 @@ use crate::store::redis::shared::Shared;
 use crate::store::redis::topology::SLOT_RANGES;
 
 /// Calls that are sent in one write, or that each find their node by themselves.
-pub(super) type Calls = SmallVec<[Call; 1]>;
+pub(super) type Calls = SmallVec<[Box<Call>; 1]>;
 
 /// Connections and queues on one runtime with one thread, on which flushes run in the order in which they
 /// were scheduled.

@@ -26,9 +26,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_m
 pub(super) enum Next {
     Ended,
     /// The call did not run, and is sent again over the same connection.
-    Again(Call),
+    Again(Box<Call>),
     /// The call did not run: another node, or a later moment, may serve it.
-    Moved(Call, Redirect),
+    Moved(Box<Call>, Redirect),
 }
 
 /// The reply of a node that does not serve a call.
@@ -77,7 +77,7 @@ pub(super) async fn carry(lane: &Arc<Lane>, connection: Option<Connection>, mut 
 
 /// Sends each call to the node of a cluster that has its keys, over the store's connections. These are calls
 /// that a reply redirects, and calls to a node without a connection at the moment.
-async fn find(lane: &Arc<Lane>, calls: Vec<(Call, Option<Redirect>)>) {
+async fn find(lane: &Arc<Lane>, calls: Vec<(Box<Call>, Option<Redirect>)>) {
     let (lane, link) = (lane.of_store.as_ref().unwrap_or(lane), &lane.shared.link);
     let followed = join_all(calls.into_iter().map(|(call, redirect)| follow(lane, call, redirect))).await;
     let unreached: Calls = followed.into_iter().flatten().collect();
@@ -88,7 +88,7 @@ async fn find(lane: &Arc<Lane>, calls: Vec<(Call, Option<Redirect>)>) {
 }
 
 /// Follows redirects for half of the deadline. Returns a call that reached no node within the deadline.
-async fn follow(lane: &Arc<Lane>, mut call: Call, redirect: Option<Redirect>) -> Option<Call> {
+async fn follow(lane: &Arc<Lane>, mut call: Box<Call>, redirect: Option<Redirect>) -> Option<Box<Call>> {
     let link = &lane.shared.link;
     let (mut importing, mut pause) = (redirect.and_then(|redirect| lane.learn(&call, &redirect)), PAUSES.0);
     let sent = now();
@@ -145,7 +145,7 @@ impl Lane {
     pub(super) fn take_reply(
         self: &Arc<Self>,
         connection: &Connection,
-        call: Call,
+        call: Box<Call>,
         reply: RedisResult<Value>,
     ) -> Next {
         match self.next(connection, call, reply) {
@@ -159,7 +159,12 @@ impl Lane {
 
     /// The same, whether the call is still of use or not. If the reply does not fit the call, the connection
     /// is given up.
-    fn next(self: &Arc<Self>, connection: &Connection, mut call: Call, reply: RedisResult<Value>) -> Next {
+    fn next(
+        self: &Arc<Self>,
+        connection: &Connection,
+        mut call: Box<Call>,
+        reply: RedisResult<Value>,
+    ) -> Next {
         let (link, id) = (&self.shared.link, connection.id);
         let result = match reply {
             // First, because a silent connection is given up as well.
@@ -233,7 +238,7 @@ impl Lane {
 
 /// The slot ranges of calls, each once: a write counts as one failure of each range.
 fn ranges_of(calls: &Calls) -> SmallVec<[usize; 1]> {
-    let mut ranges: SmallVec<[usize; 1]> = calls.iter().map(Call::range).collect();
+    let mut ranges: SmallVec<[usize; 1]> = calls.iter().map(|call| call.range()).collect();
     ranges.sort_unstable();
     ranges.dedup();
     ranges
