@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -153,7 +153,7 @@ pub(super) struct CallAttachments {
     /// `None` if no leases learn from the call.
     leases: Option<Box<CallLeases>>,
     /// The requests for leases, in the order of `leases`. The call has them after all others.
-    lease_requests: SmallVec<[LimitArg; 1]>,
+    lease_requests: Vec<LimitArg>,
     /// `None` if the call has no concurrency limit.
     slots: Option<Box<CallSlots>>,
     /// For each turn: the index of its request, and what gives the turn back.
@@ -164,13 +164,7 @@ pub(super) struct CallAttachments {
 
 impl CallAttachments {
     pub(super) fn new() -> Self {
-        Self {
-            leases: None,
-            lease_requests: SmallVec::new(),
-            slots: None,
-            turns: Vec::new(),
-            has_report: false,
-        }
+        Self { leases: None, lease_requests: Vec::new(), slots: None, turns: Vec::new(), has_report: false }
     }
 
     /// Adds the attachment of a request for `node`. `place` is the index of the request in the call, or
@@ -205,7 +199,7 @@ impl CallAttachments {
     }
 
     /// Takes the requests for leases, which the call has after all others.
-    pub(super) fn lease_requests(&mut self) -> SmallVec<[Request; 1]> {
+    pub(super) fn lease_requests(&mut self) -> Vec<Request> {
         let leases = std::mem::take(&mut self.lease_requests).into_iter();
         leases.map(|limit| Request { operation: Operation::Check, limits: smallvec![limit] }).collect()
     }

@@ -48,8 +48,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use self::count::{Answer, GiveBack, LeaseRequest};
 use self::nodes::NodeConnection;
 use self::size::LastAnswer;
@@ -100,7 +98,7 @@ impl CallLeases {
         targets: Box<[LeaseTarget]>,
         limits: &[LimitArg],
         place: Option<usize>,
-        requests: &mut SmallVec<[LimitArg; 1]>,
+        requests: &mut Vec<LimitArg>,
     ) {
         for mut target in targets {
             let Some(limit) = limits.get(target.limit) else { continue };

@@ -141,7 +141,7 @@ impl Request {
 /// The requests of one call, for decoding its reply.
 pub(super) struct Batch {
     requests: SmallVec<[RequestEntry; 1]>,
-    policies: SmallVec<[PolicyArg; 4]>,
+    policies: SmallVec<[PolicyArg; 1]>,
     /// One entry per key.
     keys: SmallVec<[KeyEntry; 1]>,
 }
@@ -251,8 +251,7 @@ impl Encoder {
     pub(super) fn encode<R: Borrow<Request>>(&self, requests: &[R]) -> (Command, Batch) {
         let mut writer = CallWriter {
             policies: SmallVec::new(),
-            keys: SmallVec::new(),
-            hashes: SmallVec::new(),
+            keys: SmallVec::with_capacity(requests.len()),
             entries: SmallVec::with_capacity(requests.len()),
             body: Vec::with_capacity(32 * requests.len()),
         };
@@ -263,10 +262,8 @@ impl Encoder {
 
 /// Writes the requests of one call.
 struct CallWriter<'r> {
-    policies: SmallVec<[PolicyArg; 4]>,
-    keys: SmallVec<[&'r StateKey; 16]>,
-    /// The hashes of `keys`. A call has so few keys that a search is as fast as a table.
-    hashes: SmallVec<[u64; 16]>,
+    policies: SmallVec<[PolicyArg; 1]>,
+    keys: SmallVec<[&'r StateKey; 2]>,
     /// One entry for each of `keys`.
     entries: SmallVec<[KeyEntry; 1]>,
     /// The second argument.
@@ -316,15 +313,13 @@ impl<'r> CallWriter<'r> {
     /// The index of the key of a limit, which is added if it is new.
     fn key(&mut self, limit: &'r LimitArg, policy: u16, is_plain: bool) -> u16 {
         let LimitArg { key, cost, own, .. } = limit;
-        let hash = key.hash();
-        let mut of_hash = self.hashes.iter().enumerate().filter(|(_, known)| **known == hash);
-        if let Some((index, _)) = of_hash.find(|&(index, _)| self.keys[index] == key) {
+        // A call has so few keys that a search is as fast as a table: most keys differ in their hash.
+        if let Some(index) = self.keys.iter().position(|known| *known == key) {
             let entry = &mut self.entries[index];
             entry.is_plain &= is_plain && entry.policy == policy;
             entry.total += cost;
             return short(index);
         }
-        self.hashes.push(hash);
         self.keys.push(key);
         self.entries.push(KeyEntry { policy, total: *cost, is_plain, own: own.clone() });
         short(self.keys.len() - 1)

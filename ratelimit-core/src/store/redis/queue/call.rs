@@ -80,7 +80,7 @@ impl Call {
         }
         let (command, batch) = {
             let of_requests = queued.iter_mut().map(|queued| &mut queued.request);
-            let mut all: SmallVec<[&mut Request; 8]> = of_requests.chain(&mut leases).collect();
+            let mut all: SmallVec<[&mut Request; 2]> = of_requests.chain(&mut leases).collect();
             attachments.add_slots(&shared.attachments, &mut all);
             shared.encoder.encode(&all)
         };

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use redis::Value;
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::algorithm::Operation;
 use crate::check::Check;
@@ -67,7 +67,7 @@ impl Process {
             process: self,
             leases: CallLeases::new(&self.leases, Some(0)),
             requests: Vec::new(),
-            fetched: SmallVec::new(),
+            fetched: Vec::new(),
         }
     }
 
@@ -121,7 +121,7 @@ struct Call<'p> {
     process: &'p Process,
     leases: CallLeases,
     requests: Vec<Request>,
-    fetched: SmallVec<[LimitArg; 1]>,
+    fetched: Vec<LimitArg>,
 }
 
 impl Call<'_> {
