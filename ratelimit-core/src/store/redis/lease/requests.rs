@@ -186,14 +186,17 @@ impl Leases {
         operation: Operation,
         encoder: &Encoder,
     ) -> Vec<GuardedCommand> {
+        let is_fetched = self.may_fetch(group, operation);
+        if !(is_fetched || self.has_counts()) {
+            return Vec::new();
+        }
         let (now, instances) = (self.now(), self.instances());
         let mut given_back = Vec::new();
-        let is_fetched = self.may_fetch(group, operation);
         for check in group {
             let interval = self.interval(check.policy());
             // A cost above the limit never passes, so it is no demand.
             let is_possible = interval > 0 && check.cost() <= check.policy().max();
-            if !(is_possible || operation.overdraws()) || !(is_fetched || self.has_counts()) {
+            if !(is_possible || operation.overdraws()) {
                 continue;
             }
             let digest = self.digest(check);
