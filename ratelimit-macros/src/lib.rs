@@ -19,10 +19,10 @@ use crate::parse::kind::Kind;
 
 /// The table of arguments.
 macro_rules! table {
-    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, [$what:literal, $default:literal, $values:literal], $code:tt $(, $why:literal)?;)*) => {
+    ($($(#[doc = $cell:literal])* $field:ident $name:literal: $type:ty, $of:ident, $example:literal, $code:tt $(, $why:literal)?;)*) => {
         concat!(
-            "| argument | what it is; values | default | of |\n|---|---|---|---|\n",
-            $("| `", $example, "` | ", $what, "; ", $values, " | ", $default, " | ", whose!($of), " |\n",)*
+            "| argument | what it is | default | values | of |\n|---|---|---|---|---|\n",
+            $("| `", $example, "`", $($cell,)* " | ", whose!($of), " |\n",)*
         )
     };
 }
@@ -45,7 +45,7 @@ macro_rules! whose {
 
 /// The names of the arguments that only `#[rate_limit]` has.
 macro_rules! of_rates {
-    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $docs:tt, $code:tt $(, $why:literal)?;)*) => {
+    ($($(#[doc = $docs:literal])* $field:ident $name:literal: $type:ty, $of:ident, $example:literal, $code:tt $(, $why:literal)?;)*) => {
         concat!($($("  `", $name, "`\n", of_rates!(@ $why),)?)*)
     };
     (@ $why:literal) => { "" };

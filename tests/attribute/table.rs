@@ -18,7 +18,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 macro_rules! each {
-    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $docs:tt, $code:tt $(, $why:literal)?;)*) => {
+    ($($(#[doc = $docs:literal])* $field:ident $name:literal: $type:ty, $of:ident, $example:literal, $code:tt $(, $why:literal)?;)*) => {
         &[$($field),*]
     };
 }

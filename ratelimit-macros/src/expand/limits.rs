@@ -170,7 +170,7 @@ fn string_literal(name: &Text) -> TokenStream {
 /// The values of the arguments, in the order of the table.
 fn values(limit: &Args) -> impl Iterator<Item = (&'static Usage, &dyn Value)> {
     macro_rules! of_each {
-        ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $docs:tt, $code:tt $(, $why:literal)?;)*) => {
+        ($($(#[doc = $docs:literal])* $field:ident $name:literal: $type:ty, $of:ident, $example:literal, $code:tt $(, $why:literal)?;)*) => {
             [$(value_of(limit.$field.as_ref()).map(|value: &$type| value as &dyn Value)),*]
         };
     }

@@ -52,7 +52,7 @@ struct Row {
 }
 
 macro_rules! rows {
-    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, [$what:literal, $default:literal, $values:literal], $code:tt $(, $why:literal)?;)*) => {
+    ($(#[doc = $what:literal] #[doc = $default:literal] #[doc = $values:literal] $field:ident $name:literal: $type:ty, $of:ident, $example:literal, $code:tt $(, $why:literal)?;)*) => {
         &[$(Row { name: $name, default: $default, values: $values }),*]
     };
 }
@@ -67,7 +67,7 @@ fn row(argument: &str) -> &'static Row {
 fn the_table_of_arguments_names_every_value_and_the_default() {
     fn check<T: Choice>() {
         let row = row(T::ARGUMENT);
-        assert_eq!(row.default, format!("`\"{}\"`", T::DEFAULT.spelling().name), "{}", row.name);
+        assert_eq!(row.default, format!(" | `\"{}\"`", T::DEFAULT.spelling().name), "{}", row.name);
         for name in T::all().map(|value| format!("`\"{}\"`", value.spelling().name)) {
             assert!(row.values.contains(&name), "the row of `{}` lacks {name}", row.name);
         }
@@ -83,7 +83,7 @@ fn the_table_of_arguments_names_every_value_and_the_default() {
 
 #[test]
 fn the_table_of_arguments_has_the_default_numbers() {
-    assert_eq!(row("max").default, format!("`{DEFAULT_MAX}`"));
-    let window = row("window").default.trim_matches(['`', '"']);
+    assert_eq!(row("max").default, format!(" | `{DEFAULT_MAX}`"));
+    let window = row("window").default.trim_matches([' ', '|', '`', '"']);
     assert_eq!(grammar::parse(window).ok(), Some(DEFAULT_MICROS), "the default of `window`");
 }

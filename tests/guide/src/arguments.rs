@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 #[path = "../../../ratelimit-macros/src/parse/args/rows.rs"]
 mod rows;
 
-/// An argument, and what it is of.
+/// An argument, what it is of, and cells of the tables, each behind its `|`.
 struct Row {
     name: &'static str,
     of: &'static str,
@@ -16,7 +16,7 @@ struct Row {
 }
 
 macro_rules! rows {
-    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, [$what:literal, $default:literal, $values:literal], $code:tt $(, $why:literal)?;)*) => {
+    ($(#[doc = $what:literal] #[doc = $default:literal] #[doc = $values:literal] $field:ident $name:literal: $type:ty, $of:ident, $example:literal, $code:tt $(, $why:literal)?;)*) => {
         &[$(Row { name: $name, of: stringify!($of), example: $example, what: $what, default: $default, values: $values }),*]
     };
 }
@@ -42,10 +42,10 @@ fn in_middleware(row: &Row) -> String {
 /// The table of all arguments.
 pub(crate) fn table() -> String {
     let mut text =
-        "| argument | what it is; values | default | in middleware |\n|---|---|---|---|\n".to_owned();
+        "| argument | what it is | default | values | in middleware |\n|---|---|---|---|---|\n".to_owned();
     for row in ROWS {
         let Row { example, what, values, default, .. } = row;
-        _ = writeln!(text, "| `{example}` | {what}; {values} | {default} | {} |", in_middleware(row));
+        _ = writeln!(text, "| `{example}`{what}{default}{values} | {} |", in_middleware(row));
     }
     text
 }
@@ -55,7 +55,7 @@ pub(crate) fn short_table() -> String {
     let mut text = "| argument | what it is | default |\n|---|---|---|\n".to_owned();
     for name in IN_DAILY_USE {
         let row = ROWS.iter().find(|row| row.name == name).expect("an argument in daily use exists");
-        _ = writeln!(text, "| `{}` | {} | {} |", row.example, row.what, row.default);
+        _ = writeln!(text, "| `{}`{}{} |", row.example, row.what, row.default);
     }
     text
 }

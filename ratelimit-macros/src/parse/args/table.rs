@@ -40,7 +40,7 @@ pub(crate) fn arguments_of(kind: Kind) -> impl Iterator<Item = &'static Usage> +
 
 /// Defines [`Args`] and what goes through all arguments.
 macro_rules! arguments {
-    ($($field:ident $name:literal: $type:ty, $of:ident, $example:literal, $docs:tt, { $read:expr, [$($alias:literal),*] } $(, $why:literal)?;)*) => {
+    ($($(#[doc = $docs:literal])* $field:ident $name:literal: $type:ty, $of:ident, $example:literal, { $read:expr, [$($alias:literal),*] } $(, $why:literal)?;)*) => {
         /// The arguments that are present. Mistakes in them have been recorded.
         pub(crate) struct Args {
             pub(crate) kind: Kind,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::simulation::{Report, SECOND, Scenario};
-use crate::policy::{Algorithm, Policy};
+use crate::policy::{Algorithm, Policy, PolicyBuilder};
 
 /// Runs a property over random cases.
 fn for_all<S: Strategy>(
@@ -29,7 +29,7 @@ fn policies(key: &'static str, max: u64) -> Vec<Policy> {
         let plain = Policy::builder(key).max(max).window(Duration::from_secs(1)).algorithm(*algorithm);
         [Some(plain), algorithm.has_sub_windows().then(|| plain.sub_windows(10))]
     });
-    shapes.flatten().map(|builder| builder.build()).collect()
+    shapes.flatten().map(PolicyBuilder::build).collect()
 }
 
 /// The numbers of these policies.
