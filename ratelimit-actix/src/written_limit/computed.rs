@@ -34,7 +34,7 @@ impl<T> PerRequest<T> {
 }
 
 /// The values of a limit that are computed for each request. A computed caller is one of
-/// [`By`](crate::caller::of_request::By).
+/// [`By`](crate::written_limit::by::By).
 #[derive(Clone, Debug)]
 pub struct Computed {
     /// Whether the limit does not apply to the request.
