@@ -207,8 +207,8 @@ macro_rules! of_rates {
 /// With `"before"`, `max` is also the number of requests that may be in flight. A request beyond that is
 /// denied, and its `Retry-After` is an upper bound: units of requests in flight may come back earlier. The
 /// refund is tried once, within the store's deadline; if it fails, a warning is logged. Header fields show
-/// the quota after the refund. What the handler has charged by `Quotas::charge_up_to` is refunded as well. A limit
-/// that the handler has settled is not refunded.
+/// the quota after the refund. What the handler has charged by `Quotas::charge_up_to` is refunded as well. A
+/// limit that the handler has settled is not refunded.
 ///
 /// With `"after"`, the charge is that of the instant of the response. Only a denial [shows](#arguments) the
 /// limit. `Quotas::charge_up_to` leaves it out, and it cannot be settled. It has no `lease`.

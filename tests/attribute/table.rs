@@ -1,5 +1,5 @@
-//! Every row of the argument table, over real connections, with the counts in memory and in Redis: above a handler, and
-//! in middleware where a row has a method of `Limit`.
+//! Every row of the argument table, over real connections, with the counts in memory and in Redis: above a
+//! handler, and in middleware where a row has a method of `Limit`.
 
 mod handlers;
 #[path = "../../ratelimit-macros/src/parse/args/rows.rs"]

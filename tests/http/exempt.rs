@@ -7,7 +7,7 @@ use actix_web::web::{self, Data, ReqData};
 use actix_web::{App, get};
 use ratelimit_actix::{
     ForwardedHeader, Limit, Policy, Quotas, RateLimitConfig, RateLimitConfigBuilder, RateLimitMiddleware,
-    rate_limit,
+    caller, rate_limit,
 };
 use tests::answer::by;
 use tests::send;
@@ -48,7 +48,7 @@ fn exempt(networks: &[&str]) -> RateLimitConfigBuilder {
 /// A service with all kinds of limits, of which none but the address can exempt a request.
 macro_rules! limited {
     ($limiter:expr, $config:expr) => {{
-        let scope = web::scope("/scope").wrap(RateLimitMiddleware::new(Limit::new(&ALL).global()));
+        let scope = web::scope("/scope").wrap(RateLimitMiddleware::new(Limit::new(&ALL).by(caller::global)));
         let scope = scope.route("/free", web::get().to(async || "ok"));
         let app = App::new().app_data(Data::new($limiter)).app_data($config);
         init_service(app.service(fixed).service(dynamic).service(strict).service(scope)).await

@@ -18,7 +18,7 @@ use actix_web::web::{self, Data, Path};
 use actix_web::{App, Error, HttpRequest, HttpResponse, get};
 use ratelimit_actix::{
     HeaderStyle, Limit, Policy, RateLimitConfig, RateLimitMiddleware, RateLimited, RateLimiter, Unlimited,
-    rate_limit,
+    caller, rate_limit,
 };
 use tests::answer::{by, get, request, statuses};
 use tests::store::{clocked, fresh, watched};
@@ -150,8 +150,8 @@ async fn nested_scopes_obey_all_outer_limits() {
 #[actix_web::test]
 async fn several_limits_are_one_group() {
     let (limiter, watch) = watched();
-    let limit =
-        RateLimitMiddleware::new(Limit::new(&FIVE).cost(|_| 2)).and(Limit::new(&TWO).global().cost(|_| 2));
+    let limit = RateLimitMiddleware::new(Limit::new(&FIVE).cost(|_| 2))
+        .and(Limit::new(&TWO).by(caller::global).cost(|_| 2));
     let app = App::new().app_data(Data::new(limiter)).wrap(limit).route("/", web::get().to(ok));
     let app = init_service(app).await;
     assert_eq!(send(&app, get("/")).await.status, 200);

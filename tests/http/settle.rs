@@ -14,7 +14,7 @@ use ratelimit_actix::ratelimit_core::clock::FakeClock;
 use ratelimit_actix::ratelimit_core::{Mode, SettleError, StoreError};
 use ratelimit_actix::{
     Algorithm, Limit, OnMissing, Policy, PolicyBuilder, QuotaError, Quotas, RateLimitConfig,
-    RateLimitMiddleware, RateLimiter, UsageCounter, rate_limit,
+    RateLimitMiddleware, RateLimiter, UsageCounter, caller, rate_limit,
 };
 use tests::answer::{by, get as from_client, request};
 use tests::log::Log;
@@ -389,7 +389,8 @@ async fn named(quotas: Quotas) -> Result<impl Responder> {
 #[actix_web::test]
 async fn limits_of_the_middleware_and_limits_that_do_not_apply_have_names_too() {
     let skipped = Limit::new(&SKIPPED).by(|_| None::<u8>).on_missing(OnMissing::Skip);
-    let scope = web::scope("").wrap(RateLimitMiddleware::new(Limit::new(&DAILY).global()).and(skipped));
+    let scope =
+        web::scope("").wrap(RateLimitMiddleware::new(Limit::new(&DAILY).by(caller::global)).and(skipped));
     let config = RateLimitConfig::builder().exempt(["198.51.100.1"]).build().unwrap();
     let app = App::new().app_data(Data::new(fresh())).app_data(config).service(scope.service(named));
     let app = init_service(app).await;
@@ -455,7 +456,7 @@ async fn of_two_layers_with_a_limit_of_one_name_the_inner_is_settled() {
         Ok(left(&quotas))
     }
     let outer = Policy::builder("settle-outer").name("tokens").max(1000).build();
-    let layer = RateLimitMiddleware::new(Limit::new(outer).global().cost(|_| 20));
+    let layer = RateLimitMiddleware::new(Limit::new(outer).by(caller::global).cost(|_| 20));
     let app = App::new().app_data(Data::new(fresh())).service(web::scope("").wrap(layer).service(inner));
     let body = send(&init_service(app).await, from_client("/")).await.body;
     assert_eq!(body, "tokens 980, tokens 96");

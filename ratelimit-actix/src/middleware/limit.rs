@@ -73,11 +73,6 @@ impl Limit {
         self.with(|limit| limit.by = by)
     }
 
-    /// Counts all callers as one.
-    pub fn global(self) -> Self {
-        self.with(|limit| limit.by = By::Global)
-    }
-
     /// Finds the plan of a request, for which overrides may have numbers; see [`IntoPlan`] for what the
     /// function may return.
     ///

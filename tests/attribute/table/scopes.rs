@@ -47,7 +47,7 @@ pub(super) fn configure(app: &mut ServiceConfig) {
         ("/anchor/scope/{day}", Limit::new(month).by(|req| caller::path_param(req, "day")).anchor(day)),
         ("/by/scope", one("scope-by").by(named)),
         ("/by/scope/ip", one("scope-ip")),
-        ("/by/scope/global", one("scope-global").global()),
+        ("/by/scope/global", one("scope-global").by(caller::global)),
         ("/missing/scope/reject", missing("scope-reject")),
         ("/missing/scope/skip", missing("scope-skip").on_missing(OnMissing::Skip)),
         ("/missing/scope/anonymous", missing("scope-anonymous").on_missing(OnMissing::Anonymous)),

@@ -9,7 +9,7 @@ use actix_web::http::StatusCode;
 use actix_web::middleware::{Next, from_fn};
 use actix_web::web::{self, Data};
 use actix_web::{App, Error, HttpResponse, error};
-use ratelimit_actix::{Limit, Policy, RateLimitMiddleware, RateLimiter};
+use ratelimit_actix::{Limit, Policy, RateLimitMiddleware, RateLimiter, caller};
 use tests::answer::get as from_client;
 use tests::service::Service as Running;
 use tests::store::fresh;
@@ -30,7 +30,7 @@ fn holds_a_slot(limiter: &RateLimiter) {
         let stream = |handlers: Data<Led>| async move { HttpResponse::Ok().streaming(handlers.body()) };
         app.app_data(limiter.clone()).app_data(data.clone()).service(
             web::scope("/scope")
-                .wrap(RateLimitMiddleware::new(Limit::new(&ONE).global()))
+                .wrap(RateLimitMiddleware::new(Limit::new(&ONE).by(caller::global)))
                 .route("/stream", web::get().to(stream))
                 .route("/quick", web::get().to(async || "quick"))
                 .service(web::resource("/fails").wrap(from_fn(fails)).to(async || "never")),
@@ -67,7 +67,7 @@ fn the_body_of_a_service_holds_the_slot_of_middleware_in_redis() {
 
 #[actix_web::test]
 async fn an_error_of_a_service_holds_the_slot_until_it_is_sent() {
-    let limited = RateLimitMiddleware::new(Limit::new(&ONE).global());
+    let limited = RateLimitMiddleware::new(Limit::new(&ONE).by(caller::global));
     let app = App::new().app_data(fresh()).service(
         web::scope("/scope")
             .wrap(limited)

@@ -1,5 +1,5 @@
-//! The rows of all arguments. Tests and the pages of the guide take them from here, so this file names nothing
-//! of this crate but in the rows.
+//! The rows of all arguments. Tests and the pages of the guide take them from here, so this file names
+//! nothing of this crate but in the rows.
 
 /// Passes the rows of all arguments to another macro.
 ///
