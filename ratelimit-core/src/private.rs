@@ -45,11 +45,15 @@ private_methods! {
         fn in_present_windows(at: Timestamp) -> Vec<Self>;
         fn has_moving_windows() -> bool;
         fn largest() -> Self;
+        fn state_id() -> u64;
+        fn in_both_modes() -> [Self; 2];
     }
 
     PrivateLimiter of RateLimiter {
         fn enforces(policy: &Policy) -> bool;
         fn check_all_on_worker(group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>>;
+        fn charge_each(checks: &[Check<'_>]) -> impl Future<Output = Vec<Option<Outcome>>>;
+        fn spawn(task: Task) -> Result<(), Task>;
         fn overrides_guard() -> OverridesGuard;
         fn overrides_status() -> Option<OverridesStatus>;
         fn builder_policies() -> Vec<Policy>;
@@ -74,22 +78,6 @@ pub fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> GroupOutcom
     GroupOutcome::decided_apart(outcomes)
 }
 
-/// Has the store of a limiter run a settlement for which nothing waits, as
-/// [`Store::spawn`](crate::store::Store::spawn) says.
-///
-/// # Errors
-///
-/// The task, unless it has ended or the store runs it.
-pub fn spawn(limiter: &RateLimiter, task: Task) -> Result<(), Task> {
-    limiter.spawn(task)
-}
-
-/// Charges each check by itself, on a worker as `RateLimiter::check_all_on_worker` does: after the response
-/// to a request that was looked at. `None` if that failed, which is logged.
-pub async fn charge_each(limiter: &RateLimiter, checks: &[Check<'_>]) -> Vec<Option<Outcome>> {
-    limiter.charge_each(checks).await
-}
-
 /// [`SettleError::TooManyUnits`].
 pub const fn too_many_units(units: u64) -> SettleError {
     SettleError::TooManyUnits { units }
@@ -105,19 +93,8 @@ pub fn wall_clock() -> Timestamp {
     crate::clock::wall_clock()
 }
 
-/// An id that two policies share if the requests of one caller count in one state under both.
-pub const fn state_id(policy: &Policy) -> u64 {
-    policy.state_id()
-}
-
 /// Whether windows of a calendar can begin on its days.
 #[cfg(feature = "calendar")]
 pub const fn has_anchor(calendar: &crate::policy::Calendar) -> bool {
     calendar.has_anchor()
-}
-
-/// The policy as an enforced limit and as a shadow limit: overrides may have changed its mode since a caller
-/// was counted.
-pub fn in_both_modes(policy: &Policy) -> [Policy; 2] {
-    policy.in_both_modes()
 }

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 #[cfg(feature = "admin")]
 use ratelimit_core::__private_0_1::PrivateLimiter as _;
-use ratelimit_core::__private_0_1::{PrivateInForce as _, PrivatePolicy as _};
-use ratelimit_core::__private_0_1::{in_both_modes, state_id, wall_clock};
+use ratelimit_core::__private_0_1::{PrivateInForce as _, PrivatePolicy as _, wall_clock};
 use ratelimit_core::overrides::{InForce, Origin};
 #[cfg(feature = "stats")]
 use ratelimit_core::stats::LimitStats;
@@ -113,10 +112,10 @@ impl Counts<'_> {
     #[cfg(feature = "stats")]
     fn add_decided(&mut self, name: &str, is_of: impl Fn(&Policy) -> bool) {
         let deciding = self.found.iter().filter(|count| count.may_decide);
-        let known: HashSet<_> = deciding.map(|count| state_id(count.in_force.policy())).collect();
+        let known: HashSet<_> = deciding.map(|count| count.in_force.policy().state_id()).collect();
         let limits = self.limiter.stats().limits();
         let decided = limits.iter().filter(|limit| limit.name() == name).flat_map(LimitStats::policies);
-        for policy in decided.filter(|policy| is_of(policy) && !known.contains(&state_id(policy))) {
+        for policy in decided.filter(|policy| is_of(policy) && !known.contains(&policy.state_id())) {
             self.found.push(CallerCount { is_undeclared: true, ..CallerCount::of(policy.into()) });
         }
     }
@@ -126,8 +125,8 @@ impl Counts<'_> {
 /// policies that share a count, one.
 pub(crate) async fn distinct(limiter: &RateLimiter, partition: &[u8], counts: &[CallerCount]) -> Vec<Policy> {
     let mut known = HashSet::new();
-    let policies = counts.iter().flat_map(|count| in_both_modes(count.in_force.policy()));
-    let policies = policies.filter(|policy| known.insert((state_id(policy), policy.calendar().copied())));
+    let policies = counts.iter().flat_map(|count| count.in_force.policy().in_both_modes());
+    let policies = policies.filter(|policy| known.insert((policy.state_id(), policy.calendar().copied())));
     in_present_windows(limiter, policies.collect(), partition).await
 }
 

@@ -5,7 +5,7 @@
 
 use std::{fmt, ptr};
 
-use ratelimit_core::__private_0_1::state_id;
+use ratelimit_core::__private_0_1::PrivatePolicy as _;
 
 use super::{DeclaredLimit, declared_limits};
 
@@ -112,7 +112,7 @@ fn is_charged_by_both(first: &DeclaredLimit, second: &DeclaredLimit) -> bool {
         && ![first, second].into_iter().any(|limit| limit.skips() || is_unknown_bucket(limit))
         // Only the count of a token bucket depends on `max`, so a computed one matters to unknown buckets
         // only.
-        && state_id(first.policy()) == state_id(second.policy())
+        && first.policy().state_id() == second.policy().state_id()
 }
 
 /// Whether the count depends on a `max` that is computed for each request.

@@ -3,7 +3,7 @@
 use std::iter::zip;
 
 use actix_web::http::StatusCode;
-use ratelimit_core::__private_0_1::{charge_each, decided_apart, help, is_first, limiter_id};
+use ratelimit_core::__private_0_1::{PrivateLimiter as _, decided_apart, help, is_first, limiter_id};
 use ratelimit_core::{Check, GroupOutcome, Outcome, RateLimiter, Reservation, SettleError, StoreError};
 use smallvec::SmallVec;
 
@@ -68,7 +68,7 @@ impl DecidedGroup {
         let is_charged = |index: &usize| corrections[*index] == Some(Correction::Charge);
         let indices: SmallVec<[usize; 2]> = (0..corrections.len()).filter(is_charged).collect();
         let checks = indices.iter().map(|index| self.quotas[*index].limit.check());
-        let outcomes = charge_each(&self.limiter, &checks.collect::<SmallVec<[_; 2]>>()).await;
+        let outcomes = self.limiter.charge_each(&checks.collect::<SmallVec<[_; 2]>>()).await;
         zip(indices, outcomes).filter_map(|(index, outcome)| Some((index, outcome?))).collect()
     }
 

@@ -5,7 +5,7 @@ use std::slice;
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
-use ratelimit_core::__private_0_1::state_id;
+use ratelimit_core::__private_0_1::PrivatePolicy as _;
 use ratelimit_core::{Decision, Outcome, Policy};
 use smallvec::SmallVec;
 
@@ -141,7 +141,7 @@ impl Quota {
     /// Whether both charge one count of one caller. A limit with a cost of 0 charges nothing.
     pub(super) fn shares_count_with(&self, other: &Self) -> bool {
         let [one, two] = [&self.limit, &other.limit];
-        state_id(self.policy()) == state_id(other.policy())
+        self.policy().state_id() == other.policy().state_id()
             && *one.caller == *two.caller
             && one.cost > 0
             && two.cost > 0

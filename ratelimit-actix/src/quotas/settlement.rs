@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ratelimit_core::__private_0_1::{OfProcess, help, spawn};
+use ratelimit_core::__private_0_1::{OfProcess, PrivateLimiter as _, help};
 use ratelimit_core::policy::MAX_UNITS;
 use tokio::runtime::Handle;
 
@@ -115,7 +115,7 @@ impl Drop for SettleOnDrop {
             let _ = settled.settle(actual).await;
             mem::forget(unsettled);
         });
-        if let Err(task) = spawn(&limiter, task)
+        if let Err(task) = limiter.spawn(task)
             && let Ok(runtime) = Handle::try_current()
         {
             runtime.spawn(task);

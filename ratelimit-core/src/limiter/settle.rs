@@ -178,7 +178,8 @@ impl RateLimiter {
         Ok(result.map(drop)?)
     }
 
-    /// Charges each check by itself, on a worker, for [`charge_each`](crate::__private_0_1::charge_each).
+    /// Charges each check by itself, on a worker: after the response to a request that was looked
+    /// at. `None` if that failed, which is logged.
     pub(crate) async fn charge_each(&self, checks: &[Check<'_>]) -> Vec<Option<Outcome>> {
         let charge = async |check: &Check<'_>| {
             let group = slice::from_ref(check);
