@@ -2,6 +2,7 @@
 //! that has it.
 
 use std::mem;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +50,9 @@ pub(super) async fn carry(lane: &Arc<Lane>, connection: Option<Connection>, mut 
         let commands = calls.iter().map(|call| call.command.cmd()).collect();
         let (sent, made) = (now(), calls.iter().filter_map(|call| call.made).min());
         let mut deadline = Deadline::of_call(sent, made, link.deadline());
-        let Some(replies) = reply_by(&mut deadline, connection.server.send_calls(commands)).await else {
+        // Pinned here: by value, its 1.4 KB would be in the future of the flush twice.
+        let replied = reply_by(&mut deadline, pin!(connection.server.send_calls(commands))).await;
+        let Some(replies) = replied else {
             lane.end_silent(&connection, calls);
             break;
         };
