@@ -330,9 +330,9 @@ impl RateLimitConfigBuilder {
     /// the fields of the quotas, and with `Retry-After` unless it has one or is a redirect.
     ///
     /// `InternalError::from_response(rejection, response).into()` sends a response of your own. To only
-    /// observe rejections, return `rejection.into()`. If a limit was [checked by hand](crate::admit), the body of
-    /// the response is read before it is sent. With the feature `test-util`,
-    /// `RateLimited::for_test` and its siblings make rejections to test the function with.
+    /// observe rejections, return `rejection.into()`. If a limit was [checked by hand](crate::admit), the
+    /// body of the response is read before it is sent. With the feature `test-util`, `RateLimited::for_test`
+    /// and its siblings make rejections to test the function with.
     pub fn error_handler(
         mut self,
         handler: impl Fn(Rejection, &HttpRequest) -> actix_web::Error + Send + Sync + 'static,

@@ -79,8 +79,8 @@ impl Quotas {
     }
 
     /// Charges every limit of this request `units` more, or all units that are left if these are fewer: also
-    /// those of middleware, and those that the handler [checked by hand](crate::admit). Returns how many were charged to the limit that had the fewest. The header fields of the response then
-    /// report what is left.
+    /// those of middleware, and those that the handler [checked by hand](crate::admit). Returns how many were
+    /// charged to the limit that had the fewest. The header fields of the response then report what is left.
     ///
     /// A request holds one slot of a concurrency limit, whatever it is charged here. Limits that share a
     /// count are charged `units` each. A group of limits takes one round trip; in a Redis cluster the limits

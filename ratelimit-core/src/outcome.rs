@@ -37,7 +37,8 @@ pub struct Outcome {
 impl Outcome {
     const UNKNOWN_WAIT: u64 = u64::MAX;
 
-    /// Creates the outcome of a request of cost 1 under a limit of `capacity` units, of which nothing remains.
+    /// Creates the outcome of a request of cost 1 under a limit of `capacity` units, of which nothing
+    /// remains.
     ///
     /// The other methods `with_..` set the other numbers. The instant is that of the
     /// [group](GroupOutcome::new).

@@ -68,8 +68,8 @@ macro_rules! of_rates {
 ///
 /// # Arguments
 ///
-/// Values *per request* are closures or `with(function)`. With [`policy`](#shared-policies) the policy has its
-/// arguments itself.
+/// Values *per request* are closures or `with(function)`. With [`policy`](#shared-policies) the policy has
+/// its arguments itself.
 ///
 #[doc = with_arguments!(table)]
 ///
@@ -87,8 +87,8 @@ macro_rules! of_rates {
 ///
 /// With `policy = SEARCH`, for a `static SEARCH: Policy`, the numbers stand in one place. All handlers with
 /// this policy, and a `RateLimitMiddleware` with it, share the count of each caller. Arguments of a limit are
-/// those of the attribute; arguments of a policy are compile errors beside `policy`. A request that passes the
-/// middleware and a handler with the same policy and caller is charged by both.
+/// those of the attribute; arguments of a policy are compile errors beside `policy`. A request that passes
+/// the middleware and a handler with the same policy and caller is charged by both.
 ///
 /// # Callers
 ///

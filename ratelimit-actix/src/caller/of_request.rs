@@ -122,8 +122,8 @@ pub fn global(_: &HttpRequest) -> Caller {
     Caller::global()
 }
 
-/// The value of a header field as the caller, as with `by = header("..")`. No caller if the field is missing or
-/// empty. Of several lines the first counts, as `headers().get` returns it.
+/// The value of a header field as the caller, as with `by = header("..")`. No caller if the field is missing
+/// or empty. Of several lines the first counts, as `headers().get` returns it.
 ///
 /// **Warning:** a client can send any value, so it starts a new count with every request, unless something
 /// before the limit has verified the field.

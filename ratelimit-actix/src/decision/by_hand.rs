@@ -16,9 +16,10 @@ use crate::response::Rejected;
 /// Checks limits by hand: for a caller or a cost that is in the body, which an attribute cannot read.
 ///
 /// The [nearest limiter](nearest_limiter) charges all checks or none, as for an attribute: by the numbers of
-/// [overrides](ratelimit_core::RateLimiterBuilder), and not for [exempt](crate::RateLimitConfigBuilder::exempt)
-/// clients. From then on the limits are among the [`Quotas`] of the request. The fields of an attribute or
-/// middleware around show them, and [`Quotas::limit`] settles them.
+/// [overrides](ratelimit_core::RateLimiterBuilder), and not for
+/// [exempt](crate::RateLimitConfigBuilder::exempt) clients. From then on the limits are among the [`Quotas`]
+/// of the request. The fields of an attribute or middleware around show them, and [`Quotas::limit`] settles
+/// them.
 ///
 /// # Errors
 ///
@@ -112,8 +113,8 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// The outcomes of the checks, in their order. Limits that are off by overrides have none, and neither has
-    /// a request that is not counted.
+    /// The outcomes of the checks, in their order. Limits that are off by overrides have none, and neither
+    /// has a request that is not counted.
     pub fn outcome(&self) -> &GroupOutcome {
         &self.outcome
     }
@@ -139,8 +140,9 @@ impl Admitted {
         self.outcome.take_slots()
     }
 
-    /// Charges the [looks](Check::uncharged) of the group, each by itself, if its cost still fits: for a limit
-    /// that counts failures, such as wrong passwords. The header fields show such a limit only if it denies.
+    /// Charges the [looks](Check::uncharged) of the group, each by itself, if its cost still fits: for a
+    /// limit that counts failures, such as wrong passwords. The header fields show such a limit only if it
+    /// denies.
     ///
     /// The limiter logs a charge that fails. Frees the slots of the group.
     pub async fn charge(self) {

@@ -1,5 +1,5 @@
-//! The values that are computed for one request, for all limits of a handler or of middleware, before any limit is
-//! checked.
+//! The values that are computed for one request, for all limits of a handler or of middleware, before any
+//! limit is checked.
 
 use std::sync::Arc;
 
@@ -54,8 +54,8 @@ macro_rules! value {
 }
 
 impl Values {
-    /// Computes the values in this order: `skip`, `by` and `plan` if they have to be awaited, `anchor`, `max`,
-    /// `cost`. A limit that is skipped needs no other value.
+    /// Computes the values in this order: `skip`, `by` and `plan` if they have to be awaited, `anchor`,
+    /// `max`, `cost`. A limit that is skipped needs no other value.
     async fn compute(&mut self, limit: &WrittenLimit, extracted: &Extracted) -> Result<(), Failure> {
         let computed = &limit.computed;
         self.is_skipped = value!(computed.skip, extracted).unwrap_or_default();

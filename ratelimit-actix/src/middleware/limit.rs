@@ -62,7 +62,8 @@ impl Limit {
     }
 
     /// Counts by the caller that the function finds; see [`IntoCaller`] for what it may return, with
-    /// `into_caller()` behind what borrows from the request. A request without a caller gets 400, unless [`on_missing`](Self::on_missing) says otherwise.
+    /// `into_caller()` behind what borrows from the request. A request without a caller gets 400, unless
+    /// [`on_missing`](Self::on_missing) says otherwise.
     ///
     /// Only verified data may distinguish callers. If the function reads an unverified header field, such as
     /// an API key, a client starts a new count with every request.

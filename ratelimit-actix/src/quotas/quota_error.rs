@@ -56,8 +56,8 @@ pub enum QuotaError {
         limit: String,
     },
 
-    /// The limiter did not charge or settle it: the cost is too high, the limit is a concurrency limit, turns behind
-    /// the charge are not due, or the store did not answer.
+    /// The limiter did not charge or settle it: the cost is too high, the limit is a concurrency limit, turns
+    /// behind the charge are not due, or the store did not answer.
     #[error(transparent)]
     Limiter(#[from] SettleError),
 }

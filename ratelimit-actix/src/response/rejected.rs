@@ -13,7 +13,8 @@ use super::rejection::Rejection;
 /// A limit that was [checked by hand](crate::admit) rejects the request, with the response of an attribute.
 ///
 /// `?` turns it into an [`actix_web::Error`], into an error type of your own, and into a boxed
-/// [`Error`](std::error::Error), which may be `Send + Sync`. An error type of your own passes the response on:
+/// [`Error`](std::error::Error), which may be `Send + Sync`. An error type of your own passes the response
+/// on:
 ///
 /// ```
 /// use actix_web::{HttpResponse, ResponseError};

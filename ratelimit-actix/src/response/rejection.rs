@@ -222,8 +222,8 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// The shortest wait after which the request may pass: that of [`RateLimited::retry_after`], or 1 s if the
-    /// store did not answer. `None` if another attempt is pointless, or if only slots are missing.
+    /// The shortest wait after which the request may pass: that of [`RateLimited::retry_after`], or 1 s if
+    /// the store did not answer. `None` if another attempt is pointless, or if only slots are missing.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited(limited) => limited.retry_after(),

@@ -94,8 +94,8 @@ impl RateLimiterBuilder {
     ///
     /// # Panics
     ///
-    /// If an attribute of the program names a time zone that does not exist, and if `overrides` are wrong: with
-    /// these call `try_build`.
+    /// If an attribute of the program names a time zone that does not exist, and if `overrides` are wrong:
+    /// with these call `try_build`.
     pub fn build(self) -> RateLimiter {
         #[cfg(feature = "overrides")]
         let built = self.try_build().unwrap_or_else(|error| panic!("{error}"));
