@@ -51,8 +51,8 @@ pub(super) async fn carry(lane: &Arc<Lane>, connection: Option<Connection>, mut 
         let (sent, made) = (now(), calls.iter().filter_map(|call| call.made).min());
         let mut deadline = Deadline::of_call(sent, made, link.deadline());
         // Pinned here: by value, its 1.4 KB would be in the future of the flush twice.
-        let replied = reply_by(&mut deadline, pin!(connection.server.send_calls(commands))).await;
-        let Some(replies) = replied else {
+        let in_time = reply_by(&mut deadline, pin!(connection.server.send_calls(commands))).await;
+        let Some(replies) = in_time else {
             lane.end_silent(&connection, calls);
             break;
         };
