@@ -87,7 +87,7 @@ store() {
 facade() {
   local src=ratelimit-actix/src
   local files="$src/address.rs $src/address/*.rs $src/caller.rs $src/caller/*.rs $src/response/headers.rs
-    $src/response/headers/*.rs $src/quotas/quota.rs $src/handler/limit.rs $src/handler/default_key.rs"
+    $src/response/headers/*.rs $src/quotas/quota.rs $src/written_limit.rs $src/written_limit/*.rs $src/handler/default_key.rs"
   automatic facade 1 ratelimit-actix "$files" '' '--lib'
   automatic facade 2 ratelimit-actix "$files" \
     '--test-package tests -C=--test=http -C=--test=attribute' ''

@@ -16,7 +16,7 @@ pub(crate) enum LimitRef {
     /// In the `static` of an attribute.
     Attribute(&'static WrittenLimit),
     /// Of middleware, or of a check by hand.
-    Middleware(Arc<WrittenLimit>),
+    Shared(Arc<WrittenLimit>),
 }
 
 impl Deref for LimitRef {
@@ -26,7 +26,7 @@ impl Deref for LimitRef {
     fn deref(&self) -> &WrittenLimit {
         match self {
             Self::Attribute(limit) => limit,
-            Self::Middleware(limit) => limit,
+            Self::Shared(limit) => limit,
         }
     }
 }
@@ -54,7 +54,7 @@ impl AppliedLimit {
             written.count = Count::When(|_| true);
             written.charge = ChargeTime::After;
         }
-        let written = LimitRef::Middleware(Arc::new(written));
+        let written = LimitRef::Shared(Arc::new(written));
         Self { written, in_force: None, caller: check.partition().into(), cost: check.cost() }
     }
 

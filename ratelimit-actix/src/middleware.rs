@@ -15,6 +15,7 @@ use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready};
 use actix_web::http::{Method, StatusCode};
 use actix_web::{Error, HttpRequest};
+use ratelimit_core::__private_0_1::{help, is_first};
 use ratelimit_core::{MAX_GROUP, Slots};
 use smallvec::SmallVec;
 
@@ -220,6 +221,19 @@ where
     }
 }
 
+#[cold]
+fn warn_about_status(counted: StatusCode, sent: StatusCode) {
+    if is_first("other-status", ()) {
+        tracing::warn!(
+            counted = counted.as_u16(),
+            sent = sent.as_u16(),
+            help = help("other-status"),
+            "an error of inner middleware counts by its `status_code`, and its response has another status; implement \
+             `ResponseError::status_code` for it"
+        );
+    }
+}
+
 /// The service of [`RateLimitMiddleware`], around the service that it wraps.
 #[allow(missing_debug_implementations, reason = "the wrapped service has none")]
 pub struct RateLimitMiddlewareService<S> {
@@ -279,9 +293,13 @@ where
                 }
                 // The error becomes a response further out, and carries the quotas there.
                 Err(mut error) => {
-                    let is_changed = correct(error.as_response_error().status_code()).await;
+                    let status = error.as_response_error().status_code();
+                    let is_changed = correct(status).await;
                     let slots = Cell::new(slots);
                     error.add_response_mapper(move |mut response| {
+                        if own_group.is_some() && response.status() != status {
+                            warn_about_status(status, response.status());
+                        }
                         write_quotas(&quotas, is_changed, &styles, response.headers_mut());
                         hold(response, slots.take())
                     });

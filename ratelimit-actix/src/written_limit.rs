@@ -6,6 +6,7 @@ pub(crate) mod count;
 pub(crate) mod sole_limiter;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::mem;
 use std::panic::Location;
 
@@ -31,7 +32,7 @@ pub(crate) type Place = &'static Location<'static>;
 
 /// A limit as it is written. Expansions of the attributes build it in a `static`, and a
 /// [`Limit`](crate::Limit) of middleware at run time.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WrittenLimit {
     /// Of an attribute, it is written in the arguments, or in a `static` of the user, which several
     /// attributes may name.
@@ -319,6 +320,13 @@ impl WrittenLimit {
     /// Whether no line about this limit names this section so far.
     pub(crate) fn is_first(&self, section: &'static str) -> bool {
         is_first(section, (self.place, self.policy().name()))
+    }
+}
+
+impl fmt::Debug for WrittenLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policy = (self.policy().key(), self.policy().max());
+        f.debug_struct("Limit").field("policy", &policy).field("by", &self.by).finish_non_exhaustive()
     }
 }
 

@@ -19,12 +19,24 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 macro_rules! each {
     ($($(#[doc = $docs:literal])* $field:ident $name:literal: $type:ty, $of:ident, $example:literal, $code:tt $(, $why:literal)?;)*) => {
-        &[$($field),*]
+        &[$(($name, stringify!($of), $field)),*]
     };
 }
 
-/// What shows of each argument that it does what it should: the function of its name below.
-const ROWS: &[fn(&Stage)] = rows::with_arguments!(each);
+/// An argument, what it is of, and what shows that it does what it should: the function of its name below.
+type Row = (&'static str, &'static str, fn(&Stage));
+
+const ROWS: &[Row] = rows::with_arguments!(each);
+
+#[test]
+fn every_row_of_a_limit_has_middleware() {
+    let limits = scopes::limits();
+    for (name, of, _) in ROWS {
+        let prefix = format!("/{}/scope", if *name == "on_missing" { "missing" } else { name });
+        let has_method = (*of == "Limit" || ["max", "anchor"].contains(name)) && *name != "policy";
+        assert_eq!(limits.iter().any(|(path, _)| path.starts_with(&prefix)), has_method, "{name}");
+    }
+}
 
 #[test]
 fn every_argument_works_in_memory_as_the_table_describes() {
@@ -39,7 +51,7 @@ fn every_argument_works_in_redis_as_the_table_describes() {
 }
 
 fn check_rows(stage: &Stage) {
-    for row in ROWS {
+    for (.., row) in ROWS {
         stage.next_day();
         row(stage);
     }

@@ -10,7 +10,9 @@ use jiff::Timestamp as Instant;
 use ratelimit_actix::ratelimit_core::Timestamp;
 use ratelimit_actix::ratelimit_core::clock::FakeClock;
 use ratelimit_actix::ratelimit_core::policy::{Calendar, Weekday};
-use ratelimit_actix::{Limit, Policy, RateLimitMiddleware, RateLimiter, declared_limits, rate_limit};
+use ratelimit_actix::{
+    Limit, Policy, RateLimitMiddleware, RateLimiter, declared_limits, rate_limit, reset_caller,
+};
 use tests::answer::{Answer, get, send, send_raw};
 use tests::log::Log;
 use tests::own_process::in_own_process;
@@ -218,6 +220,21 @@ fn a_day_on_which_no_month_begins_is_logged_once() {
     });
 }
 
+#[actix_web::test]
+async fn a_reset_finds_the_window_of_a_day_that_middleware_chose() {
+    let (limiter, clock) = clocked();
+    set(&clock, "2026-10-03T12:00:00Z");
+    let policy = Policy::builder("reset-of-months").max(1).calendar(Calendar::month(1).clamped()).build();
+    let limit = Limit::new(&policy).by(|_| "account").anchor(|_| Calendar::month(15));
+    let app = App::new().app_data(Data::new(limiter.clone())).wrap(RateLimitMiddleware::new(limit));
+    let app = init_service(app.route("/", web::get().to(async || "ok"))).await;
+    for status in [200, 429] {
+        assert_eq!(send(&app, get("/")).await.status, status);
+    }
+    reset_caller(&limiter, &policy, "account").await.unwrap();
+    assert_eq!(send(&app, get("/")).await.status, 200);
+}
+
 #[test]
 fn an_anchor_of_another_unit_is_logged_and_the_policy_keeps_its_own() {
     in_own_process(|| {
@@ -225,7 +242,7 @@ fn an_anchor_of_another_unit_is_logged_and_the_policy_keeps_its_own() {
         actix_web::rt::System::new().block_on(async {
             let (limiter, clock) = clocked();
             set(&clock, "2026-11-25T12:00:00Z");
-            let policy = Policy::builder("of-months").max(3).calendar(Calendar::month(20)).build();
+            let policy = Policy::builder("of-months").max(3).calendar(Calendar::month(20).clamped()).build();
             let limit = Limit::new(policy).anchor(|_| Calendar::year(1, 1));
             let app = App::new().app_data(Data::new(limiter)).wrap(RateLimitMiddleware::new(limit));
             let app = init_service(app.route("/", web::get().to(async || "ok"))).await;

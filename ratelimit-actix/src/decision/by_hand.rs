@@ -2,7 +2,7 @@
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
-use ratelimit_core::__private_0_1::{PrivateInForce, PrivateLimiter as _, wall_clock};
+use ratelimit_core::__private_0_1::{PrivateInForce, PrivateLimiter as _, help, wall_clock};
 use ratelimit_core::{Check, GroupOutcome, InForce, Slots, StoreError};
 
 use super::respond::{denied, rejected, unavailable};
@@ -21,10 +21,18 @@ use crate::response::Rejected;
 /// of the request. The fields of an attribute or middleware around show them, and [`Quotas::limit`] settles
 /// them.
 ///
+/// **Slots of concurrency limits are free when what this returns is dropped**: keep
+/// [`into_slots`](Admitted::into_slots) while the work runs.
+///
 /// # Errors
 ///
 /// [`Rejected`], which every `?` takes: 429 for a denial, 503 if the store did not answer and a limit fails
-/// closed. The response is that of the nearest [`RateLimitConfig`], its error handler included.
+/// closed, or for more than [`MAX_GROUP`](crate::MAX_GROUP) checks, which is logged. The response is that of
+/// the nearest [`RateLimitConfig`], its error handler included.
+///
+/// # Panics
+///
+/// If the handler still borrows the extensions of the request: copy out of them what the checks need.
 ///
 /// # Cancel safety
 ///
@@ -64,8 +72,13 @@ pub fn admit<'c>(
                 }
                 Err(rejected(req, denied(req, outcome)).await)
             }
-            // The limiter has logged the reason.
-            Err(_) => Err(rejected(req, unavailable(req)).await),
+            // The limiter has logged any other reason.
+            Err(error) => {
+                if let StoreError::GroupTooLarge { .. } = error {
+                    tracing::error!(%error, help = help("too-many-checks"), "checks by hand are rejected");
+                }
+                Err(rejected(req, unavailable(req)).await)
+            }
         }
     }
 }

@@ -27,7 +27,9 @@ pub(crate) fn applied_limits<'v>(
     let overrides = limiter.overrides_guard();
     let mut all = AppliedLimits::new();
     for (limit, mut values) in limits {
-        limit.limiter.note(limiter, limit.policy());
+        if let LimitRef::Attribute(limit) = &limit {
+            limit.limiter.note(limiter, limit.policy());
+        }
         let rows = overrides.limit(limit.policy());
         let is_off = rows.as_ref().is_some_and(InForce::is_off_for_all);
         // `None` leaves the limit out.
@@ -78,7 +80,7 @@ fn plan(limit: &LimitRef, values: Option<&Values>, req: &HttpRequest) -> Plan {
         PerRequest::Never => {
             let policy = limit.policy().name();
             // Of attributes, the limiter knows it before the first request.
-            if matches!(limit, LimitRef::Middleware(_)) && is_first("override-without-effect", policy) {
+            if matches!(limit, LimitRef::Shared(_)) && is_first("override-without-effect", policy) {
                 tracing::warn!(
                     policy,
                     help = help("override-without-effect"),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
+#[cfg(feature = "calendar")]
+use ratelimit_core::__private_0_1::PrivatePolicy as _;
 use ratelimit_core::Policy;
 #[cfg(feature = "calendar")]
 use ratelimit_core::policy::{Calendar, CalendarUnit};
@@ -86,9 +88,10 @@ impl Limit {
 
     /// Computes the `max` of each request, such as that of the user's plan, in place of the policy's.
     ///
-    /// All requests of one caller share a count. With a `max` of 0 every request is denied, and so it is with
-    /// one above [`MAX_UNITS`](ratelimit_core::policy::MAX_UNITS), which is logged. A `max` of the overrides
-    /// has precedence. Middleware panics if the policy has a [lease](crate::PolicyBuilder::lease).
+    /// All requests of one caller share a count. What looks a caller up, such as the operator's page, knows
+    /// the policy's `max` only. With a `max` of 0 every request is denied, and so it is with one above
+    /// [`MAX_UNITS`](ratelimit_core::policy::MAX_UNITS), which is logged. A `max` of the overrides has
+    /// precedence. Middleware panics if the policy has a [lease](crate::PolicyBuilder::lease).
     ///
     /// ```
     /// use std::time::Duration;
@@ -118,25 +121,48 @@ impl Limit {
     /// policy's: a [`Calendar`] of the same unit. The time zone is the policy's.
     ///
     /// If no window can begin on that day, the nearest one is used, as by [`Calendar::clamped`], which says
-    /// what an account has whose day changes. Middleware panics if the policy has a lease.
+    /// what an account has whose day changes. The policy's calendar is clamped, so that a reset finds the
+    /// windows of every day. Middleware panics if the policy has a lease.
     ///
     /// # Panics
     ///
-    /// If the policy has no windows of weeks, months or years.
+    /// If the policy has no windows of weeks, months or years, or if its calendar is not clamped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use actix_web::{HttpMessage, HttpRequest};
+    /// use ratelimit_actix::ratelimit_core::policy::Calendar;
+    /// use ratelimit_actix::{Limit, Policy, caller};
+    ///
+    /// static QUOTA: Policy = Policy::builder("quota").max(10_000).calendar(Calendar::month(1).clamped()).build();
+    ///
+    /// /// What the authentication has put into the extensions of the request.
+    /// struct Account {
+    ///     billing_day: u8,
+    /// }
+    ///
+    /// fn billing_month(req: &HttpRequest) -> Calendar {
+    ///     Calendar::month(req.extensions().get::<Account>().map_or(1, |account| account.billing_day))
+    /// }
+    ///
+    /// let limit = Limit::new(&QUOTA).by(caller::principal).anchor(billing_month);
+    /// ```
     #[cfg(feature = "calendar")]
     pub fn anchor(self, anchor: impl Fn(&HttpRequest) -> Calendar + Send + Sync + 'static) -> Self {
-        let unit = self.0.policy().calendar().map(Calendar::unit);
+        let policy = self.0.policy();
         assert!(
-            unit.is_some_and(|unit| unit != CalendarUnit::Day),
-            "anchor is for a policy with windows of calendar weeks, months or years"
+            policy.has_moving_windows()
+                && policy.calendar().is_some_and(|calendar| calendar.unit() != CalendarUnit::Day),
+            "anchor is for a policy with clamped windows of weeks, months or years, such as `Calendar::month(1).clamped()`"
         );
         self.with(|limit| limit.computed.anchor = PerRequest::shared(anchor))
     }
 
     /// Computes what a request costs, also a constant: `.cost(|_| 10)`. By default it costs 1.
     ///
-    /// A cost of 0 charges nothing. A cost above the policy's capacity is always denied. Middleware panics
-    /// if this is a concurrency limit, of which a request holds one slot.
+    /// A cost of 0 charges nothing. A cost above the capacity of the policy is always denied. Middleware
+    /// panics if this is a concurrency limit, of which a request holds one slot.
     pub fn cost(self, cost: impl Fn(&HttpRequest) -> u64 + Send + Sync + 'static) -> Self {
         self.with(|limit| limit.computed.cost = PerRequest::shared(cost))
     }
@@ -221,7 +247,7 @@ impl Limit {
     }
 
     pub(super) fn to_ref(&self) -> LimitRef {
-        LimitRef::Middleware(Arc::clone(&self.0))
+        LimitRef::Shared(Arc::clone(&self.0))
     }
 
     /// A copy with a reference count of its own: the workers' threads do not meet on it.

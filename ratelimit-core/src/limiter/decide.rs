@@ -81,9 +81,11 @@ impl Inner {
             let limiter = Arc::clone(self);
             move || limiter.begin_refund(&charges, timeout)
         });
-        // The store reports the end of slots to the server, and a job may hold them for longer than a limiter
-        // lives.
-        outcome.keep(Arc::clone(self));
+        if !outcome.slots().is_empty() {
+            // The store reports their end to the server, and a job may hold them for longer than a limiter
+            // lives.
+            outcome.keep(Arc::clone(self));
+        }
         Ok(outcome)
     }
 

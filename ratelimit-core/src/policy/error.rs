@@ -4,7 +4,7 @@
 use super::suggest::{list, nearest};
 
 /// A number, key or name of a policy is out of its bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PolicyError {
     /// The key is empty, too long, or has a character that is not allowed.
@@ -101,6 +101,13 @@ impl std::fmt::Display for PolicyError {
 }
 
 // Written by hand, because `build` reads the texts in constants as well.
+/// As `Display`: this is what a `main` prints that returns the error.
+impl std::fmt::Debug for PolicyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
 impl std::error::Error for PolicyError {}
 
 /// A text names no value of a setting: no [`Algorithm`](super::Algorithm), [`Mode`](super::Mode) or

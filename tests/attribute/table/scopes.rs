@@ -35,14 +35,14 @@ fn three(key: &'static str) -> PolicyBuilder {
     Policy::builder(key).max(3)
 }
 
-/// Mounts a handler for each limit, with middleware around it.
-pub(super) fn configure(app: &mut ServiceConfig) {
-    let month = Policy::builder("scope-anchor").max(1).calendar(Calendar::month(1)).build();
+/// Each limit, and the path of a handler in it. The path begins with the row.
+pub(super) fn limits() -> Vec<(&'static str, Limit)> {
+    let month = Policy::builder("scope-anchor").max(1).calendar(Calendar::month(1).clamped()).build();
     let missing = |key| one(key).by(named);
     let failing = |key| Limit::new(three(key).build()).count(count::failures);
     let blocking = Limit::new(three("scope-block").block(24 * 60 * MINUTE).build());
     let planned = Limit::new(&PLANNED).by(|_| "scope").plan(|req| caller(req).map(str::to_owned));
-    let limits = [
+    vec![
         ("/max/scope/{n}", one("scope-max").max(|req| in_path(req, "n"))),
         ("/anchor/scope/{day}", Limit::new(month).by(|req| caller::path_param(req, "day")).anchor(day)),
         ("/by/scope", one("scope-by").by(named)),
@@ -67,8 +67,12 @@ pub(super) fn configure(app: &mut ServiceConfig) {
         ("/show/scope/after/{status}", failing("scope-hidden").charge_after()),
         ("/skip/scope", one("scope-skipping").skip(is_internal)),
         ("/plan/scope", planned),
-    ];
-    for (path, limit) in limits {
+    ]
+}
+
+/// Mounts a handler for each limit, with middleware around it.
+pub(super) fn configure(app: &mut ServiceConfig) {
+    for (path, limit) in limits() {
         let answer = async |req: HttpRequest, status: Option<Path<u16>>| {
             let status = req.match_info().get("status").and(status).map_or(200, Path::into_inner);
             HttpResponse::build(StatusCode::from_u16(status).unwrap()).finish()

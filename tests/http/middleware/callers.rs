@@ -132,7 +132,7 @@ fn an_invalid_group_panics_at_its_construction() {
         ),
         (
             || RateLimitMiddleware::new(Limit::new(&TWO).anchor(|_| Calendar::month(1))),
-            "anchor is for a policy with windows of calendar weeks, months or years",
+            "anchor is for a policy with clamped windows",
         ),
         (
             || (0..64).fold(RateLimitMiddleware::new(&TWO), |group, _| group.and(&TWO)),

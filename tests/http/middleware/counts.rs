@@ -8,11 +8,13 @@ use actix_web::http::StatusCode;
 use actix_web::middleware::{Next, from_fn};
 use actix_web::test::init_service;
 use actix_web::web::{self, Data, Path};
-use actix_web::{App, Error, HttpResponse, error};
+use actix_web::{App, Error, HttpResponse, ResponseError, error};
 use ratelimit_actix::{
     HeaderStyle, Limit, Policy, Quotas, RateLimitConfig, RateLimitMiddleware, RateLimiter, count, rate_limit,
 };
 use tests::answer::get;
+use tests::log::Log;
+use tests::own_process::in_own_process;
 use tests::store::{START, fresh, watched};
 use tests::{Answer, redis, send};
 
@@ -85,6 +87,41 @@ async fn an_error_of_an_inner_service_counts_by_its_status() {
         assert_eq!(values[0], left.to_string());
         assert_eq!(values[1] == START.to_string(), left == 3, "full again now");
     }
+}
+
+/// An error whose response has another status than it says.
+#[derive(Debug)]
+struct Odd;
+
+impl std::fmt::Display for Odd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("odd")
+    }
+}
+
+impl ResponseError for Odd {
+    fn error_response(&self) -> HttpResponse {
+        HttpResponse::Unauthorized().finish()
+    }
+}
+
+#[test]
+fn an_error_whose_response_has_another_status_is_logged_once() {
+    in_own_process(|| {
+        let log = Log::of_process();
+        actix_web::rt::System::new().block_on(async {
+            let odd = async |_: ServiceRequest, _: Next<BoxBody>| Err::<ServiceResponse, _>(Odd.into());
+            let app =
+                App::new().app_data(Data::new(fresh())).wrap(from_fn(odd)).wrap(counting(count::failures));
+            let app = init_service(app).await;
+            for _ in 0..2 {
+                let failed = actix_web::dev::Service::call(&app, get("/").to_request()).await.unwrap_err();
+                assert_eq!(failed.error_response().status(), 401);
+            }
+        });
+        let warnings = log.at(tracing::Level::WARN);
+        assert!(warnings.len() == 1 && warnings[0].contains("counts by its `status_code`"), "{warnings:?}");
+    });
 }
 
 #[rate_limit(max = 9, key = "counts-handler", count = "successes")]
