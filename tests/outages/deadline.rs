@@ -170,7 +170,7 @@ async fn a_store_around_the_one_of_redis_uses_up_the_deadline_of_its_call() {
     assert!(took < 4 * SECOND, "a second was left: {took:?}");
 }
 
-/// The first answer leaves one of three seconds.
+/// The first answer leaves too little of three seconds for the second, also on a machine that is busy.
 #[tokio::test]
 async fn charges_beyond_several_limits_have_one_deadline() {
     let Some(server) = server() else { return };
@@ -178,10 +178,10 @@ async fn charges_beyond_several_limits_have_one_deadline() {
     let store = first_answered(RedisStore::builder(&proxy.url())).await;
     let policies = [policy("one".to_owned()), policy("other".to_owned())];
     let group = [Check::new(&policies[0], "caller"), Check::new(&policies[1], "caller")];
-    let overdraw = || store.decide(&group, Operation::Overdraw, Deadline::after(3 * SECOND));
-    let _ = overdraw().await.unwrap();
-    proxy.set(Mode::Delay(2 * SECOND));
-    let ended = overdraw().await;
+    let overdraw = |within| store.decide(&group, Operation::Overdraw, Deadline::after(within));
+    let _ = overdraw(30 * SECOND).await.unwrap();
+    proxy.set(Mode::Delay(29 * SECOND / 10));
+    let ended = overdraw(3 * SECOND).await;
     assert!(timed_out(&ended), "{ended:?}");
 }
 
