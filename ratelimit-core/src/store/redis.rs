@@ -4,7 +4,6 @@ mod attachments;
 mod blocking;
 mod breaker;
 mod builder;
-mod client;
 mod command;
 mod connections;
 mod credentials;
@@ -22,6 +21,7 @@ mod server_check;
 mod server_clock;
 mod shared;
 mod slots;
+mod start;
 mod supervisor;
 mod timeouts;
 mod topology;
@@ -105,7 +105,7 @@ impl RedisStore {
 
     /// Whether there is a connection that serves, for a readiness probe. A part of a cluster may be out.
     pub fn is_connected(&self) -> bool {
-        self.groups.get().is_some_and(|groups| groups.client.link.is_up())
+        self.groups.get().is_some_and(|groups| groups.shared.link.is_up())
     }
 }
 
@@ -124,7 +124,12 @@ impl Store for RedisStore {
             // In a box, because settlements are rare and their futures are large.
             Operation::Overdraw => Box::pin(groups.overdraw(group, deadline)).await,
             Operation::UpTo if groups.is_split(group) => Err(StoreError::SeveralCallers),
-            operation => groups.decide(group, operation, deadline).await,
+            Operation::Peek => groups.peek(group, deadline).await,
+            Operation::Wait { .. } if matches!(group, [check] if check.has_turns()) => {
+                groups.take_turn(group, operation, deadline).await
+            }
+            Operation::Wait { .. } => groups.charge(group, Operation::Check, deadline).await,
+            operation => groups.charge(group, operation, deadline).await,
         }
     }
 
@@ -145,7 +150,7 @@ impl Store for RedisStore {
     /// store.
     fn spawn(&self, task: Task) -> Result<(), Task> {
         let Some(groups) = self.groups.get() else { return Err(task) };
-        groups.client.runtime.spawn(task);
+        groups.shared.runtime.spawn(task);
         Ok(())
     }
 
@@ -175,11 +180,7 @@ impl Store for RedisStore {
 
     fn status(&self) -> super::StoreStatus {
         let Some(groups) = self.groups.get() else { return super::StoreStatus::new() };
-        let mut connection = groups.client.status();
-        connection.cached_denials = groups.denials.len();
-        groups.client.link.observer.report(&mut connection);
-        groups.attachments.report(&mut connection);
-        super::StoreStatus { connection: Some(connection), ..super::StoreStatus::new() }
+        super::StoreStatus { connection: Some(groups.status()), ..super::StoreStatus::new() }
     }
 
     fn deadline(&self) -> Option<Duration> {

@@ -13,7 +13,6 @@ use std::time::Duration;
 use super::RedisStore;
 use super::attachments::Attachments;
 use super::breaker::Breaker;
-use super::client::Client;
 use super::credentials::{CredentialsFunction, CredentialsSource, RedisCredentials};
 use super::denial_cache::DenialCache;
 use super::error::RedisConfigError;
@@ -318,13 +317,13 @@ impl RedisStoreBuilder {
             }
             None => (clock, now),
         };
-        let encoder = Arc::new(Encoder::new(key_format, now));
+        let encoder = Encoder::new(key_format, now);
         let denials = Arc::new(DenialCache::new(Arc::clone(&clock), self.denial_cache_ttl));
         let is_cluster = topology.nodes().is_some();
         let attachments = Attachments::new(&clock, is_cluster, &denials);
         let most = self.connections;
-        let client = Client::start(topology, self.timeouts, self.breaker, &encoder, &attachments, most)?;
-        let groups = Groups::new(client, encoder, denials, attachments);
+        let own = (denials, attachments);
+        let groups = Groups::start(topology, self.timeouts, self.breaker, encoder, own, most)?;
         Ok(RedisStore::new(groups, self.timeouts.deadline))
     }
 }

@@ -40,7 +40,7 @@ const MOST_KNOWN: usize = 7;
 /// The lanes of a store. The length of their queues is bounded by time: calls in flight end within a
 /// deadline, and then a flush drops requests whose wait has ended.
 pub(super) struct Lanes {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// The lane of the store's own thread.
     of_store: Arc<Lane>,
     workers: Mutex<HashMap<Id, Worker>>,

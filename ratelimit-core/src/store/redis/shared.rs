@@ -1,4 +1,4 @@
-//! What the lanes of a store and its supervisor share.
+//! What the groups, lanes and supervisor of a store share.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,15 +6,17 @@ use std::sync::atomic::AtomicBool;
 use tokio::runtime::Handle;
 
 use super::attachments::Attachments;
+use super::denial_cache::DenialCache;
 use super::link::Link;
 use super::protocol::Encoder;
 
-/// What the lanes of a store and its supervisor share.
+/// What the groups, lanes and supervisor of a store share.
 pub(super) struct Shared {
-    pub(super) link: Arc<Link>,
+    pub(super) link: Link,
     /// Runtime of the store's own thread.
     pub(super) runtime: Handle,
-    pub(super) encoder: Arc<Encoder>,
+    pub(super) encoder: Encoder,
+    pub(super) denials: Arc<DenialCache>,
     pub(super) attachments: Attachments,
     /// Whether it was logged that a server refuses a worker its connection.
     pub(super) was_refused: AtomicBool,
@@ -25,7 +27,6 @@ pub(super) mod tests {
     use std::time::Duration;
 
     use super::super::breaker::Breaker;
-    use super::super::denial_cache::DenialCache;
     use super::super::key::KeyFormat;
     use super::super::timeouts::tests::TIMEOUTS;
     use super::super::topology::Nodes;
@@ -42,10 +43,11 @@ pub(super) mod tests {
         let clock: Arc<dyn Clock> = Arc::new(FakeClock::default());
         let denials = Arc::new(DenialCache::new(Arc::clone(&clock), Duration::ZERO));
         Arc::new(Shared {
-            link: Arc::new(Link::new(nodes, TIMEOUTS, Breaker::new(), Vec::new())),
+            link: Link::new(nodes, TIMEOUTS, Breaker::new(), Vec::new()),
             runtime: runtime.clone(),
-            encoder: Arc::new(Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None))),
+            encoder: Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None)),
             attachments: Attachments::new(&clock, false, &denials),
+            denials,
             was_refused: AtomicBool::new(false),
         })
     }

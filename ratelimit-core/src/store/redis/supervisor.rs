@@ -70,7 +70,7 @@ impl Shared {
         }
     }
 
-    async fn supervise(&self, topology: &mut Topology, connections: &Connections) {
+    async fn supervise(self: &Arc<Self>, topology: &mut Topology, connections: &Connections) {
         let mut state = self.link.state.subscribe();
         let mut pauses = self.link.timeouts.pauses();
         self.link.observer.serve(0);
@@ -100,8 +100,9 @@ impl Shared {
             self.link.observer.serve(1);
             if generation == 1 {
                 // Beside the first requests, which need none of it.
-                let (servers, link) = (servers.clone(), Arc::clone(&self.link));
+                let (servers, shared) = (servers.clone(), Arc::clone(self));
                 tokio::spawn(async move {
+                    let link = &shared.link;
                     let look = server_check::warn_about_server(&servers, &clocks, &link.durability);
                     let _ = timeout(link.timeouts.connect, look).await;
                 });

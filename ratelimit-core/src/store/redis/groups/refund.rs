@@ -1,22 +1,17 @@
 //! The command of a refund.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
 use crate::check::Check;
 use crate::reservation::Charge;
 use crate::store::redis::command::{Command, GuardedCommand};
-use crate::store::redis::denial_cache::DenialCache;
-use crate::store::redis::protocol::{Encoder, RefundArgs};
+use crate::store::redis::protocol::RefundArgs;
 use crate::store::redis::script;
+use crate::store::redis::shared::Shared;
 
 /// The command that refunds these charges of one caller. When it has ended, the caller's denials are void.
-pub(super) fn refund_command(
-    charges: &[Charge<'_>],
-    encoder: &Encoder,
-    denials: &Arc<DenialCache>,
-) -> GuardedCommand {
+pub(super) fn refund_command(charges: &[Charge<'_>], shared: &Shared) -> GuardedCommand {
+    let Shared { encoder, denials, .. } = shared;
     let mut arguments = RefundArgs::new((encoder.now)());
     for charge in charges {
         arguments.push(charge);

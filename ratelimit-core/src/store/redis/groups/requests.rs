@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
+use tokio::sync::oneshot;
 
 use super::refund::refund_command;
 use super::turn::UnclaimedTurn;
@@ -14,11 +15,10 @@ use crate::observe::log::LogLimit;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::reservation::Charge;
 use crate::store::Deadline;
-use crate::store::redis::attachments::{Attachment, Attachments};
-use crate::store::redis::client::Client;
-use crate::store::redis::denial_cache::DenialCache;
-use crate::store::redis::lanes::PendingReply;
-use crate::store::redis::protocol::{Encoder, LimitArg, Request};
+use crate::store::redis::attachments::Attachment;
+use crate::store::redis::lanes::{Lanes, PendingReply};
+use crate::store::redis::protocol::{LimitArg, Request};
+use crate::store::redis::shared::Shared;
 
 /// The outcome of limits that the server did not answer about: not violated, and nothing remains.
 pub(super) fn unknown_outcome(checks: &[Check<'_>], at: Timestamp) -> GroupOutcome {
@@ -45,29 +45,28 @@ pub(super) fn split_by_caller<'a>(group: &[Check<'a>]) -> SmallVec<[CallerChecks
     callers
 }
 
-/// Everything by which a store decides: its client, and the denials and leases of this process.
+/// Everything by which a store decides. Dropping it ends the thread of the store.
 pub(in crate::store::redis) struct Groups {
-    pub(in crate::store::redis) client: Client,
-    pub(super) encoder: Arc<Encoder>,
-    pub(in crate::store::redis) denials: Arc<DenialCache>,
-    pub(in crate::store::redis) attachments: Attachments,
+    pub(in crate::store::redis) shared: Arc<Shared>,
+    pub(in crate::store::redis) lanes: Arc<Lanes>,
     /// For refunds of denied groups that fail.
     pub(super) refund_log: LogLimit,
+    /// Ends the thread when it is dropped.
+    _stop: oneshot::Sender<()>,
 }
 
 impl Groups {
     pub(in crate::store::redis) fn new(
-        client: Client,
-        encoder: Arc<Encoder>,
-        denials: Arc<DenialCache>,
-        attachments: Attachments,
+        shared: Arc<Shared>,
+        lanes: Arc<Lanes>,
+        stop: oneshot::Sender<()>,
     ) -> Self {
-        Self { client, encoder, denials, attachments, refund_log: LogLimit::default() }
+        Self { shared, lanes, refund_log: LogLimit::default(), _stop: stop }
     }
 
     /// Whether the group needs several calls: in a cluster, if it has several callers.
     pub(in crate::store::redis) fn is_split(&self, group: &[Check<'_>]) -> bool {
-        self.client.link.is_cluster()
+        self.shared.link.is_cluster()
             && group.windows(2).any(|pair| pair[0].partition() != pair[1].partition())
     }
 
@@ -79,21 +78,20 @@ impl Groups {
         deadline: &mut Deadline,
     ) -> PendingReply {
         for check in group {
-            self.client.link.durability.warn_about(check.policy());
+            self.shared.link.durability.warn_about(check.policy());
         }
         let attachment = match (group, operation) {
             ([check], Operation::Wait { .. }) => {
-                let (encoder, denials) = (Arc::clone(&self.encoder), Arc::clone(&self.denials));
-                Attachment::Turn(Box::new(UnclaimedTurn::new(check, encoder, denials, &self.client.lanes)))
+                Attachment::Turn(Box::new(UnclaimedTurn::new(check, &self.lanes)))
             }
-            _ => self.attachments.of_group(group, operation),
+            _ => self.shared.attachments.of_group(group, operation),
         };
-        self.client.lanes.submit(self.request(group, operation), attachment, deadline)
+        self.lanes.submit(self.request(group, operation), attachment, deadline)
     }
 
     pub(super) fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {
         let new = if operation.overdraws() { LimitArg::overdrawn } else { LimitArg::new };
-        let limit = |check| new(self.encoder.key_format.key(check), check);
+        let limit = |check| new(self.shared.encoder.key_format.key(check), check);
         Request { operation, limits: group.iter().map(limit).collect() }
     }
 
@@ -107,8 +105,8 @@ impl Groups {
             charges.filter(|charge| !charge.check().policy().is_concurrency()).collect();
         charges
             .chunk_by(|one, next| one.check().partition() == next.check().partition())
-            .map(|caller| refund_command(caller, &self.encoder, &self.denials))
-            .map(|command| self.client.lanes.send(command))
+            .map(|caller| refund_command(caller, &self.shared))
+            .map(|command| self.lanes.send(command))
             .collect()
     }
 }

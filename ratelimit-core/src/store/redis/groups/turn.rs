@@ -8,29 +8,20 @@ use crate::check::{Check, OwnedCheck};
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::process::OfProcess;
 use crate::reservation::Charge;
-use crate::store::redis::denial_cache::DenialCache;
 use crate::store::redis::lanes::Lanes;
-use crate::store::redis::protocol::{Encoder, Reply, Unclaimed};
+use crate::store::redis::protocol::{Reply, Unclaimed};
 
 /// A turn that is given back if its reply is dropped: the future was dropped while the call was in flight, or
 /// its deadline has passed.
 pub(super) struct UnclaimedTurn {
     check: OwnedCheck,
-    encoder: Arc<Encoder>,
-    denials: Arc<DenialCache>,
     /// Weak, because the lanes have their requests.
     lanes: OfProcess<Weak<Lanes>>,
 }
 
 impl UnclaimedTurn {
-    pub(super) fn new(
-        check: &Check<'_>,
-        encoder: Arc<Encoder>,
-        denials: Arc<DenialCache>,
-        lanes: &Arc<Lanes>,
-    ) -> Self {
-        let lanes = OfProcess::new(Arc::downgrade(lanes));
-        Self { check: OwnedCheck::new(check), encoder, denials, lanes }
+    pub(super) fn new(check: &Check<'_>, lanes: &Arc<Lanes>) -> Self {
+        Self { check: OwnedCheck::new(check), lanes: OfProcess::new(Arc::downgrade(lanes)) }
     }
 }
 
@@ -41,7 +32,7 @@ impl Unclaimed for UnclaimedTurn {
         let outcome = reply.outcome(slice::from_ref(&check)).ok().and_then(GroupOutcome::into_only);
         if let Some(outcome) = outcome.filter(Outcome::is_allowed) {
             let charge = Charge::turn(check, &outcome);
-            let command = refund_command(&[charge], &self.encoder, &self.denials);
+            let command = refund_command(&[charge], &lanes.shared);
             // The command goes on without a wait for its end.
             drop(lanes.send(command));
         }

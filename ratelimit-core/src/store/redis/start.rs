@@ -1,16 +1,18 @@
-//! The handle to the connection, and the thread on which the connection lives.
+//! The start of a store: what its parts share, and the thread on which its connection lives.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use super::attachments::Attachments;
 use super::breaker::Breaker;
 use super::connections::Connections;
+use super::denial_cache::DenialCache;
 use super::error::RedisConfigError;
+use super::groups::Groups;
 use super::lanes::Lanes;
 use super::link::Link;
 use super::protocol::Encoder;
@@ -24,24 +26,14 @@ use crate::store::ConnectionStatus;
 /// 2^15 times.
 const SINGLE_PROBE_KEYS: u32 = 16;
 
-/// A handle to the connection; dropping it ends the thread.
-pub(super) struct Client {
-    pub(super) link: Arc<Link>,
-    pub(super) lanes: Arc<Lanes>,
-    /// Runtime of the thread.
-    pub(super) runtime: Handle,
-    /// Ends the thread when it is dropped.
-    _stop: oneshot::Sender<()>,
-}
-
-impl Client {
+impl Groups {
     /// Starts the thread and returns. `most` is the largest number of lanes.
     pub(super) fn start(
         topology: Topology,
         timeouts: Timeouts,
         breaker: Breaker,
-        encoder: &Arc<Encoder>,
-        attachments: &Attachments,
+        encoder: Encoder,
+        (denials, attachments): (Arc<DenialCache>, Attachments),
         most: usize,
     ) -> Result<Self, RedisConfigError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(RedisConfigError::Thread)?;
@@ -55,13 +47,13 @@ impl Client {
             let first = u32::from_ne_bytes([a, b, c, d]);
             (0..SINGLE_PROBE_KEYS).map(|number| probe_key(first.wrapping_add(number))).collect()
         };
-        let link = Arc::new(Link::new(nodes, timeouts, breaker, probe_keys));
         let (stop, stopped) = oneshot::channel();
         let shared = Arc::new(Shared {
-            link: Arc::clone(&link),
+            link: Link::new(nodes, timeouts, breaker, probe_keys),
             runtime: runtime.handle().clone(),
-            encoder: Arc::clone(encoder),
-            attachments: attachments.clone(),
+            encoder,
+            denials,
+            attachments,
             was_refused: AtomicBool::new(false),
         });
         let connections = Connections::of_store(Arc::clone(&shared));
@@ -70,11 +62,10 @@ impl Client {
         let messages = Arc::downgrade(&lanes);
         let send = move |message| messages.upgrade().is_some_and(|lanes| lanes.report(message));
         let commands = Arc::clone(&lanes);
-        attachments.start(&runtime, Box::new(send), move || drop(commands.send_give_backs()));
+        shared.attachments.start(&runtime, Box::new(send), move || drop(commands.send_give_backs()));
         runtime.spawn(Arc::clone(&lanes).keep_alive());
-        runtime.spawn(shared.supervise_forever(topology, connections));
-        let handle = runtime.handle().clone();
-        // When this handle is dropped, the thread ends, and all tasks on it.
+        runtime.spawn(Arc::clone(&shared).supervise_forever(topology, connections));
+        // When the groups are dropped, the thread ends, and all tasks on it.
         let last = Arc::clone(&lanes);
         let run = move || {
             runtime.block_on(async {
@@ -86,24 +77,28 @@ impl Client {
             .name("ratelimit-redis".to_owned())
             .spawn(run)
             .map_err(RedisConfigError::Thread)?;
-        Ok(Self { link, lanes, runtime: handle, _stop: stop })
+        Ok(Self::new(shared, lanes, stop))
     }
 
     /// State of the connection, and of the calls over it.
     pub(super) fn status(&self) -> ConnectionStatus {
-        let link = &self.link;
-        ConnectionStatus {
+        let Shared { link, denials, attachments, .. } = &*self.shared;
+        let mut status = ConnectionStatus {
             is_connected: link.is_up(),
             lanes: self.lanes.connected(),
             deadline: link.deadline(),
             slot_ranges: if link.is_cluster() { SLOT_RANGES } else { 1 },
             open_slot_ranges: link.open_ranges().collect(),
+            cached_denials: denials.len(),
             ..ConnectionStatus::default()
-        }
+        };
+        link.observer.report(&mut status);
+        attachments.report(&mut status);
+        status
     }
 }
 
-impl Drop for Client {
+impl Drop for Groups {
     fn drop(&mut self) {
         self.lanes.end();
     }
