@@ -13,11 +13,11 @@ use actix_web::http::header::{ACCEPT, LOCATION};
 use actix_web::middleware::{Next, from_fn};
 use actix_web::test::{TestRequest, init_service};
 use actix_web::web::{self, Data};
-use actix_web::{App, Error, HttpRequest, HttpResponse, Result, get};
+use actix_web::{App, Error, HttpRequest, HttpResponse, ResponseError, Result, get};
 use ratelimit_actix::{
-    Algorithm, BodyStyle, Caller, Check, HeaderStyle, IntoCaller, Limit, MemoryStore, OnError, Overrides,
-    Policy, PolicyBuilder, Quotas, RateLimitConfig, RateLimitConfigBuilder, RateLimitMiddleware, RateLimiter,
-    Rejection, admit, caller, count, nearest_limiter, rate_limit,
+    Algorithm, BodyStyle, Caller, Check, HeaderStyle, IntoCaller, Limit, MAX_GROUP, MemoryStore, OnError,
+    Overrides, Policy, PolicyBuilder, Quotas, RateLimitConfig, RateLimitConfigBuilder, RateLimitMiddleware,
+    RateLimiter, Rejection, admit, caller, count, nearest_limiter, rate_limit,
 };
 use tests::answer::{Answer, by, get, request, statuses};
 use tests::log::Log;
@@ -342,6 +342,22 @@ fn a_handler_that_charges_a_count_again_is_not_warned_about() {
             assert_eq!(send(&app, get("/again")).await.body, "minute 1, minute 0");
         });
         assert_eq!(log.at(tracing::Level::WARN), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn too_many_checks_are_rejected_and_logged() {
+    in_own_process(|| {
+        let log = Log::of_process();
+        actix_web::rt::System::new().block_on(async {
+            let limiter = fresh();
+            let req = TestRequest::default().app_data(limiter.clone()).to_http_request();
+            let checks = [Check::new(&HUNDRED, "account"); MAX_GROUP + 1];
+            assert_eq!(admit(&req, checks).await.unwrap_err().status_code(), 503);
+            assert_eq!(limiter.peek(&HUNDRED, "account").await.unwrap().remaining(), 100);
+        });
+        let errors = log.at(tracing::Level::ERROR);
+        assert!(errors.len() == 1 && errors[0].contains("at most 64 limits, not 65"), "{errors:?}");
     });
 }
 

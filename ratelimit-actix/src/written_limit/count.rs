@@ -2,6 +2,7 @@
 
 use actix_web::http::StatusCode;
 
+use crate::count::{failures, successes};
 use crate::shared_fn::SharedFn;
 
 /// Which responses count.
@@ -34,18 +35,6 @@ impl Count {
             Self::Shared(counts) => counts.call(&status),
         }
     }
-}
-
-/// Whether the status is 400 or more: the condition of `count = "failures"`, for
-/// [`Limit::count`](crate::Limit::count).
-pub fn failures(status: StatusCode) -> bool {
-    status.as_u16() >= 400
-}
-
-/// Whether the status is below 400: the condition of `count = "successes"`, for
-/// [`Limit::count`](crate::Limit::count).
-pub fn successes(status: StatusCode) -> bool {
-    !failures(status)
 }
 
 /// When a request is charged under a limit of which some responses do not count.
