@@ -32,9 +32,10 @@ const A_DAY: Duration = Duration::from_secs(86_400);
 static KEYS: Policy = Policy::new("after-keys", 20, MINUTES);
 static BLOCKING: Policy = Policy::builder("after-blocking").max(20).window(MINUTES).block(MINUTES).build();
 
-/// Wrong keys of an address, around an app: only a 401 counts.
+/// Wrong keys of an address, around an app: only a 401 counts. A limit with a block charges after by itself.
 fn wrong_keys(policy: &Policy) -> RateLimitMiddleware {
-    RateLimitMiddleware::new(wrong(policy).charge_after())
+    let limit = wrong(policy);
+    RateLimitMiddleware::new(if policy.block().is_some() { limit } else { limit.charge_after() })
 }
 
 fn wrong(policy: &Policy) -> Limit {
@@ -116,6 +117,16 @@ async fn good_requests_in_flight_deny_nothing_in_redis() {
     };
     good_requests_deny_nothing(fresh).await;
     those_in_flight_have_passed(fresh).await;
+}
+
+#[actix_web::test]
+async fn a_layer_whose_limit_is_skipped_charges_nothing_for_an_outer_one() {
+    let outer = RateLimitMiddleware::new(wrong(&KEYS).charge_after().show(Show::Always));
+    let inner = RateLimitMiddleware::new(wrong(&BLOCKING).skip(|_| true));
+    let scope = web::scope("/inner").wrap(inner).route("/{status}", web::get().to(at_once));
+    let app = init_service(App::new().app_data(Data::new(fresh())).wrap(outer).service(scope)).await;
+    let answer = send(&app, get("/inner/401")).await;
+    assert_eq!(answer.quota().map(|(_, left, _)| left), Some(19), "charged once");
 }
 
 /// Two instances of a service share the counts.
