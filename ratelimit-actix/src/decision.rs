@@ -6,7 +6,7 @@ mod respond;
 pub(crate) mod values;
 
 use actix_web::HttpRequest;
-use ratelimit_core::__private_0_1::PrivateLimiter as _;
+use ratelimit_core::__private_0_1::{Begun, PrivateLimiter as _};
 use ratelimit_core::{Check, GroupOutcome, Slots};
 use smallvec::SmallVec;
 
@@ -36,44 +36,44 @@ pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
     is_counted
 }
 
-/// The result of a decision that does not await.
-pub(crate) enum Attempt {
-    Decided(AdmissionResult),
-    /// The decision takes a round trip, by [`decide_by_store`]. Nothing is charged.
-    NeedsStore(AppliedLimits),
+/// A decision that has begun.
+pub(crate) enum Decision {
+    Made(AdmissionResult),
+    /// It takes a round trip, and is made by [`end`].
+    Begun(AppliedLimits, Begun),
 }
 
 /// Checks all limits that apply to a request that is counted, each with the values that were computed for the
 /// request, and moves them with the outcome to the quotas of the request.
 #[inline]
-pub(crate) fn try_decide<'v>(
+pub(crate) fn begin<'v>(
     req: &HttpRequest,
     config: &RateLimitConfig,
     limits: impl IntoIterator<Item = (LimitRef, Option<&'v mut Values>)>,
-) -> Attempt {
+) -> Decision {
     let limiter = nearest_limiter(req);
     let mut limits = match applied_limits(req, config, limiter, limits) {
         Ok(limits) => limits,
-        Err(rejection) => return Attempt::Decided(Err(rejection)),
+        Err(rejection) => return Decision::Made(Err(rejection)),
     };
     // Most handlers have one limit, whose check needs no list.
-    let outcome = match &limits[..] {
-        [] => return Attempt::Decided(Ok(Slots::default())),
-        [limit] => limiter.try_check_all(&[limit.first_check()]),
-        _ => limiter.try_check_all(&checks(&limits)),
+    let begun = match &limits[..] {
+        [] => return Decision::Made(Ok(Slots::default())),
+        [limit] => limiter.begin_on_worker(&[limit.first_check()]),
+        _ => limiter.begin_on_worker(&checks(&limits)),
     };
-    match outcome {
-        Ok(Some(outcome)) => Attempt::Decided(decided(req, &mut limits, outcome)),
-        Ok(None) => Attempt::NeedsStore(limits),
-        Err(_) => Attempt::Decided(Err(unavailable(req))),
+    match begun {
+        Ok(Begun::Decided(outcome)) => Decision::Made(decided(req, &mut limits, outcome)),
+        Ok(begun) => Decision::Begun(limits, begun),
+        Err(_) => Decision::Made(Err(unavailable(req))),
     }
 }
 
-/// The decision about a request for which [`try_decide`] made none.
-pub(crate) async fn decide_by_store(req: &HttpRequest, limits: &mut AppliedLimits) -> AdmissionResult {
-    let outcome = nearest_limiter(req).check_all_on_worker(&checks(limits)).await;
+/// Awaits a decision that takes a round trip.
+pub(crate) async fn end(req: &HttpRequest, mut limits: AppliedLimits, begun: Begun) -> AdmissionResult {
+    let outcome = nearest_limiter(req).end(&checks(&limits), begun).await;
     match outcome {
-        Ok(outcome) => decided(req, limits, outcome),
+        Ok(outcome) => decided(req, &mut limits, outcome),
         Err(_) => Err(unavailable(req)),
     }
 }

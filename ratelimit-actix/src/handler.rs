@@ -18,9 +18,7 @@ use self::extracted::Extracted;
 use crate::applied_limit::LimitRef;
 use crate::config::RateLimitConfig;
 use crate::decision::values::{AllValues, compute};
-use crate::decision::{
-    Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas, write_quotas_of,
-};
+use crate::decision::{Decision, begin, end, is_counted, reject, write_quotas, write_quotas_of};
 use crate::quotas::{Quotas, has_corrections};
 use crate::response::{HeaderStyle, hold};
 use crate::written_limit::WrittenLimit;
@@ -78,12 +76,12 @@ impl Future for Admission {
 pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [WrittenLimit]) -> Admission {
     let config = RateLimitConfig::nearest(&req);
     let is_configured = config.is_registered();
-    let attempt = if is_counted(&req, config) {
-        try_decide(&req, config, limits.iter().map(|limit| (LimitRef::Attribute(limit), None)))
+    let decision = if is_counted(&req, config) {
+        begin(&req, config, limits.iter().map(|limit| (LimitRef::Attribute(limit), None)))
     } else {
-        Attempt::Decided(Ok(Slots::default()))
+        Decision::Made(Ok(Slots::default()))
     };
-    admission(req, payload.into_inner(), is_configured, attempt)
+    admission(req, payload.into_inner(), is_configured, decision)
 }
 
 /// As [`admit`], for limits with values that are computed for each request.
@@ -118,8 +116,8 @@ fn decide(
     let config = RateLimitConfig::nearest(&req);
     let is_configured = config.is_registered();
     let limits = limits.iter().map(LimitRef::Attribute).zip(values.iter_mut().map(Some));
-    let attempt = try_decide(&req, config, limits);
-    admission(req, payload, is_configured, attempt)
+    let decision = begin(&req, config, limits);
+    admission(req, payload, is_configured, decision)
 }
 
 /// Rejects a request for which an extractor of a limit failed. The other limits by address or principal are
@@ -147,17 +145,17 @@ pub(crate) fn admission(
     req: HttpRequest,
     payload: Payload,
     is_configured: bool,
-    attempt: Attempt,
+    decision: Decision,
 ) -> Admission {
     let admitted =
         move |req, payload, held| AdmittedRequest { req, payload, is_configured, held: Cell::new(held) };
-    match attempt {
-        Attempt::Decided(Ok(held)) => Admission::Ready(Some(Ok(admitted(req, payload, held)))),
-        Attempt::Decided(Err(rejection)) => {
+    match decision {
+        Decision::Made(Ok(held)) => Admission::Ready(Some(Ok(admitted(req, payload, held)))),
+        Decision::Made(Err(rejection)) => {
             Admission::Pending(Box::pin(async move { Err(reject(&req, payload, rejection).await) }))
         }
-        Attempt::NeedsStore(mut limits) => Admission::Pending(Box::pin(async move {
-            match decide_by_store(&req, &mut limits).await {
+        Decision::Begun(limits, begun) => Admission::Pending(Box::pin(async move {
+            match end(&req, limits, begun).await {
                 Ok(held) => Ok(admitted(req, payload, held)),
                 // Boxed, because it is rare and its future is large.
                 Err(rejection) => Err(Box::pin(reject(&req, payload, rejection)).await),

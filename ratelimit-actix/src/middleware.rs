@@ -23,9 +23,7 @@ use self::filter::Filter;
 pub use self::limit::Limit;
 use crate::config::RateLimitConfig;
 use crate::decision::values::compute;
-use crate::decision::{
-    AdmissionResult, Attempt, decide_by_store, is_counted, reject, try_decide, write_quotas,
-};
+use crate::decision::{AdmissionResult, Decision, begin, end, is_counted, reject, write_quotas};
 use crate::handler::extracted::Extracted;
 use crate::quotas::{Quotas, number_of_groups};
 use crate::response::{HeaderStyle, hold, keep};
@@ -183,23 +181,21 @@ impl Layer {
         let is_computed = self.limits.iter().any(|limit| limit.written().computed.precedes_decision());
         let limits = self.limits.iter().map(Limit::to_ref);
         // Large futures are boxed, because most requests need none of them.
-        let attempt = if is_computed {
+        let decision = if is_computed {
             Box::pin(async move {
                 let extracted = Extracted::new(req.clone());
                 // Only extractors fail, and closures of middleware have none.
                 let (mut values, _) =
                     compute(self.limits.iter().map(Limit::written), &extracted, false).await;
-                try_decide(req, config, limits.zip(values.iter_mut().map(Some)))
+                begin(req, config, limits.zip(values.iter_mut().map(Some)))
             })
             .await
         } else {
-            try_decide(req, config, limits.map(|limit| (limit, None)))
+            begin(req, config, limits.map(|limit| (limit, None)))
         };
-        match attempt {
-            Attempt::Decided(decided) => decided,
-            Attempt::NeedsStore(mut limits) => {
-                Box::pin(async move { decide_by_store(req, &mut limits).await }).await
-            }
+        match decision {
+            Decision::Made(made) => made,
+            Decision::Begun(limits, begun) => Box::pin(end(req, limits, begun)).await,
         }
     }
 }

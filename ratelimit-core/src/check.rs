@@ -187,13 +187,19 @@ pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
     hasher.finish128().as_u128()
 }
 
+/// Whether some limits of the group count by windows of a calendar.
+#[cfg(feature = "redis")]
+pub(crate) fn has_calendars(group: &[Check<'_>]) -> bool {
+    group.iter().any(|check| check.policy.calendar().is_some())
+}
+
 /// The policies of a group in the windows of an instant; empty if none of them counts by windows.
 #[cfg(feature = "redis")]
-pub(crate) fn policies_in_windows(group: &[Check<'_>], at: impl FnOnce() -> u64) -> Vec<Policy> {
-    if group.iter().all(|check| check.policy.calendar().is_none()) {
+pub(crate) fn policies_in_windows(group: &[Check<'_>], at: u64) -> Vec<Policy> {
+    if !has_calendars(group) {
         return Vec::new();
     }
-    let (policies, at) = (group.iter().map(Check::policy), at());
+    let policies = group.iter().map(Check::policy);
     policies.map(|policy| policy.in_window_of(at).unwrap_or_else(|| policy.clone())).collect()
 }
 

@@ -2,7 +2,7 @@
 
 mod backend;
 mod builder;
-mod decide;
+pub(crate) mod decide;
 pub(crate) mod global;
 mod look;
 mod overrides;
@@ -12,7 +12,6 @@ mod settle;
 mod tests;
 mod wait;
 
-use std::borrow::Cow;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +19,14 @@ use std::time::Duration;
 pub(crate) use self::backend::only;
 use self::backend::{Backend, Inner, decide_in_memory, validate_size};
 pub use self::builder::RateLimiterBuilder;
+use self::decide::Begun;
 pub use self::global::InstallError;
 use crate::algorithm::Operation;
-use crate::check::{Check, has_looks};
+use crate::check::Check;
 use crate::error::StoreError;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::policy::{Mode, Policy};
 use crate::slots::operation_of_one;
-use crate::store::Deadline;
 
 /// Decides whether requests pass. Cheap to clone; clones share their counts.
 ///
@@ -174,17 +173,19 @@ impl RateLimiter {
         partition: impl AsRef<[u8]>,
         cost: u64,
     ) -> Result<Outcome, StoreError> {
-        let (check, operation) = (self.check_of(policy, &partition, cost), operation_of_one(policy));
+        let check = self.check_of(policy, &partition, cost);
         if let Backend::Memory(store) = &self.inner.store {
             return Ok(decide_in_memory(store, &check, &self.inner.observer));
         }
-        if let Some(outcome) = self.try_decide_one(&check, operation)? {
-            return Ok(outcome);
+        match self.begin(slice::from_ref(&check), || operation_of_one(policy), false)? {
+            Begun::Decided(outcome) => only(outcome),
+            // The check is in a box, so that the in-memory future stays small: a future is copied until it is
+            // polled, and copying a large one takes longer than a decision in memory.
+            begun => {
+                let check = self.check_of(policy, &partition, cost);
+                Box::pin(async move { only(self.end(&[check], begun).await?) }).await
+            }
         }
-        // The check is in a box, so that the in-memory future stays small: a future is copied until it is
-        // polled, and copying a large one takes longer than a decision in memory.
-        let check = self.check_of(policy, &partition, cost);
-        Box::pin(async move { only(self.decide_by_store(&[check], operation).await?) }).await
     }
 
     /// Decides about several limits at once: all pass and all are charged, or none is.
@@ -228,10 +229,7 @@ impl RateLimiter {
     /// # }).unwrap();
     /// ```
     pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        match self.try_check_all(group)? {
-            Some(outcome) => Ok(outcome),
-            None => self.check_by_store(&self.validated(group)?, Deadline::after(self.deadline)).await,
-        }
+        self.decide(group, || Operation::Check).await
     }
 
     /// Charges one unit like [`check`](Self::check), without awaiting. Returns `Ok(None)`, and charges
@@ -276,7 +274,7 @@ impl RateLimiter {
         let check = self.check_of(policy, &partition, 1);
         match &self.inner.store {
             Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check, &self.inner.observer))),
-            Backend::Dyn(_) => self.try_decide_one(&check, operation_of_one(policy)),
+            _ => self.try_decide(slice::from_ref(&check), || operation_of_one(policy))?.map(only).transpose(),
         }
     }
 
@@ -314,87 +312,7 @@ impl RateLimiter {
     /// ```
     #[inline]
     pub fn try_check_all(&self, group: &[Check<'_>]) -> Result<Option<GroupOutcome>, StoreError> {
-        let group = &*self.validated(group)?;
-        if has_looks(group) {
-            return self.inner.try_look(group, self.deadline);
-        }
         self.try_decide(group, || Operation::Check)
-    }
-
-    /// Decides like [`check_all`](Self::check_all), by a worker, after [`try_check_all`](Self::try_check_all)
-    /// has returned `None`: does not try once more. A worker's runtime has one thread, IO and timers, and
-    /// runs while its calls wait, as in an Actix server: the call may be sent and answered on that thread.
-    pub(crate) async fn check_all_on_worker(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.check_by_store(&self.validated(group)?, Deadline::after(self.deadline).on_worker()).await
-    }
-
-    async fn check_by_store(
-        &self,
-        group: &[Check<'_>],
-        deadline: Deadline,
-    ) -> Result<GroupOutcome, StoreError> {
-        if has_looks(group) {
-            // In a box, because it is rare and its future is large.
-            return Box::pin(self.inner.look_by_store(group, deadline)).await;
-        }
-        self.inner.decide_by_store(group, Operation::Check, deadline).await
-    }
-
-    /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.
-    async fn decide(
-        &self,
-        group: &[Check<'_>],
-        operation: impl Fn() -> Operation,
-    ) -> Result<GroupOutcome, StoreError> {
-        let group = &*self.validated(group)?;
-        match self.try_decide(group, &operation)? {
-            Some(outcome) => Ok(outcome),
-            None => self.decide_by_store(group, operation()).await,
-        }
-    }
-
-    #[inline]
-    fn try_decide(
-        &self,
-        group: &[Check<'_>],
-        operation: impl Fn() -> Operation,
-    ) -> Result<Option<GroupOutcome>, StoreError> {
-        self.inner.try_decide(group, operation, self.deadline)
-    }
-
-    fn decide_by_store(
-        &self,
-        group: &[Check<'_>],
-        operation: Operation,
-    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
-        self.inner.decide_by_store(group, operation, Deadline::after(self.deadline))
-    }
-
-    /// The same for one limit.
-    fn try_decide_one(&self, check: &Check<'_>, operation: Operation) -> Result<Option<Outcome>, StoreError> {
-        self.try_decide(slice::from_ref(check), || operation)?.map(only).transpose()
-    }
-
-    /// A check by this limiter.
-    #[inline]
-    fn check_of<'a>(
-        &self,
-        policy: &'a Policy,
-        partition: &'a (impl AsRef<[u8]> + ?Sized),
-        cost: u64,
-    ) -> Check<'a> {
-        Check::new(policy, partition).with_cost(cost).in_shadow_if(self.inner.shadow)
-    }
-
-    /// The group as this limiter decides it.
-    #[inline]
-    fn validated<'g, 'a>(&self, group: &'g [Check<'a>]) -> Result<Cow<'g, [Check<'a>]>, StoreError> {
-        validate_size(group)?;
-        Ok(if self.inner.shadow {
-            group.iter().map(|check| check.in_shadow_if(true)).collect()
-        } else {
-            Cow::Borrowed(group)
-        })
     }
 
     /// Decides about one unit, and charges nothing.

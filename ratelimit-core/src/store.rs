@@ -21,6 +21,13 @@ pub use crate::observe::status::{ConnectionStatus, LeaseStatus, Percentiles, Sto
 use crate::outcome::GroupOutcome;
 use crate::reservation::Reservation;
 
+#[cfg(feature = "redis")]
+pub(crate) use self::redis::Sent;
+
+/// A request that was sent. Without a server there is none.
+#[cfg(not(feature = "redis"))]
+pub(crate) type Sent = std::convert::Infallible;
+
 /// A settlement for which nothing waits; see [`Store::spawn`].
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 

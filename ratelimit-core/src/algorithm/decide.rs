@@ -2,6 +2,7 @@
 
 use super::state::{State, Unpacked, each};
 use super::step::Step;
+use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::{Numbers, Outcome, Verdict};
 use crate::policy::Policy;
@@ -40,6 +41,14 @@ impl Operation {
     /// Whether an admitted group is charged.
     pub(crate) const fn charges(self) -> bool {
         matches!(self, Self::Check | Self::UpTo | Self::Wait { .. })
+    }
+
+    /// What decides about a group: only an enforced bucket that is alone has turns.
+    pub(crate) fn about(self, group: &[Check<'_>]) -> Self {
+        match self {
+            Self::Wait { .. } if !matches!(group, [check] if check.has_turns()) => Self::Check,
+            _ => self,
+        }
     }
 
     /// Whether the decision is one about a request, for metrics and statistics.

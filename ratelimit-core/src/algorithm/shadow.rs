@@ -57,11 +57,7 @@ pub(crate) fn decide(
     {
         return GroupOutcome::from(decide_check(check, state, now, operation));
     }
-    // Only an enforced bucket that is alone has turns.
-    let of_enforced = match operation {
-        Operation::Wait { .. } if !matches!(group, [check] if check.has_turns()) => Operation::Check,
-        _ => operation,
-    };
+    let of_enforced = operation.about(group);
     let members = |indices: &[usize], units: Option<u64>| -> SmallVec<[Member<'_>; 2]> {
         let member = |&index: &usize| {
             let (policy, cost) = (group[index].policy(), units.unwrap_or(group[index].cost()));

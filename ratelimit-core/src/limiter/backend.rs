@@ -19,6 +19,8 @@ use crate::observe::{Observer, Stopwatch};
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::reservation::Reservation;
 use crate::store::memory::MemoryStore;
+#[cfg(feature = "redis")]
+use crate::store::redis::RedisStore;
 use crate::store::{Deadline, Store, Task};
 
 /// What the clones of a limiter share.
@@ -45,30 +47,37 @@ impl Inner {
     }
 }
 
-/// The store of a limiter. The in-process store is named, so that its decisions need neither a box nor a
-/// virtual call.
+/// The store of a limiter. Our stores are named, so that their decisions need neither a box nor a virtual
+/// call.
 #[derive(Debug)]
 pub(super) enum Backend {
     Memory(MemoryStore),
+    #[cfg(feature = "redis")]
+    Redis(RedisStore),
     Dyn(Box<dyn DynStore>),
 }
 
 impl Backend {
     pub(super) fn new<S: Store>(store: S) -> Self {
         let mut store = Some(store);
-        // A type test, so that a memory store that arrives through a generic function is recognized as well.
-        let memory = (&mut store as &mut dyn Any).downcast_mut::<Option<MemoryStore>>();
-        match (memory.and_then(Option::take), store) {
-            (Some(memory), _) => Self::Memory(memory),
-            (None, Some(store)) => Self::Dyn(Box::new(store)),
-            (None, None) => unreachable!("only a memory store is taken out"),
+        // Type tests, so that a store that arrives through a generic function is recognized as well.
+        let any = &mut store as &mut dyn Any;
+        if let Some(memory) = any.downcast_mut::<Option<MemoryStore>>().and_then(Option::take) {
+            return Self::Memory(memory);
         }
+        #[cfg(feature = "redis")]
+        if let Some(redis) = any.downcast_mut::<Option<RedisStore>>().and_then(Option::take) {
+            return Self::Redis(redis);
+        }
+        Self::Dyn(Box::new(store.expect("only a store that was returned is taken out")))
     }
 
     /// The store as a trait object, for calls that are not on the hot path.
     pub(super) fn as_dyn(&self) -> &dyn DynStore {
         match self {
             Self::Memory(store) => store,
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store,
             Self::Dyn(store) => &**store,
         }
     }

@@ -129,7 +129,7 @@ impl RateLimiterBuilder {
         self.store.as_dyn().set_instances(self.instances);
         let fallback = Fallback::new(self.instances, self.fallback_callers);
         let observer = Observer::new(self.near_limit_ratio);
-        if let Backend::Dyn(_) = self.store {
+        if !matches!(self.store, Backend::Memory(_)) {
             observer.store_made();
         }
         let deadline = self.store.as_dyn().deadline().unwrap_or(Duration::MAX);
@@ -178,7 +178,7 @@ impl RateLimiter {
         let store = Backend::new(store);
         let clock: Arc<dyn Clock> = match &store {
             Backend::Memory(store) => Arc::clone(store.clock()),
-            Backend::Dyn(_) => Arc::new(SystemClock::new()),
+            _ => Arc::new(SystemClock::new()),
         };
         RateLimiterBuilder {
             store,

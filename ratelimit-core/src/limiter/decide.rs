@@ -1,19 +1,125 @@
-//! A decision, from its checks to its outcome: at once if the store can, otherwise by a call of the store.
+//! A decision in two parts, of which only the second awaits: made at once if the store can, otherwise sent.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::backend::{Backend, Inner, decide_group_in_memory, of_each};
+use super::RateLimiter;
+use super::backend::{Backend, Inner, decide_group_in_memory, of_each, validate_size};
 use crate::algorithm::Operation;
-use crate::check::Check;
+use crate::check::{Check, has_looks};
 use crate::error::StoreError;
 use crate::observe::Stopwatch;
 use crate::outcome::GroupOutcome;
-use crate::store::Deadline;
+use crate::policy::Policy;
+use crate::store::{Deadline, Sent};
+
+/// A decision that has begun.
+#[allow(missing_debug_implementations, reason = "for the facade")]
+pub enum Begun {
+    /// It is made.
+    Decided(GroupOutcome),
+    /// It takes a round trip.
+    Waits(Waiting),
+}
+
+/// What is left of a decision that takes a round trip.
+#[allow(missing_debug_implementations, reason = "for the facade")]
+pub struct Waiting {
+    operation: Operation,
+    deadline: Deadline,
+    by_worker: bool,
+    stopwatch: Stopwatch,
+    sent: Option<Sent>,
+}
+
+impl RateLimiter {
+    /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.
+    pub(super) async fn decide(
+        &self,
+        group: &[Check<'_>],
+        operation: impl Fn() -> Operation,
+    ) -> Result<GroupOutcome, StoreError> {
+        self.end(group, self.begin(group, operation, false)?).await
+    }
+
+    /// Begins a decision, of a worker or of any caller: makes it without awaiting if the store can, and
+    /// otherwise sends the request if one call decides. The operation is a function, so that the compiler
+    /// knows it.
+    ///
+    /// A worker is a runtime with one thread, IO and timers, which runs while its calls wait, as in an Actix
+    /// server: the call may be sent and answered on that thread.
+    #[inline]
+    pub(super) fn begin(
+        &self,
+        group: &[Check<'_>],
+        operation: impl Fn() -> Operation,
+        by_worker: bool,
+    ) -> Result<Begun, StoreError> {
+        let group = &*self.validated(group)?;
+        Ok(match self.inner.try_decide(group, &operation, self.deadline)? {
+            Some(outcome) => Begun::Decided(outcome),
+            None => {
+                let deadline = Deadline::after(self.deadline);
+                Begun::Waits(self.inner.send(group, operation(), deadline, by_worker))
+            }
+        })
+    }
+
+    /// [`begin`](Self::begin) of a check by a worker.
+    #[inline]
+    pub(crate) fn begin_on_worker(&self, group: &[Check<'_>]) -> Result<Begun, StoreError> {
+        self.begin(group, || Operation::Check, true)
+    }
+
+    /// [`begin`](Self::begin) without a request that is sent.
+    #[inline]
+    pub(super) fn try_decide(
+        &self,
+        group: &[Check<'_>],
+        operation: impl Fn() -> Operation,
+    ) -> Result<Option<GroupOutcome>, StoreError> {
+        self.inner.try_decide(&self.validated(group)?, operation, self.deadline)
+    }
+
+    /// The outcome of what was begun with this group.
+    pub(crate) async fn end(&self, group: &[Check<'_>], begun: Begun) -> Result<GroupOutcome, StoreError> {
+        match begun {
+            Begun::Decided(outcome) => Ok(outcome),
+            Begun::Waits(waiting) => self.inner.end(&self.validated(group)?, waiting).await,
+        }
+    }
+
+    /// A check by this limiter.
+    #[inline]
+    pub(super) fn check_of<'a>(
+        &self,
+        policy: &'a Policy,
+        partition: &'a (impl AsRef<[u8]> + ?Sized),
+        cost: u64,
+    ) -> Check<'a> {
+        Check::new(policy, partition).with_cost(cost).in_shadow_if(self.inner.shadow)
+    }
+
+    /// The group as this limiter decides it.
+    #[inline]
+    fn validated<'g, 'a>(&self, group: &'g [Check<'a>]) -> Result<Cow<'g, [Check<'a>]>, StoreError> {
+        validate_size(group)?;
+        Ok(if self.inner.shadow {
+            group.iter().map(|check| check.in_shadow_if(true)).collect()
+        } else {
+            Cow::Borrowed(group)
+        })
+    }
+}
+
+/// Whether a part of the group is looked at.
+fn is_look(group: &[Check<'_>], operation: Operation) -> bool {
+    operation == Operation::Check && has_looks(group)
+}
 
 impl Inner {
-    /// Decides about a group without awaiting, if the store can. The operation is a function, so that the
-    /// compiler knows it.
+    /// Decides about a group without awaiting, if the store can.
     #[inline]
     pub(super) fn try_decide(
         self: &Arc<Self>,
@@ -21,6 +127,9 @@ impl Inner {
         operation: impl Fn() -> Operation,
         timeout: Duration,
     ) -> Result<Option<GroupOutcome>, StoreError> {
+        if is_look(group, operation()) {
+            return self.try_look(group, timeout);
+        }
         let Self { store, observer, .. } = &**self;
         match store {
             Backend::Memory(store) => {
@@ -28,8 +137,8 @@ impl Inner {
                 outcome.count_slots(group, observer);
                 Ok(Some(outcome))
             }
-            Backend::Dyn(store) => {
-                let outcome = store.try_decide(group, operation());
+            store => {
+                let outcome = store.as_dyn().try_decide(group, operation());
                 outcome
                     .map(|outcome| self.conclude(group, operation(), timeout, of_each(group, Ok(outcome))))
                     .transpose()
@@ -37,15 +146,40 @@ impl Inner {
         }
     }
 
-    /// Decides about a group by a call of the store.
-    pub(super) async fn decide_by_store(
-        self: &Arc<Self>,
+    /// Sends the request of a decision, if one call decides.
+    pub(super) fn send(
+        &self,
         group: &[Check<'_>],
         operation: Operation,
         deadline: Deadline,
-    ) -> Result<GroupOutcome, StoreError> {
+        by_worker: bool,
+    ) -> Waiting {
         let stopwatch = Stopwatch::start();
-        let answer = self.store.as_dyn().decide(group, operation, deadline).await;
+        let sent = match &self.store {
+            _ if is_look(group, operation) => None,
+            #[cfg(feature = "redis")]
+            Backend::Redis(store) => store.begin(group, operation, deadline, by_worker),
+            _ => None,
+        };
+        Waiting { operation, deadline, by_worker, stopwatch, sent }
+    }
+
+    /// Awaits the decision.
+    pub(super) async fn end(
+        self: &Arc<Self>,
+        group: &[Check<'_>],
+        waiting: Waiting,
+    ) -> Result<GroupOutcome, StoreError> {
+        let Waiting { operation, deadline, by_worker, stopwatch, sent } = waiting;
+        if is_look(group, operation) {
+            // In a box, because it is rare and its future is large.
+            return Box::pin(self.look(group, deadline, by_worker)).await;
+        }
+        let answer = match (&self.store, sent) {
+            #[cfg(feature = "redis")]
+            (Backend::Redis(store), Some(sent)) => store.end(group, sent).await,
+            (store, _) => store.as_dyn().decide(group, operation, deadline).await,
+        };
         let answer = of_each(group, answer);
         if answer.is_ok() && operation.is_reported() {
             stopwatch.decided();

@@ -71,14 +71,16 @@ impl Inner {
     /// Decides about a group with looks by calls of the store, all at the same time. If only a look denies
     /// the group, what was charged is refunded. A limit with a block is charged after the looks: units that
     /// go back could begin its block.
-    pub(super) async fn look_by_store(
+    pub(super) async fn look(
         self: &Arc<Self>,
         group: &[Check<'_>],
         deadline: Deadline,
+        by_worker: bool,
     ) -> Result<GroupOutcome, StoreError> {
         let [looks, charged] = split(group);
-        let look = self.decide_by_store(&looks.checks, Operation::Judge, deadline);
-        let decide = |operation| self.decide_by_store(&charged.checks, operation, deadline);
+        let send = |part: &Part<'_>, operation| self.send(&part.checks, operation, deadline, by_worker);
+        let look = self.end(&looks.checks, send(&looks, Operation::Judge));
+        let decide = |operation| self.end(&charged.checks, send(&charged, operation));
         if charged.checks.iter().any(|check| check.policy().block_us() > 0) || charged.checks.is_empty() {
             let looked = look.await?;
             let operation = if looked.is_allowed() { Operation::Check } else { Operation::Judge };

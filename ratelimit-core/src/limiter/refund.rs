@@ -19,7 +19,7 @@ impl Inner {
         let result = match &self.store {
             _ if reservation.is_degraded() => self.fallback.refund(reservation),
             Backend::Memory(store) => store.refund_all(reservation),
-            Backend::Dyn(store) => store.refund(reservation, timeout).await,
+            store => store.as_dyn().refund(reservation, timeout).await,
         };
         if let Err(error) = &result
             && !matches!(error, StoreError::TurnsNotDue)

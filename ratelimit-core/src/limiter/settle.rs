@@ -171,7 +171,7 @@ impl RateLimiter {
             self.inner.fallback.overdraw(&rest);
             return Ok(());
         }
-        let result = self.decide_by_store(slice::from_ref(&rest), Operation::Overdraw).await;
+        let result = self.decide(slice::from_ref(&rest), || Operation::Overdraw).await;
         if let Err(error) = &result {
             self.inner.fallback.outage.log_failed_settlement(error);
         }
@@ -183,11 +183,7 @@ impl RateLimiter {
     pub(crate) async fn charge_each(&self, checks: &[Check<'_>]) -> Vec<Option<Outcome>> {
         let charge = async |check: &Check<'_>| {
             let group = slice::from_ref(check);
-            let charged = match self.try_check_all(group)? {
-                Some(outcome) => outcome,
-                None => self.check_all_on_worker(group).await?,
-            };
-            only(charged)
+            only(self.end(group, self.begin_on_worker(group)?).await?)
         };
         let charged = join_all(checks.iter().map(charge)).await;
         let outcome = |charged: Result<Outcome, StoreError>| {

@@ -122,10 +122,7 @@ impl RateLimiter {
                 };
                 Ok(measured(group, &self.inner.observer, decide, slice::from_ref))
             }
-            Backend::Dyn(_) => match self.try_decide_one(check, operation())? {
-                Some(outcome) => Ok(outcome),
-                None => only(self.decide_by_store(slice::from_ref(check), operation()).await?),
-            },
+            _ => only(self.decide(slice::from_ref(check), operation).await?),
         }
     }
 }

@@ -62,6 +62,12 @@ impl GroupOutcome {
         Self { at, allowed, degraded, outcomes, slots: Slots::default() }
     }
 
+    /// The outcome of limits that the store did not answer about: not violated, and nothing remains.
+    #[cfg(feature = "redis")]
+    pub(crate) fn unknown(at: Timestamp, group: &[Check<'_>]) -> Self {
+        Self::new(at, group.iter().map(Outcome::unknown))
+    }
+
     /// The outcome of a group that is known to be admitted or denied.
     pub(crate) fn decided(at: Timestamp, allowed: bool, outcomes: SmallVec<[Outcome; 2]>) -> Self {
         Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }

@@ -2,9 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "redis")]
-use tokio::runtime::{Handle, Id};
-
 /// The instant now, by the clock of deadlines and measurements. It is not tokio's clock, which a test of the
 /// application may pause: the store's thread has another runtime, and the server another clock.
 #[cfg(not(test))]
@@ -43,9 +40,6 @@ pub struct Deadline {
     /// Extension that the deadline got when it had passed; zero before.
     #[cfg(feature = "redis")]
     grace: Duration,
-    /// The runtime of the worker that makes the call.
-    #[cfg(feature = "redis")]
-    worker: Option<Id>,
 }
 
 impl Deadline {
@@ -56,8 +50,6 @@ impl Deadline {
             timeout,
             #[cfg(feature = "redis")]
             grace: Duration::ZERO,
-            #[cfg(feature = "redis")]
-            worker: None,
         }
     }
 
@@ -82,16 +74,6 @@ impl Deadline {
     pub fn remaining(self) -> Duration {
         self.timeout.saturating_sub(now().saturating_duration_since(self.since))
     }
-
-    /// The same for a call by a worker: a runtime with one thread, which runs while its calls wait. Such a
-    /// call may be sent and answered on that thread. Without a runtime it is a call like any other.
-    pub(crate) fn on_worker(self) -> Self {
-        #[cfg(feature = "redis")]
-        let on_worker = Self { worker: Handle::try_current().ok().map(|runtime| runtime.id()), ..self };
-        #[cfg(not(feature = "redis"))]
-        let on_worker = self;
-        on_worker
-    }
 }
 
 /// Shortest and longest grace of a deadline. A round trip to a server that answers fits into the shortest.
@@ -104,27 +86,12 @@ impl Deadline {
     /// request: the call ends with it, but has at least half of the timeout.
     pub(super) fn of_call(sent: Instant, made: Option<Instant>, timeout: Duration) -> Self {
         let earliest = sent.checked_sub(timeout / 2).unwrap_or(sent);
-        Self {
-            since: made.map_or(sent, |made| made.clamp(earliest, sent)),
-            timeout,
-            grace: Duration::ZERO,
-            worker: None,
-        }
-    }
-
-    /// The same for a call over the store's lane, which may go to several servers.
-    pub(super) const fn on_no_worker(self) -> Self {
-        Self { worker: None, ..self }
+        Self { since: made.map_or(sent, |made| made.clamp(earliest, sent)), timeout, grace: Duration::ZERO }
     }
 
     /// The instant of the deadline, which a store must have [bounded](Self::at_most).
     pub(super) fn instant(self) -> Instant {
         self.since + self.timeout + self.grace
-    }
-
-    /// The runtime of the worker that makes the call, if the call named a worker.
-    pub(super) const fn worker(self) -> Option<Id> {
-        self.worker
     }
 
     /// Whether the deadline has passed at `now`. When that is noticed for the first time, it is extended

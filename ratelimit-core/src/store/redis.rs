@@ -38,10 +38,10 @@ pub use self::builder::{
 };
 pub use self::credentials::RedisCredentials;
 pub use self::error::RedisConfigError;
-use self::groups::Groups;
+use self::groups::{CallOfGroup, Groups};
 use super::{Deadline, Store, Task};
 use crate::algorithm::Operation;
-use crate::check::{Check, in_windows};
+use crate::check::{Check, in_windows, policies_in_windows};
 use crate::error::StoreError;
 use crate::observe::log::help;
 use crate::outcome::GroupOutcome;
@@ -109,6 +109,45 @@ impl RedisStore {
     }
 }
 
+/// A request that was sent.
+pub(crate) struct Sent {
+    call: CallOfGroup,
+    /// The server's time by which its windows were chosen.
+    windows_at: u64,
+}
+
+/// A decision in two parts, between which nothing of the store waits.
+impl RedisStore {
+    /// Queues the request that [`decide`](Store::decide) would send first, without awaiting, of a worker or
+    /// of any caller. A worker is a runtime with one thread, IO and timers, which runs while its calls wait:
+    /// the call may be sent and answered on that thread. `None` if the decision takes several calls, or has
+    /// to wait before its call.
+    pub(crate) fn begin(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+        deadline: Deadline,
+        by_worker: bool,
+    ) -> Option<Sent> {
+        let groups = self.groups.get().filter(|groups| groups.knows_windows(group))?;
+        let (deadline, windows_at) = (deadline.at_most(self.deadline), groups.windows_at(group));
+        let policies = policies_in_windows(group, windows_at);
+        let group = &*in_windows(group, &policies);
+        let begin = || Sent { windows_at, call: groups.begin(group, operation, deadline, by_worker) };
+        groups.takes_one_call(group, operation).then(begin)
+    }
+
+    /// Awaits the outcome of a group that was sent.
+    pub(crate) async fn end(
+        &self,
+        group: &[Check<'_>],
+        Sent { windows_at, call }: Sent,
+    ) -> Result<GroupOutcome, StoreError> {
+        let policies = policies_in_windows(group, windows_at);
+        self.groups()?.end(&in_windows(group, &policies), call).await
+    }
+}
+
 impl Store for RedisStore {
     async fn decide(
         &self,
@@ -118,25 +157,21 @@ impl Store for RedisStore {
     ) -> Result<GroupOutcome, StoreError> {
         let groups = self.groups()?;
         let mut deadline = deadline.at_most(self.deadline);
-        let policies = groups.policies(group, &mut deadline).await;
-        let group = &*in_windows(group, &policies);
-        match operation {
-            // In a box, because settlements are rare and their futures are large.
-            Operation::Overdraw => Box::pin(groups.overdraw(group, deadline)).await,
-            Operation::UpTo if groups.is_split(group) => Err(StoreError::SeveralCallers),
-            Operation::Peek => groups.peek(group, deadline).await,
-            Operation::Wait { .. } if matches!(group, [check] if check.has_turns()) => {
-                groups.take_turn(group, operation, deadline).await
-            }
-            Operation::Wait { .. } => groups.charge(group, Operation::Check, deadline).await,
-            operation => groups.charge(group, operation, deadline).await,
+        groups.until_windows_are_known(group, &mut deadline).await;
+        let policies = policies_in_windows(group, groups.windows_at(group));
+        let (group, operation) = (&*in_windows(group, &policies), operation.about(group));
+        if groups.takes_one_call(group, operation) {
+            let call = groups.begin(group, operation, deadline, false);
+            return groups.end(group, call).await;
         }
+        groups.decide_by_several_calls(group, operation, deadline).await
     }
 
     async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
         let groups = self.groups()?;
         let mut deadline = deadline.at_most(self.deadline);
-        let policies = groups.policies(group, &mut deadline).await;
+        groups.until_windows_are_known(group, &mut deadline).await;
+        let policies = policies_in_windows(group, groups.windows_at(group));
         groups.reset_each_caller(&in_windows(group, &policies), deadline).await
     }
 
@@ -154,13 +189,10 @@ impl Store for RedisStore {
         Ok(())
     }
 
-    /// Admits a request by unused units of a lease, or repeats a denial from the denial cache.
+    /// Decides by unused units of a lease, or repeats a denial from the denial cache.
     fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
-        if !matches!(operation, Operation::Check | Operation::Judge) {
-            return None;
-        }
         let groups = self.groups.get()?;
-        let policies = groups.policies_now(group);
+        let policies = policies_in_windows(group, groups.windows_at(group));
         groups.try_decide(&in_windows(group, &policies), operation)
     }
 

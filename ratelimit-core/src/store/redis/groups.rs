@@ -11,55 +11,78 @@ use std::slice;
 use smallvec::SmallVec;
 
 pub(super) use self::requests::Groups;
-use self::requests::{split_by_caller, unknown_outcome, wait_for_all};
+use self::requests::{split_by_caller, wait_for_all};
 use super::command::{Command, GuardedCommand};
+use super::denial_cache::{InvalidateOnDrop, Lookup};
 use super::lanes::PendingReply;
 use super::shared::Shared;
 use super::timeouts::reply_by;
 use crate::algorithm::Operation;
-use crate::check::{Check, policies_in_windows};
+use crate::check::{Check, has_calendars};
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::policy::Policy;
+use crate::process::OfProcess;
 use crate::reservation::{Charge, Reservation};
 use crate::store::Deadline;
 
-impl Groups {
-    /// The policies of a group, each in the window that contains the server's time. From here on each window
-    /// is a limit of its own.
-    pub(super) fn policies_now(&self, group: &[Check<'_>]) -> Vec<Policy> {
-        policies_in_windows(group, || self.shared.encoder.server_time())
-    }
+/// A request that is queued, until its outcome.
+pub(super) struct CallOfGroup {
+    pending: PendingReply,
+    deadline: Deadline,
+    notes: Notes,
+}
 
-    /// The same, but waits until a first connection has shown the server's time, or cannot be made.
-    pub(super) async fn policies(&self, group: &[Check<'_>], deadline: &mut Deadline) -> Vec<Policy> {
-        if !self.shared.encoder.knows_server_time()
-            && group.iter().any(|check| check.policy().calendar().is_some())
-        {
+/// What is noted before a request for what follows from its outcome.
+pub(super) struct Notes {
+    operation: Operation,
+    lookup: Option<Lookup>,
+    /// After a turn or a settlement, checks wait for longer than the cached denials say.
+    _guard: Option<OfProcess<InvalidateOnDrop>>,
+}
+
+impl Groups {
+    /// Waits until a first connection has shown the server's time, or cannot be made, if the windows of the
+    /// group are chosen by it.
+    pub(super) async fn until_windows_are_known(&self, group: &[Check<'_>], deadline: &mut Deadline) {
+        if !self.knows_windows(group) {
             let _ = reply_by(deadline, self.shared.link.connected()).await;
         }
-        self.policies_now(group)
     }
 
-    /// Decides without the server: a check by unused units of leases, if there are enough for all limits, and
+    pub(super) fn knows_windows(&self, group: &[Check<'_>]) -> bool {
+        !has_calendars(group) || self.shared.encoder.knows_server_time()
+    }
+
+    /// The server's time, by which the windows of the group are chosen; 0 if it has none of a calendar. From
+    /// here on each window is a limit of its own.
+    pub(super) fn windows_at(&self, group: &[Check<'_>]) -> u64 {
+        if has_calendars(group) { self.shared.encoder.server_time() } else { 0 }
+    }
+
+    /// Whether one call decides about the group; see
+    /// [`decide_by_several_calls`](Self::decide_by_several_calls).
+    pub(super) fn takes_one_call(&self, group: &[Check<'_>], operation: Operation) -> bool {
+        if operation == Operation::Overdraw { group.len() == 1 } else { !self.is_split(group) }
+    }
+
+    /// Decides without the server: by unused units of leases, if there are enough for all limits, and
     /// otherwise by a cached denial.
     pub(super) fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
-        if operation == Operation::Check
-            && let Some(outcome) = self.take_unused(group)
+        if matches!(operation, Operation::Check | Operation::Peek | Operation::Overdraw)
+            && let Some((outcome, wanted)) = self.shared.attachments.leases.take(group, operation)
         {
+            for index in wanted {
+                self.prefetch(&group[index]);
+            }
             return Some(outcome);
+        }
+        if !matches!(operation, Operation::Check | Operation::Judge) {
+            return None;
         }
         let denial = self.shared.denials.get(group)?;
         self.shared.link.observer.denied_by_cache();
         Some(denial)
-    }
-
-    fn take_unused(&self, group: &[Check<'_>]) -> Option<GroupOutcome> {
-        let (outcome, wanted) = self.shared.attachments.leases.take(group, Operation::Check)?;
-        for index in wanted {
-            self.prefetch(&group[index]);
-        }
-        Some(outcome)
     }
 
     /// Fetches more units of a limit in the background.
@@ -70,93 +93,52 @@ impl Groups {
         self.lanes.submit_unawaited(self.request(group, Operation::Check), attachment);
     }
 
-    /// Unused units of leases count as remaining.
-    pub(super) async fn peek(
-        &self,
-        group: &[Check<'_>],
-        deadline: Deadline,
-    ) -> Result<GroupOutcome, StoreError> {
-        let leases = &self.shared.attachments.leases;
-        if let Some((outcome, _)) = leases.take(group, Operation::Peek) {
-            return Ok(outcome);
-        }
-        let outcome = self.call(group, Operation::Peek, deadline).await?;
-        Ok(leases.with_unused(group, outcome, Operation::Peek))
-    }
-
-    /// Afterwards, checks wait for longer than the cached denials say.
-    pub(super) async fn take_turn(
+    /// Begins to decide by the server: queues a request, whose outcome is that of [`end`](Self::end).
+    pub(super) fn begin(
         &self,
         group: &[Check<'_>],
         operation: Operation,
-        deadline: Deadline,
-    ) -> Result<GroupOutcome, StoreError> {
-        let _guard = self.shared.denials.invalidate_on_drop(group);
-        self.call(group, operation, deadline).await
+        mut deadline: Deadline,
+        by_worker: bool,
+    ) -> CallOfGroup {
+        let notes = self.note(group, operation);
+        CallOfGroup { pending: self.submit(group, operation, &mut deadline, by_worker), deadline, notes }
     }
 
-    /// A charge, or a look. Unused units of leases that it may need are given back before. Other unused units
-    /// count as remaining. Caches a denial.
-    pub(super) async fn charge(
+    /// Waits for the reply.
+    pub(super) async fn end(
         &self,
         group: &[Check<'_>],
-        operation: Operation,
-        deadline: Deadline,
+        CallOfGroup { pending, mut deadline, notes }: CallOfGroup,
     ) -> Result<GroupOutcome, StoreError> {
-        let Shared { denials, attachments, .. } = &*self.shared;
+        let outcome = pending.outcome(group, &mut deadline).await?;
+        Ok(self.conclude(group, outcome, notes))
+    }
+
+    /// Gives back unused units of leases that the request may need, before that request.
+    pub(super) fn note(&self, group: &[Check<'_>], operation: Operation) -> Notes {
+        let Shared { denials, attachments, encoder, .. } = &*self.shared;
         let lookup = match operation {
             Operation::Check | Operation::Judge => denials.begin_lookup(group),
             _ => None,
         };
-        self.make_way(group, operation);
-        let outcome = self.call(group, operation, deadline).await?;
-        let outcome = attachments.leases.with_unused(group, outcome, operation);
-        denials.record(group, &outcome, lookup);
-        Ok(outcome)
-    }
-
-    /// Sends a group, and waits for the reply.
-    async fn call(
-        &self,
-        group: &[Check<'_>],
-        operation: Operation,
-        mut deadline: Deadline,
-    ) -> Result<GroupOutcome, StoreError> {
-        if self.is_split(group) {
-            // In a box, because split groups are rare and their future is large.
-            return Box::pin(self.decide_each_caller(group, operation, deadline)).await;
-        }
-        let pending = self.submit(group, operation, &mut deadline);
-        pending.reply(&mut deadline).await?.claim(group)
-    }
-
-    /// Gives back unused units of the limits, as far as the next request may need them, before that request.
-    fn make_way(&self, group: &[Check<'_>], operation: Operation) {
-        for command in self.shared.attachments.leases.make_way(group, operation, &self.shared.encoder) {
-            drop(self.lanes.send(command));
-        }
-    }
-
-    /// Charges each limit although it may not fit, and ends the caller's denials. Unused units of a lease pay
-    /// if there are enough. The outcome says nothing about what remains.
-    pub(super) async fn overdraw(
-        &self,
-        group: &[Check<'_>],
-        mut deadline: Deadline,
-    ) -> Result<GroupOutcome, StoreError> {
-        for check in group.chunks(1) {
-            if self.take_unused(check).is_some() {
-                continue;
+        let guard = operation.overdraws().then(|| denials.invalidate_on_drop(group));
+        if operation != Operation::Peek {
+            for command in attachments.leases.make_way(group, operation, encoder) {
+                drop(self.lanes.send(command));
             }
-            // The reply ends leases that are in flight, whose units could be used beside the debt.
-            self.make_way(check, Operation::Overdraw);
-            let guard = self.shared.denials.invalidate_on_drop(check);
-            let pending = self.submit(check, Operation::Overdraw, &mut deadline);
-            let reply = pending.reply(&mut deadline).await;
-            drop(guard);
-            reply?.overdrawn(&check[0])?;
         }
-        Ok(unknown_outcome(group, self.shared.denials.now()))
+        Notes { operation, lookup, _guard: guard }
+    }
+
+    /// Unused units of leases count as remaining. Caches a denial.
+    pub(super) fn conclude(&self, group: &[Check<'_>], outcome: GroupOutcome, notes: Notes) -> GroupOutcome {
+        let Shared { denials, attachments, .. } = &*self.shared;
+        let outcome = attachments.leases.with_unused(group, outcome, notes.operation);
+        if notes.operation != Operation::Peek {
+            denials.record(group, &outcome, notes.lookup);
+        }
+        outcome
     }
 
     pub(super) fn set_instances(&self, instances: NonZeroU32) {

@@ -30,7 +30,9 @@ use super::shared::Shared;
 use super::timeouts::reply_by;
 use super::topology::{hash_slot_of_tag, range_of_slot};
 use crate::algorithm::Operation;
+use crate::check::Check;
 use crate::error::StoreError;
+use crate::outcome::GroupOutcome;
 use crate::store::Deadline;
 use crate::store::deadline::now;
 
@@ -107,21 +109,22 @@ impl Lanes {
         usize::from(self.shared.link.is_up()) + connected.count()
     }
 
-    /// The lane of a worker, if this is its runtime.
-    fn lane_of(self: &Arc<Self>, worker: Id) -> Option<Arc<Lane>> {
+    /// The lane of the worker whose runtime this is.
+    fn of_worker(self: &Arc<Self>) -> Option<Arc<Lane>> {
+        let runtime = Handle::try_current().ok()?;
         let last = LAST.with_borrow(|last| {
-            let known = last.iter().find(|(number, of, _)| *number == self.number && *of == worker);
+            let known = last.iter().find(|(number, of, _)| *number == self.number && *of == runtime.id());
             known.and_then(|(.., lane)| lane.upgrade())
         });
-        last.or_else(|| self.find(worker))
+        last.or_else(|| self.find(&runtime))
     }
 
     #[cold]
-    fn find(self: &Arc<Self>, worker: Id) -> Option<Arc<Lane>> {
+    fn find(self: &Arc<Self>, runtime: &Handle) -> Option<Arc<Lane>> {
         if self.most <= 1 {
             return None;
         }
-        let runtime = Handle::try_current().ok().filter(|runtime| runtime.id() == worker)?;
+        let worker = runtime.id();
         let mut workers = self.workers.lock();
         let lane = if let Some(known) = workers.get(&worker) {
             Arc::clone(&known.lane)
@@ -150,13 +153,14 @@ impl Lanes {
         Some(lane)
     }
 
-    /// Queues a request whose keys are on one node. The result waits for the reply. If no time is left, the
-    /// request is not sent.
+    /// Queues a request whose keys are on one node, of a worker or of any caller. The result waits for the
+    /// reply. If no time is left, the request is not sent.
     pub(super) fn submit(
         self: &Arc<Self>,
         request: Request,
         attachment: Attachment,
         deadline: &mut Deadline,
+        by_worker: bool,
     ) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
         let now = now();
@@ -164,19 +168,19 @@ impl Lanes {
             let _ = reply.send(Err(deadline.timeout_error()));
             return PendingReply(receiver);
         }
-        let worker = if matches!(attachment, Attachment::None) { deadline.worker() } else { None };
-        self.push(self.queued(request, attachment, now, Some(reply)), worker);
+        let by_worker = by_worker && matches!(attachment, Attachment::None);
+        self.push(self.queued(request, attachment, now, Some(reply)), by_worker);
         PendingReply(receiver)
     }
 
     /// Queues a request of which only the attachment learns the reply.
     pub(super) fn submit_unawaited(self: &Arc<Self>, request: Request, attachment: Attachment) {
-        self.push(self.queued(request, attachment, now(), None), None);
+        self.push(self.queued(request, attachment, now(), None), false);
     }
 
     /// Queues a message that only reports slots. Returns false if there is no connection.
     pub(super) fn report(self: &Arc<Self>, limit: LimitArg) -> bool {
-        self.push(self.queued(message(limit), Attachment::Message, now(), None), None)
+        self.push(self.queued(message(limit), Attachment::Message, now(), None), false)
     }
 
     fn queued(
@@ -199,23 +203,21 @@ impl Lanes {
         let (reply, receiver) = oneshot::channel();
         let hash_slot = self.shared.link.hash_slot(command.command.first_key());
         let queued = QueuedCommand { command, hash_slot, reply: Some(reply) };
-        self.push(Queued::Command(queued), None);
+        self.push(Queued::Command(queued), false);
         PendingReply(receiver)
     }
 
     /// Queues in the lane of this worker, or in the store's lane. Returns false if the request would fail
     /// anyway: then it has failed.
-    fn push(self: &Arc<Self>, queued: Queued, worker: Option<Id>) -> bool {
+    fn push(self: &Arc<Self>, queued: Queued, by_worker: bool) -> bool {
         // Fails here and not on the lane's thread, which may be busy with connecting: TLS takes computing
         // time.
         if let Some(error) = self.shared.link.fast_fail(range_of_slot(queued.hash_slot())) {
             queued.fail(error);
             return false;
         }
-        match worker.and_then(|worker| self.lane_of(worker)) {
-            Some(lane) => lane.push(queued),
-            None => self.of_store.push(queued),
-        }
+        let worker = if by_worker { self.of_worker() } else { None };
+        worker.as_ref().unwrap_or(&self.of_store).push(queued);
         true
     }
 
@@ -232,8 +234,9 @@ impl Lanes {
         let Shared { link, attachments, .. } = &*self.shared;
         let mut deadline = Deadline::after(link.deadline());
         let messages = attachments.close();
-        let messages =
-            messages.into_iter().map(|limit| self.submit(message(limit), Attachment::Message, &mut deadline));
+        let messages = messages
+            .into_iter()
+            .map(|limit| self.submit(message(limit), Attachment::Message, &mut deadline, false));
         let mut replies: Vec<PendingReply> = messages.collect();
         replies.extend(self.send_give_backs());
         for reply in replies {
@@ -273,10 +276,14 @@ fn message(limit: LimitArg) -> Request {
 pub(super) struct PendingReply(oneshot::Receiver<Replied>);
 
 impl PendingReply {
-    /// Waits for the reply to a request.
-    pub(super) async fn reply(self, deadline: &mut Deadline) -> Result<Box<Reply>, StoreError> {
+    /// Waits for the reply to a request about this group.
+    pub(super) async fn outcome(
+        self,
+        group: &[Check<'_>],
+        deadline: &mut Deadline,
+    ) -> Result<GroupOutcome, StoreError> {
         let reply = self.replied(deadline).await?;
-        reply.ok_or_else(|| CallError::Protocol(protocol::EXPECTED).into())
+        reply.ok_or(CallError::Protocol(protocol::EXPECTED))?.claim(group)
     }
 
     /// Waits for the end of a command, or of a request.

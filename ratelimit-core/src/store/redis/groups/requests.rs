@@ -9,21 +9,14 @@ use super::refund::refund_command;
 use super::turn::UnclaimedTurn;
 use crate::algorithm::Operation;
 use crate::check::Check;
-use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::observe::log::LogLimit;
-use crate::outcome::{GroupOutcome, Outcome};
 use crate::reservation::Charge;
 use crate::store::Deadline;
 use crate::store::redis::attachments::Attachment;
 use crate::store::redis::lanes::{Lanes, PendingReply};
 use crate::store::redis::protocol::{LimitArg, Request};
 use crate::store::redis::shared::Shared;
-
-/// The outcome of limits that the server did not answer about: not violated, and nothing remains.
-pub(super) fn unknown_outcome(checks: &[Check<'_>], at: Timestamp) -> GroupOutcome {
-    GroupOutcome::new(at, checks.iter().map(Outcome::unknown))
-}
 
 /// The checks of a group with one caller, whose keys share a hash tag, and their indices in the group.
 pub(super) struct CallerChecks<'a> {
@@ -76,6 +69,7 @@ impl Groups {
         group: &[Check<'_>],
         operation: Operation,
         deadline: &mut Deadline,
+        by_worker: bool,
     ) -> PendingReply {
         for check in group {
             self.shared.link.durability.warn_about(check.policy());
@@ -86,7 +80,7 @@ impl Groups {
             }
             _ => self.shared.attachments.of_group(group, operation),
         };
-        self.lanes.submit(self.request(group, operation), attachment, deadline)
+        self.lanes.submit(self.request(group, operation), attachment, deadline, by_worker)
     }
 
     pub(super) fn request(&self, group: &[Check<'_>], operation: Operation) -> Request {

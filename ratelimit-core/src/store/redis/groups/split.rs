@@ -5,7 +5,7 @@
 
 use smallvec::SmallVec;
 
-use super::requests::{CallerChecks, Groups, split_by_caller, unknown_outcome, wait_for_all};
+use super::requests::{CallerChecks, Groups, split_by_caller, wait_for_all};
 use crate::algorithm::Operation;
 use crate::check::Check;
 use crate::error::StoreError;
@@ -23,27 +23,45 @@ struct Denied {
 }
 
 impl Groups {
-    /// Decides about each caller. All calls share one deadline.
-    pub(super) async fn decide_each_caller(
+    /// Decides about a group that no single call can decide about. All calls share one deadline.
+    pub(in crate::store::redis) async fn decide_by_several_calls(
         &self,
         group: &[Check<'_>],
         operation: Operation,
-        deadline: Deadline,
+        mut deadline: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        let mut deadline = deadline.on_no_worker();
+        match operation {
+            Operation::Overdraw => {
+                for check in group.chunks(1) {
+                    let call = self.begin(check, operation, deadline, false);
+                    let _ = self.end(check, call).await?;
+                }
+                Ok(GroupOutcome::unknown(self.shared.denials.now(), group))
+            }
+            Operation::UpTo => Err(StoreError::SeveralCallers),
+            _ => self.decide_each_caller(group, operation, &mut deadline).await,
+        }
+    }
+
+    async fn decide_each_caller(
+        &self,
+        group: &[Check<'_>],
+        operation: Operation,
+        deadline: &mut Deadline,
+    ) -> Result<GroupOutcome, StoreError> {
+        let notes = self.note(group, operation);
         let callers = split_by_caller(group);
         let outcomes = match operation {
-            Operation::Check => match self.charge_in_order(&callers, &mut deadline).await? {
+            Operation::Check => match self.charge_in_order(&callers, deadline).await? {
                 Ok(outcomes) => outcomes,
-                Err(denied) => {
-                    self.look_at_others(&callers, Operation::Peek, Some(denied), &mut deadline).await?
-                }
+                Err(denied) => self.look_at_others(&callers, Operation::Peek, Some(denied), deadline).await?,
             },
-            _ => self.look_at_others(&callers, operation, None, &mut deadline).await?,
+            _ => self.look_at_others(&callers, operation, None, deadline).await?,
         };
         let allowed = outcomes.iter().all(GroupOutcome::is_allowed);
         let indices = callers.iter().map(|caller| &caller.indices[..]);
-        Ok(GroupOutcome::join(group.len(), allowed, indices.zip(&outcomes)))
+        let outcome = GroupOutcome::join(group.len(), allowed, indices.zip(&outcomes));
+        Ok(self.conclude(group, outcome, notes))
     }
 
     /// Charges the callers in their order. At the first denial or error, refunds the charges of the callers
@@ -55,9 +73,8 @@ impl Groups {
     ) -> Result<Result<Outcomes, Box<Denied>>, StoreError> {
         let mut outcomes = Outcomes::new();
         for (index, caller) in callers.iter().enumerate() {
-            let pending = self.submit(&caller.checks, Operation::Check, deadline);
-            let reply = pending.reply(deadline).await;
-            match reply.and_then(|mut reply| reply.claim(&caller.checks)) {
+            let pending = self.submit(&caller.checks, Operation::Check, deadline, false);
+            match pending.outcome(&caller.checks, deadline).await {
                 Ok(outcome) if outcome.is_allowed() => outcomes.push(outcome),
                 ended => {
                     self.refund_charged(callers, &outcomes, deadline).await;
@@ -82,7 +99,7 @@ impl Groups {
         let denied_at = denied.as_ref().map(|denied| denied.outcome.at());
         let mut submit = |(index, caller): (usize, &CallerChecks<'_>)| {
             let operation = if index > denied_index { Operation::Judge } else { operation };
-            (index != denied_index).then(|| self.submit(&caller.checks, operation, deadline))
+            (index != denied_index).then(|| self.submit(&caller.checks, operation, deadline, false))
         };
         let pending: SmallVec<[Option<PendingReply>; 2]> =
             callers.iter().enumerate().map(&mut submit).collect();
@@ -92,10 +109,9 @@ impl Groups {
                 outcomes.extend(denied.take().map(|denied| denied.outcome));
                 continue;
             };
-            let peeked = pending.reply(deadline).await.and_then(|mut reply| reply.claim(&caller.checks));
-            outcomes.push(match (peeked, denied_at) {
+            outcomes.push(match (pending.outcome(&caller.checks, deadline).await, denied_at) {
                 // The group is denied all the same; a failure policy might admit it.
-                (Err(_), Some(at)) => unknown_outcome(&caller.checks, at),
+                (Err(_), Some(at)) => GroupOutcome::unknown(at, &caller.checks),
                 (peeked, _) => peeked?,
             });
         }

@@ -275,12 +275,12 @@ pub(in crate::store::redis) const EXPECTED: &str =
 
 impl Reply {
     /// Validates the reply to an overdraft, which has no outcome.
-    pub(in crate::store::redis) fn overdrawn(&self, check: &Check<'_>) -> Result<(), StoreError> {
-        for limit in &self.limits {
+    fn overdrawn(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        for (check, limit) in group.iter().zip(&self.limits) {
             self.state(check.policy(), *limit)?;
         }
         match self.verdict {
-            ReplyVerdict::Allowed | ReplyVerdict::Denied => Ok(()),
+            ReplyVerdict::Allowed | ReplyVerdict::Denied => Ok(GroupOutcome::unknown(self.states.at, group)),
             ReplyVerdict::Corrupt => Err(StoreError::Protocol { expected: EXPECTED }),
         }
     }
@@ -294,6 +294,9 @@ impl Reply {
     /// The outcome for the group of the request.
     pub(in crate::store::redis) fn outcome(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         const PROTOCOL: StoreError = StoreError::Protocol { expected: EXPECTED };
+        if self.operation == Operation::Overdraw {
+            return self.overdrawn(group);
+        }
         // The script decides about a shadow limit that is alone as if it were enforced.
         let is_alone = group.len() == 1 && self.operation.takes_whole_cost();
         let mut states: SmallVec<[State; 2]> = SmallVec::new();
