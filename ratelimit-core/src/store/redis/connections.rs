@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use super::error::{is_lost, lacks_command};
 use super::shared::Shared;
 use super::timeouts::reply_by;
-use super::topology::{Connection, ConnectionId, NodeId, Server, ServerConnection, no_node};
+use super::topology::{NodeId, Server, ServerConnection, no_node};
 use crate::error::{ErrorChain, StoreError};
 use crate::observe::log::help;
 use crate::store::Deadline;
@@ -30,6 +30,30 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Number of times that the pause of a worker doubles at most, once after each failed attempt.
 const MOST_DOUBLINGS: u32 = 6;
+
+/// Which connection of a lane a call takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ConnectionId {
+    pub(super) node: NodeId,
+    /// Number of the lane's connection to the node, which rises with each.
+    pub(super) number: u64,
+    /// Generation of the store's connection, against which failures count.
+    pub(super) generation: u64,
+}
+
+impl ConnectionId {
+    /// The generation against which a failure counts, and the node that it is about.
+    pub(super) const fn known(&self) -> (u64, Option<NodeId>) {
+        (self.generation, Some(self.node))
+    }
+}
+
+/// A connection over which calls go.
+#[derive(Clone)]
+pub(super) struct Connection {
+    pub(super) id: ConnectionId,
+    pub(super) server: ServerConnection,
+}
 
 /// The connections of one lane.
 pub(super) struct Connections {

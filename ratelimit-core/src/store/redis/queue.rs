@@ -38,10 +38,11 @@ pub(super) use self::request::{Queued, QueuedCommand, QueuedRequest, Replied, Re
 use self::request::{grouped, send_reply};
 use self::trip::carry;
 use self::waiting::{Taken, Waiting};
+use super::connections::Connection;
 use super::error::CallError;
 use super::link::Link;
 use super::shared::Shared;
-use super::topology::{Connection, NodeId, SLOT_RANGES, range_of_slot};
+use super::topology::{NodeId, SLOT_RANGES, range_of_slot};
 
 impl Lane {
     /// Queues a request or a command. Drops it if the runtime has ended, which ends the wait for the reply.

@@ -22,11 +22,11 @@ use self::connector::Connector;
 pub(super) use self::connector::is_tls;
 use self::hosts::Hosts;
 pub(super) use self::nodes::{
-    Found, Nodes, SLOT_RANGES, first_slot, hash_slot_of_key, hash_slot_of_tag, key_in_each_range,
+    Found, NodeId, Nodes, SLOT_RANGES, first_slot, hash_slot_of_key, hash_slot_of_tag, key_in_each_range,
     range_of_slot,
 };
 use self::sentinel::Sentinels;
-pub(super) use self::server::{Connection, ConnectionId, NodeId, Server, ServerConnection};
+pub(super) use self::server::{Server, ServerConnection};
 #[cfg(feature = "redis-tls-no-provider")]
 pub(super) use self::tls::Pem;
 use self::tls::Tls;

@@ -15,10 +15,11 @@ use super::call::Call;
 use super::lane::{Calls, Lane};
 use crate::store::Deadline;
 use crate::store::deadline::now;
+use crate::store::redis::connections::Connection;
 use crate::store::redis::error::{CallError, is_lost};
 use crate::store::redis::link::is_redirect;
 use crate::store::redis::timeouts::reply_by;
-use crate::store::redis::topology::{Connection, NodeId, no_node};
+use crate::store::redis::topology::{NodeId, no_node};
 
 /// First and longest pause while a hash slot is between two nodes.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(8));

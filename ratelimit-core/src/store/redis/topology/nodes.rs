@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::cluster::{Address, OwnedSlots, find, slots_known_to};
 use super::connector::{Connector, server_at};
-use super::server::{NodeId, Server, ServerConnection};
+use super::server::{Server, ServerConnection};
 use crate::store::redis::error::{ALL_SLOTS, HashSlots};
 
 /// Number of ranges into which the hash slots of a cluster are divided, so that a hanging node does not
@@ -67,6 +67,23 @@ pub(in crate::store::redis) fn key_in_each_range(key: impl Fn(u32) -> String) ->
         }
     }
     found
+}
+
+/// A server: the single one, or a master of a cluster by its index in the list of all masters ever seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::store::redis) struct NodeId(u16);
+
+impl NodeId {
+    /// The server of a store without a cluster.
+    pub(in crate::store::redis) const SINGLE: Self = Self(0);
+
+    pub(in crate::store::redis) const fn of(index: u16) -> Self {
+        Self(index)
+    }
+
+    pub(in crate::store::redis) const fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
 /// What an attempt to connect has found.

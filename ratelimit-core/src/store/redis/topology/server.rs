@@ -25,47 +25,6 @@ use super::tls::Handshake;
 use crate::store::redis::breaker::Breaker;
 use crate::store::redis::error::is_lost;
 
-/// A server: the single one, or a master of a cluster by its index in the list of all masters ever seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::store::redis) struct NodeId(pub(super) u16);
-
-impl NodeId {
-    /// The server of a store without a cluster.
-    pub(in crate::store::redis) const SINGLE: Self = Self(0);
-
-    pub(in crate::store::redis) const fn of(index: u16) -> Self {
-        Self(index)
-    }
-
-    pub(in crate::store::redis) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Which connection of a lane a call takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store::redis) struct ConnectionId {
-    pub(in crate::store::redis) node: NodeId,
-    /// Number of the lane's connection to the node, which rises with each.
-    pub(in crate::store::redis) number: u64,
-    /// Generation of the store's connection, against which failures count.
-    pub(in crate::store::redis) generation: u64,
-}
-
-impl ConnectionId {
-    /// The generation against which a failure counts, and the node that it is about.
-    pub(in crate::store::redis) const fn known(&self) -> (u64, Option<NodeId>) {
-        (self.generation, Some(self.node))
-    }
-}
-
-/// A connection over which calls go.
-#[derive(Clone)]
-pub(in crate::store::redis) struct Connection {
-    pub(in crate::store::redis) id: ConnectionId,
-    pub(in crate::store::redis) server: ServerConnection,
-}
-
 /// The replies to calls that were sent together, in their order.
 pub(in crate::store::redis) type CallReplies = SmallVec<[RedisResult<Value>; 1]>;
 
