@@ -94,21 +94,21 @@ impl Deadline {
         self.since + self.timeout + self.grace
     }
 
-    /// Whether the deadline has passed at `now`. When that is noticed for the first time, it is extended
-    /// once, by as much time as it is noticed late. In that time the process stood still or the thread
-    /// computed, so that calls wait to be sent and replies to be read. A deadline without any time is not
-    /// extended.
-    pub(super) fn has_passed(&mut self, now: Instant) -> bool {
+    /// Extends the deadline if `now` is the first instant at which it is seen to have passed, by as much time
+    /// as this is noticed late. In that time the process stood still or the thread computed, so that calls
+    /// wait to be sent and replies to be read. A deadline without any time is not extended. Returns whether
+    /// time is left.
+    pub(super) fn extend_once(&mut self, now: Instant) -> bool {
         if self.timeout.is_zero() {
-            return true;
+            return false;
         }
-        let Some(late) = now.checked_duration_since(self.instant()) else { return false };
+        let Some(late) = now.checked_duration_since(self.instant()) else { return true };
         if !self.grace.is_zero() {
-            return true;
+            return false;
         }
         // The grace counts from `now`, so the time until then is added.
         self.grace = late + late.clamp(GRACE.0, GRACE.1);
-        false
+        true
     }
 }
 
@@ -135,16 +135,16 @@ mod tests {
         for (late, grace) in [(0, 5), (5, 5), (6, 6), (150, 150), (250, 250), (60_000, 250)] {
             let [late, grace] = [late, grace].map(Duration::from_millis);
             let mut deadline = Deadline::after(TIMEOUT);
-            assert!(!deadline.has_passed(deadline.instant().checked_sub(Duration::from_micros(1)).unwrap()));
+            assert!(deadline.extend_once(deadline.instant().checked_sub(Duration::from_micros(1)).unwrap()));
             let noticed = deadline.instant() + late;
-            assert!(!deadline.has_passed(noticed), "{late:?}");
+            assert!(deadline.extend_once(noticed), "{late:?}");
             assert_eq!(deadline.instant(), noticed + grace);
-            assert!(!deadline.has_passed(noticed), "{late:?}");
-            assert!(deadline.has_passed(noticed + grace + Duration::from_secs(60)), "only one");
+            assert!(deadline.extend_once(noticed), "{late:?}");
+            assert!(!deadline.extend_once(noticed + grace + Duration::from_secs(60)), "only one");
             assert_eq!(deadline.timeout(), TIMEOUT, "the grace does not change it");
         }
         let mut none_left = Deadline::after(Duration::ZERO);
-        assert!(none_left.has_passed(none_left.instant() + Duration::from_secs(60)));
+        assert!(!none_left.extend_once(none_left.instant() + Duration::from_secs(60)));
     }
 
     #[cfg(feature = "redis")]

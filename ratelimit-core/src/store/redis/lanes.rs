@@ -164,7 +164,7 @@ impl Lanes {
     ) -> PendingReply {
         let (reply, receiver) = oneshot::channel();
         let now = now();
-        if deadline.has_passed(now) {
+        if !deadline.extend_once(now) {
             let _ = reply.send(Err(deadline.timeout_error()));
             return PendingReply(receiver);
         }

@@ -39,7 +39,7 @@ pub(super) async fn reply_by<F: Future>(deadline: &mut Deadline, reply: F) -> Op
         if let Either::Left((reply, _)) = select(reply.as_mut(), timer).await {
             return Some(reply);
         }
-        if deadline.has_passed(now()) {
+        if !deadline.extend_once(now()) {
             return None;
         }
     }
