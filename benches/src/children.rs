@@ -64,16 +64,16 @@ pub struct Web {
 }
 
 impl Web {
-    /// Starts a server with one route, which is limited as `limit` says, through the Redis server at `url`,
-    /// and whose handler computes for `computes`.
+    /// Starts a server with one route, which is limited as `limit` says, through the Redis server at this
+    /// port, and whose handler computes for `computes`.
     ///
     /// # Panics
     ///
     /// When it does not start.
-    pub fn start(program: &str, limit: &str, url: &str, computes: Duration) -> Self {
+    pub fn start(program: &str, limit: &str, redis: u16, computes: Duration) -> Self {
         let mut command = Command::new(program);
         command
-            .args([limit, url, &computes.as_micros().to_string()])
+            .args([limit, &redis.to_string(), &computes.as_micros().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();

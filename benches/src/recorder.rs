@@ -1,12 +1,13 @@
-//! Records the script calls that ours makes, so that they can be sent again in one write, as those of its
-//! rivals.
+//! Records the script calls that ours makes, so that they can be sent again: in one write, as those of its
+//! rivals, or by a plain client.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use redis::{Cmd, cmd};
 
-use crate::server::Server;
+use crate::caller::Caller;
+use crate::server;
 
 /// One EVALSHA: the digest of its script, the number of keys, keys and arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,21 +36,31 @@ impl Call {
         }
         command
     }
+
+    /// The command about another caller, whose name takes the place of the digest in the only key.
+    pub fn about(&self, caller: Caller) -> Cmd {
+        let mut key = self.0[2].clone();
+        let (caller, brace) = (caller.as_ref(), key.len() - 1);
+        key[brace - caller.len()..brace].copy_from_slice(caller);
+        let mut command = cmd("EVALSHA");
+        command.arg(&self.0[..2]).arg(key).arg(&self.0[3..]);
+        command
+    }
 }
 
-/// The script calls that the server receives while `act` runs, in their order.
+/// The script calls that the server at this port receives while `act` runs, in their order.
 ///
 /// # Panics
 ///
 /// When the server does not say what it receives.
-pub fn record(server: &Server, act: impl FnOnce()) -> Vec<Call> {
+pub fn record(port: u16, act: impl FnOnce()) -> Vec<Call> {
     const END: &str = "the end of the recording";
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(b"MONITOR\r\n").unwrap();
     let mut lines = BufReader::new(stream).lines().map(|line| line.expect("the server ended"));
     assert_eq!(lines.next().as_deref(), Some("+OK"));
     act();
-    let _: String = server.ask(cmd("ECHO").arg(END));
+    let _: String = server::ask(&server::url(port), cmd("ECHO").arg(END));
     lines.take_while(|line| !line.contains(END)).filter_map(|line| parse(&line)).collect()
 }
 
@@ -108,6 +119,15 @@ mod tests {
     fn other_commands_are_no_calls() {
         assert_eq!(parse(r#"+1.5 [0 127.0.0.1:5] "PING""#), None);
         assert_eq!(parse(r#"+1.5 [0 lua] "TIME""#), None);
+    }
+
+    #[test]
+    fn a_call_can_be_about_another_caller() {
+        let line = r#"+1.5 [0 127.0.0.1:5] "evalsha" "ab" "1" "rl1:a:c1m:{FwzRx1Fh8AJBaEpWvD3p5w}" "n" "r""#;
+        let command = parse(line).unwrap().about(Caller::new(0, 0));
+        let key = b"rl1:a:c1m:{Fw00000000000000000000}";
+        let expected = cmd("EVALSHA").arg(&[&b"ab"[..], b"1", key, b"n", b"r"]).get_packed_command();
+        assert_eq!(command.get_packed_command(), expected);
     }
 
     #[test]

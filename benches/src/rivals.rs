@@ -164,7 +164,8 @@ impl Rival {
         call
     }
 
-    async fn ask<T: redis::FromRedisValue>(&self, command: &Cmd) -> T {
+    /// The reply to a command over its connection.
+    pub async fn ask<T: redis::FromRedisValue>(&self, command: &Cmd) -> T {
         command.query_async(&mut self.wire.clone()).await.unwrap()
     }
 }

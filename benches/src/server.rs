@@ -70,6 +70,15 @@ pub fn url(port: u16) -> String {
     format!("redis://127.0.0.1:{port}/")
 }
 
+/// Sends one command to the server at `url`, over a connection of its own.
+///
+/// # Panics
+///
+/// When the server does not answer, or not as expected.
+pub fn ask<T: redis::FromRedisValue>(url: &str, command: &redis::Cmd) -> T {
+    command.query(&mut redis::Client::open(url).unwrap().get_connection().unwrap()).unwrap()
+}
+
 /// Whether the server at this port answers.
 fn answers(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
@@ -134,8 +143,7 @@ impl Server {
 
     /// Sends one command, over a connection of its own.
     pub fn ask<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> T {
-        let mut connection = redis::Client::open(self.url()).unwrap().get_connection().unwrap();
-        command.query(&mut connection).unwrap()
+        ask(&self.url(), command)
     }
 
     /// A field of `INFO`.

@@ -97,7 +97,7 @@ impl Stage<'_> {
         self.go(1, Duration::ZERO);
         let check =
             || assert!(self.bench.runtime.block_on(self.limiter.check(policy, "0")).unwrap().is_allowed());
-        let calls = record(self.server, check);
+        let calls = record(self.server.port(), check);
         let [call] = &calls[..] else { panic!("a check made {} calls", calls.len()) };
         let mut connection = self.bench.runtime.block_on(self.server.connect());
         for first in (2..=entries).step_by(PIPELINE) {

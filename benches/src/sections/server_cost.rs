@@ -214,7 +214,7 @@ fn calls(servers: &[Server], size: u64, decide: &impl AsyncFn(&RateLimiter, Call
             turn().await;
             tokio::time::sleep(PAUSE).await;
         });
-        let made = record(&servers[0], || runtime.block_on(load()));
+        let made = record(servers[0].port(), || runtime.block_on(load()));
         if made.len() as u64 == CHECKS / size && made.iter().all(|call| call.keys() as u64 == size) {
             return made;
         }
