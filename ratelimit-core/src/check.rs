@@ -1,4 +1,4 @@
-//! Checks: a policy, the caller (partition) and the cost; and digests of them.
+//! Checks: a policy, the caller (partition), the cost, and a window of a calendar; and digests of them.
 
 #[cfg(feature = "redis")]
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use siphasher::sip128::Hasher128;
 use siphasher::sip128::SipHasher13;
 
 use crate::clock::Timestamp;
-use crate::policy::{Mode, OnError, Policy};
+use crate::policy::{Mode, OnError, Policy, WindowSpan, labelled};
 
 /// Largest number of limits in one group: 64.
 pub const MAX_GROUP: usize = 64;
@@ -25,13 +25,15 @@ pub struct Check<'a> {
     cost: u64,
     shadow: bool,
     uncharged: bool,
+    /// The one window whose count this is about. Without it, that of the instant of the decision.
+    pub(crate) window: Option<WindowSpan>,
 }
 
 impl<'a> Check<'a> {
     /// Checks one unit of `policy` for the caller `partition`.
     pub fn new(policy: &'a Policy, partition: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
         let shadow = policy.mode() == Mode::Shadow;
-        Self { policy, partition: partition.as_ref(), cost: 1, shadow, uncharged: false }
+        Self { policy, partition: partition.as_ref(), cost: 1, shadow, uncharged: false, window: None }
     }
 
     /// Sets the cost in units, by default 1. A cost of 0 is decided and charges nothing; a cost above the
@@ -60,12 +62,18 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// The same check of another policy: in one window, or the part of a process.
+    /// The same check of another policy with the same windows, such as the part of a process.
     pub(crate) const fn with_policy<'p>(self, policy: &'p Policy) -> Check<'p>
     where
         'a: 'p,
     {
         Check { policy, ..self }
+    }
+
+    /// The same check of no caller, which takes no allocation to own.
+    #[cfg(feature = "redis")]
+    pub(crate) const fn without_caller(self) -> Self {
+        Self { partition: &[], ..self }
     }
 
     /// Policy of the check: the limit, its window, and the algorithm by which units are counted.
@@ -118,8 +126,39 @@ impl<'a> Check<'a> {
 
     /// Whether both checks count in the same state, each at its own instant of the store.
     pub(crate) fn shares_count_with(&self, at: Timestamp, (other, other_at): (&Self, Timestamp)) -> bool {
-        let state = |check: &Self, at: Timestamp| check.policy.state_id_at(at.as_micros());
-        state(self, at) == state(other, other_at) && self.partition == other.partition
+        self.state_id_at(at) == other.state_id_at(other_at) && self.partition == other.partition
+    }
+
+    /// The window in which it counts at an instant in microseconds; `None` if its windows are of one length,
+    /// and have no counts of their own.
+    #[inline]
+    pub(crate) fn window_at(&self, at: u64) -> Option<WindowSpan> {
+        let calendar = self.policy.calendar()?;
+        Some(self.window.unwrap_or_else(|| calendar.window_at(at)))
+    }
+
+    /// The same check in the window of an instant, whenever it is decided: as the window lies on a clock that
+    /// is so many microseconds ahead.
+    pub(crate) fn in_window(self, at: Timestamp, ahead_us: i64) -> Self {
+        let window = self.window_at(at.as_micros()).map(|window| window.on_clock_ahead(ahead_us));
+        Self { window, ..self }
+    }
+
+    /// The same check in each window that may be present at an instant, the last one first: for a look at the
+    /// counts of a caller whose anchor is not known. The check itself, if it names a window, or windows do
+    /// not move.
+    pub(crate) fn in_present_windows(&self, at: Timestamp) -> Vec<Self> {
+        let moving = self.policy.calendar().filter(|calendar| self.window.is_none() && calendar.moves());
+        let Some(calendar) = moving else { return vec![*self] };
+        let windows = calendar.windows_by_any_anchor(at.as_micros());
+        windows.map(|window| Self { window: Some(window), ..*self }).into()
+    }
+
+    /// Fingerprint of the count of an instant: the same for policies that count together then.
+    #[inline]
+    pub(crate) fn state_id_at(&self, at: Timestamp) -> u64 {
+        let state_id = self.policy.state_id();
+        self.window_at(at.as_micros()).map_or(state_id, |window| labelled(state_id, window.label))
     }
 
     /// Digest of the state in which this check counts at an instant of the store: the same for checks that
@@ -131,19 +170,8 @@ impl<'a> Check<'a> {
     /// or. So the digests of one partition differ whenever the fingerprints do, and those of two partitions
     /// collide as rarely as random numbers.
     pub fn digest(&self, key: &[u8; 16], at: Timestamp) -> u128 {
-        self.digest_of(self.policy.state_id_at(at.as_micros()), key)
-    }
-
-    /// The same for a policy that is in one window, or whose counts are not by windows.
-    #[cfg(feature = "redis")]
-    pub(crate) fn digest_in_window(&self, key: &[u8; 16]) -> u128 {
-        self.digest_of(self.policy.state_id_in_window(), key)
-    }
-
-    #[inline]
-    fn digest_of(&self, state_id: u64, key: &[u8; 16]) -> u128 {
         let caller: u128 = keyed(key).hash(self.partition).into();
-        let policy = u128::from(state_id);
+        let policy = u128::from(self.state_id_at(at));
         caller ^ (policy << 64 | policy)
     }
 }
@@ -175,10 +203,10 @@ pub(crate) fn random_key() -> [u8; 16] {
 pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
     let mut hasher = keyed(key);
     for check in group {
-        hasher.write_u64(check.policy.state_id_in_window());
+        hasher.write_u64(check.state_id_at(Timestamp::default()));
         hasher.write_u64(check.policy.max());
         hasher.write_u64(check.policy.block_us());
-        hasher.write_u64(check.policy.span().map_or(0, |span| span.before));
+        hasher.write_u64(check.window.map_or(0, |window| window.before));
         hasher.write_u8(check.shadow.into());
         hasher.write_u64(check.cost);
         hasher.write_usize(check.partition.len());
@@ -187,46 +215,33 @@ pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
     hasher.finish128().as_u128()
 }
 
-/// Whether some limits of the group count by windows of a calendar.
+/// A group in the windows of an instant, if some of its limits have windows of a calendar.
 #[cfg(feature = "redis")]
-pub(crate) fn has_calendars(group: &[Check<'_>]) -> bool {
-    group.iter().any(|check| check.policy.calendar().is_some())
-}
-
-/// The policies of a group in the windows of an instant; empty if none of them counts by windows.
-#[cfg(feature = "redis")]
-pub(crate) fn policies_in_windows(group: &[Check<'_>], at: u64) -> Vec<Policy> {
-    if !has_calendars(group) {
-        return Vec::new();
+pub(crate) fn in_windows<'g, 'a>(group: &'g [Check<'a>], at: Option<Timestamp>) -> Cow<'g, [Check<'a>]> {
+    match at {
+        Some(at) => group.iter().map(|check| check.in_window(at, 0)).collect(),
+        _ => Cow::Borrowed(group),
     }
-    let policies = group.iter().map(Check::policy);
-    policies.map(|policy| policy.in_window_of(at).unwrap_or_else(|| policy.clone())).collect()
-}
-
-/// A group with [the policies of windows](policies_in_windows).
-#[cfg(feature = "redis")]
-pub(crate) fn in_windows<'a>(group: &'a [Check<'a>], policies: &'a [Policy]) -> Cow<'a, [Check<'a>]> {
-    if policies.is_empty() {
-        return Cow::Borrowed(group);
-    }
-    group.iter().zip(policies).map(|(check, policy)| check.with_policy(policy)).collect()
 }
 
 /// A check with a policy and a partition of its own.
 #[derive(Clone)]
 pub(crate) struct OwnedCheck {
-    policy: Policy,
+    pub(crate) policy: Policy,
     partition: Box<[u8]>,
     cost: u64,
+    pub(crate) window: Option<WindowSpan>,
 }
 
 impl OwnedCheck {
     pub(crate) fn new(check: &Check<'_>) -> Self {
-        Self { policy: check.policy.clone(), partition: check.partition.into(), cost: check.cost }
+        let Check { policy, partition, cost, window, .. } = *check;
+        Self { policy: policy.clone(), partition: partition.into(), cost, window }
     }
 
     pub(crate) fn check(&self) -> Check<'_> {
-        Check::new(&self.policy, &self.partition).with_cost(self.cost)
+        let Self { ref policy, ref partition, cost, window } = *self;
+        Check { cost, window, ..Check::new(policy, partition) }
     }
 }
 

@@ -47,7 +47,8 @@ pub use self::numbers::{MAX_LEASE, MAX_SUB_WINDOWS, MAX_UNITS};
 pub use self::settings::{Field, PolicyBuilder, Settings};
 pub use self::state_kind::MAX_NAME_LEN;
 pub(crate) use self::state_kind::StateKind;
-use self::state_kind::{is_name, labelled};
+use self::state_kind::is_name;
+pub(crate) use self::state_kind::labelled;
 pub use self::value::Value;
 pub use self::window::{MAX_WINDOW, MIN_WINDOW, Window, WindowError};
 pub(crate) use self::window::{WindowSpan, nearest};
@@ -91,8 +92,6 @@ pub struct Policy {
     key: Cow<'static, str>,
     name: Option<Cow<'static, str>>,
     numbers: PolicyNumbers,
-    /// The one window whose count this policy has.
-    span: Option<WindowSpan>,
     state_id: u64,
 }
 
@@ -229,63 +228,21 @@ impl Policy {
     /// Length of the window at an instant. It differs from [`window`](Self::window) for a [calendar
     /// window](Self::calendar) only.
     pub fn window_at(&self, at: Timestamp) -> Duration {
-        self.span_at(at.as_micros()).map_or(self.window(), |span| Duration::from_micros(span.length()))
+        let length = |calendar: &Calendar| Duration::from_micros(calendar.window_at(at.as_micros()).length());
+        self.calendar().map_or(self.window(), length)
     }
 
-    /// The window of an instant in microseconds, if each has a count of its own; `None` for windows of one
-    /// length. A policy [in one window](Self::in_window_of) has no other.
+    /// Whether the anchor of the windows differs from request to request.
     #[inline]
-    pub(crate) fn span_at(&self, at: u64) -> Option<WindowSpan> {
-        let calendar = self.numbers.calendar.as_ref()?;
-        Some(self.span.unwrap_or_else(|| calendar.window_at(at)))
-    }
-
-    /// The one window in which this policy is.
-    #[cfg(feature = "redis")]
-    pub(crate) const fn span(&self) -> Option<WindowSpan> {
-        self.span
-    }
-
-    /// This policy in the window of an instant in microseconds: its count is that of this window, at any
-    /// instant. `None` if its counts are not by windows, or if it is in one already.
-    pub(crate) fn in_window_of(&self, at: u64) -> Option<Self> {
-        let calendar = self.numbers.calendar.as_ref().filter(|_| self.span.is_none())?;
-        Some(self.in_window(calendar.window_at(at)))
-    }
-
-    /// The same, with the window of an instant of the wall clock as it lies on a clock that is so far behind.
-    pub(crate) fn in_window_behind(&self, wall_clock: Timestamp, behind_us: i64) -> Option<Self> {
-        Some(self.in_window(self.span_at(wall_clock.as_micros())?.on_clock_ahead(-behind_us)))
-    }
-
-    fn in_window(&self, span: WindowSpan) -> Self {
-        Self { span: Some(span), ..self.clone() }
-    }
-
-    /// This policy in each window that may be present at an instant, the last one first: for a look at the
-    /// counts of a caller whose anchor is not known. The policy itself, if it has no moving windows.
-    pub(crate) fn in_present_windows(&self, at: Timestamp) -> Vec<Self> {
-        let Some(calendar) = self.numbers.calendar.filter(|_| self.has_moving_windows()) else {
-            return vec![self.clone()];
-        };
-        calendar.windows_by_any_anchor(at.as_micros()).map(|span| self.in_window(span)).into()
-    }
-
-    /// Whether the anchor of the windows differs from request to request, and the policy is in none of them.
     pub(crate) const fn has_moving_windows(&self) -> bool {
-        self.span.is_none() && self.has_moving_anchor()
-    }
-
-    #[inline]
-    const fn has_moving_anchor(&self) -> bool {
         matches!(&self.numbers.calendar, Some(calendar) if calendar.moves())
     }
 
     /// How long the count of a window is kept after the window began, in microseconds. If anchors move,
     /// another window with the same label may begin as late as this one ends.
     #[inline]
-    pub(crate) const fn kept_us(&self, span: WindowSpan) -> u64 {
-        if self.has_moving_anchor() { 2 * self.numbers.window_us } else { span.length() }
+    pub(crate) const fn kept_us(&self, window: WindowSpan) -> u64 {
+        if self.has_moving_windows() { 2 * self.numbers.window_us } else { window.length() }
     }
 
     /// Days, weeks, months or years whose windows this policy has; `None` for windows of one length.
@@ -430,23 +387,6 @@ impl Policy {
     /// windows with the same label.
     pub(crate) const fn state_id(&self) -> u64 {
         self.state_id
-    }
-
-    /// Fingerprint of the count of an instant in microseconds: the same for policies that count together
-    /// then.
-    #[inline]
-    pub(crate) fn state_id_at(&self, at: u64) -> u64 {
-        match self.span_at(at) {
-            Some(span) => labelled(self.state_id, span.label),
-            None => self.state_id,
-        }
-    }
-
-    /// The same for a policy that is in one window, or whose counts are not by windows.
-    #[cfg(feature = "redis")]
-    pub(crate) fn state_id_in_window(&self) -> u64 {
-        debug_assert_eq!(self.calendar().is_some(), self.span.is_some(), "a window is chosen");
-        self.state_id_at(0)
     }
 
     /// Length of the window, in microseconds.

@@ -43,11 +43,14 @@ macro_rules! private_methods {
 private_methods! {
     PrivatePolicy of Policy {
         fn with_settings(settings: Settings) -> Result<Self, PolicyError>;
-        fn in_present_windows(at: Timestamp) -> Vec<Self>;
         fn has_moving_windows() -> bool;
         fn largest() -> Self;
         fn state_id() -> u64;
         fn in_both_modes() -> [Self; 2];
+    }
+
+    PrivateCheck of Check<'_> {
+        fn in_present_windows(at: Timestamp) -> Vec<Self>;
     }
 
     PrivateLimiter of RateLimiter {

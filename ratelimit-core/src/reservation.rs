@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 use crate::check::{Check, OwnedCheck};
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Outcome};
-use crate::policy::Policy;
 
 /// Charges of an admitted group, for a [refund](crate::RateLimiter::refund) if the work turns out not to be
 /// needed.
@@ -157,10 +156,10 @@ impl<'a> Charge<'a> {
         self.with(Charged::Borrowed(check))
     }
 
-    /// The same on a clock that is so many microseconds behind.
-    pub(crate) fn behind<'c>(&self, check: Check<'c>, behind_us: i64) -> Charge<'c> {
-        let [at, until] = [self.at, self.until].map(|at| at.on_clock_ahead(-behind_us));
-        Charge { at, until, ..self.with_check(check) }
+    /// The same in the window of the charge, on a clock that is so many microseconds ahead.
+    pub(crate) fn in_window(&self, ahead_us: i64) -> Charge<'_> {
+        let [at, until] = [self.at, self.until].map(|at| at.on_clock_ahead(ahead_us));
+        Charge { at, until, ..self.with_check(self.check().in_window(self.at, ahead_us)) }
     }
 
     const fn with<'c>(&self, check: Charged<'c>) -> Charge<'c> {
@@ -170,11 +169,6 @@ impl<'a> Charge<'a> {
     /// Digest of the state that was charged, as [`Check::digest`] at the instant of the charge.
     pub fn digest(&self, key: &[u8; 16]) -> u128 {
         self.check().digest(key, self.at)
-    }
-
-    /// The policy in the window of the charge; `None` if its counts are not by windows.
-    pub(crate) fn policy_in_window(&self) -> Option<Policy> {
-        self.check().policy().in_window_of(self.at.as_micros())
     }
 
     /// Policy and partition of the charge, and as cost the charged units.
@@ -247,6 +241,7 @@ mod tests {
 
     use super::*;
     use crate::outcome::Decision;
+    use crate::policy::Policy;
 
     fn allowed(remaining: u64, reset_after: u64) -> Outcome {
         let reset_after = Duration::from_micros(reset_after);

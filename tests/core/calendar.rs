@@ -11,7 +11,7 @@ use jiff::Timestamp as Instant;
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use ratelimit_core::__private_0_1::PrivatePolicy as _;
+use ratelimit_core::__private_0_1::PrivateCheck as _;
 use ratelimit_core::clock::{Clock, FakeClock};
 use ratelimit_core::policy::{Calendar, Weekday};
 use ratelimit_core::store::toolkit::owned;
@@ -188,10 +188,10 @@ tests::on_both_stores! {
         let day = policy(Calendar::day().clamped(), 3);
         let (edge, hour) = (micros("2027-03-02T00:00:00Z"), 3_600_000_000);
         // As if the store's clock had shown the other day when the request was made.
-        let [tomorrow, today] = day.in_present_windows(Timestamp::from_micros(edge)).try_into().unwrap();
-        for (window, now, at, caller) in [(&today, edge + hour, edge - 1, "late"), (&tomorrow, edge - hour, edge, "early")] {
+        let day_of = |caller| Check::new(&day, caller).in_present_windows(Timestamp::from_micros(edge));
+        for (window, now, at, caller) in [(1, edge + hour, edge - 1, "late"), (0, edge - hour, edge, "early")] {
             store.set(now);
-            let group = [Check::new(window, caller)];
+            let group = [day_of(caller)[window]];
             let outcomes = [(); 3].map(|()| store.check_all(&group));
             assert!(outcomes.iter().all(|outcome| outcome.is_allowed() && outcome.outcomes()[0].at().as_micros() == at));
             let denied = store.check_all(&group);
@@ -343,11 +343,15 @@ fn in_memory_counts_of_days_hold_whatever_the_clock_showed_at_the_start() {
     let limiter = RateLimiter::new(MemoryStore::new().with_clock(clock.clone()));
     let now = micros("2026-12-31T23:00:00Z");
     clock.set_wall_clock(Timestamp::from_micros(now));
-    let windows = policy(Calendar::month(1).clamped(), 2).in_present_windows(Timestamp::from_micros(now));
+    let month = policy(Calendar::month(1).clamped(), 2);
+    let windows = Check::new(&month, "a").in_present_windows(Timestamp::from_micros(now));
     assert_eq!(windows.len(), 2);
     for window in windows {
-        let outcome = limiter.try_check(&window, "a").unwrap().unwrap();
-        assert!(outcome.is_allowed() && outcome.reset_after() <= Duration::from_secs(3_600), "{outcome:?}");
+        let outcome = limiter.try_check_all(&[window]).unwrap().unwrap();
+        assert!(
+            outcome.is_allowed() && outcome.outcomes()[0].reset_after() <= Duration::from_secs(3_600),
+            "{outcome:?}"
+        );
     }
 }
 

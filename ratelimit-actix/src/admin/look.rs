@@ -6,16 +6,16 @@ mod peek;
 use actix_web::HttpRequest;
 use actix_web::http::StatusCode;
 use ratelimit_core::__private_0_1::{PrivateLimiter as _, PrivatePolicy as _, help};
-use ratelimit_core::{Outcome, RateLimiter, StoreError};
+use ratelimit_core::{Outcome, Policy, RateLimiter, StoreError};
 use serde::Deserialize;
 
 pub(super) use self::answer::LookView;
 use self::answer::{CountView, CountedView, MAX_COUNTS, NumbersFrom, is_counted};
-use self::peek::{CountKey, is_whole, peek};
+use self::peek::{is_whole, peek};
 use super::view::NumbersView;
 use crate::address::Ipv6Prefix;
 use crate::caller::Caller;
-use crate::caller::counts::{CallerCount, counts_of_name, distinct};
+use crate::caller::counts::{CallerCount, checks, counts_of_name, distinct};
 use crate::caller::notation::{NotationError, notation};
 use crate::caller::reset::reset_counts;
 use crate::config::RateLimitConfig;
@@ -115,14 +115,17 @@ impl Subject {
         limiter: &RateLimiter,
         show_callers: bool,
     ) -> Result<LookView, LookError> {
-        let known: Vec<_> =
-            self.candidates.iter().map(|candidate| (candidate, self.shown(candidate, limiter))).collect();
-        let keys =
-            known.iter().flat_map(|(candidate, counts)| counts.iter().map(|count| candidate.key(count)));
-        let keys: Vec<_> = keys.flatten().collect();
-        let mut outcomes = peek(limiter, &keys).await.map_err(LookError::Look)?.into_iter();
+        let known = self.candidates.iter().map(|candidate| {
+            let counts = self.shown(candidate, limiter);
+            let peeked: Vec<_> = counts.iter().filter_map(peeked).collect();
+            (candidate, counts, peeked)
+        });
+        let known: Vec<_> = known.collect();
+        let checks = known.iter().flat_map(|(candidate, _, peeked)| checks(peeked, &candidate.partition));
+        let checks: Vec<_> = checks.collect();
+        let mut outcomes = peek(limiter, &checks).await.map_err(LookError::Look)?.into_iter();
         let mut looked = Vec::with_capacity(known.len());
-        for (candidate, counts) in known {
+        for (candidate, counts, _) in known {
             let views = counts.into_iter().map(|count| {
                 let outcome = if count.in_force.is_off() { None } else { outcomes.next() };
                 candidate.view(count, outcome, limiter)
@@ -191,15 +194,14 @@ impl Subject {
         let (mut is_known, mut counted) = (false, Vec::new());
         for candidate in &self.candidates {
             let counts = counts_of_name(limiter, &candidate.partition, &self.limit);
-            let partition = &candidate.partition;
-            let policies = distinct(limiter, partition, &counts).await;
-            let keys = policies.iter().map(|policy| CountKey { policy: policy.clone(), partition });
-            let keys: Vec<_> = keys.collect();
+            let policies = distinct(&counts);
+            let checks = checks(&policies, &candidate.partition);
             // Without an answer something may be counted. There is no answer about a corrupt state until it
             // is reset.
-            let was_counted = !peek(limiter, &keys).await.is_ok_and(|outcomes| outcomes.iter().all(is_whole));
-            reset_counts(limiter, &policies, partition).await.map_err(LookError::Reset)?;
-            is_known |= !keys.is_empty();
+            let was_counted =
+                !peek(limiter, &checks).await.is_ok_and(|outcomes| outcomes.iter().all(is_whole));
+            reset_counts(limiter, &checks).await.map_err(LookError::Reset)?;
+            is_known |= !checks.is_empty();
             counted.push(was_counted);
         }
         if !is_known {
@@ -212,6 +214,14 @@ impl Subject {
         }
         Ok(was_counted)
     }
+}
+
+/// The policy by which a count is peeked; `None` if its limit is off.
+fn peeked(count: &CallerCount) -> Option<Policy> {
+    let policy = count.in_force.policy();
+    // Without a known `max`, a peek counts exactly under the largest one.
+    let policy = if count.computed.has_max(&count.in_force) { policy.clone() } else { policy.largest() };
+    (!count.in_force.is_off()).then_some(policy)
 }
 
 impl Candidate {
@@ -229,15 +239,6 @@ impl Candidate {
             only.ipv6_prefix = None;
         }
         Ok(candidates)
-    }
-
-    /// The key of a count; `None` if its limit is off.
-    fn key(&self, count: &CallerCount) -> Option<CountKey<'_>> {
-        let policy = count.in_force.policy();
-        // Without a known `max`, a peek counts exactly under the largest one.
-        let policy = if count.computed.has_max(&count.in_force) { policy.clone() } else { policy.largest() };
-        let key = CountKey { policy, partition: &self.partition };
-        (!count.in_force.is_off()).then_some(key)
     }
 
     fn view(&self, count: CallerCount, outcome: Option<Outcome>, limiter: &RateLimiter) -> CountView {

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 #[cfg(feature = "admin")]
 use ratelimit_core::__private_0_1::PrivateLimiter as _;
-use ratelimit_core::__private_0_1::{PrivateInForce as _, PrivatePolicy as _, wall_clock};
+use ratelimit_core::__private_0_1::{PrivateCheck as _, PrivateInForce as _, PrivatePolicy as _, wall_clock};
 use ratelimit_core::overrides::{InForce, Origin};
 #[cfg(feature = "stats")]
 use ratelimit_core::stats::LimitStats;
-use ratelimit_core::{Policy, RateLimiter};
+use ratelimit_core::{Check, Policy, RateLimiter};
 
 #[cfg(feature = "admin")]
 use crate::declared::declared_limits;
@@ -123,21 +123,23 @@ impl Counts<'_> {
 
 /// The policies of a caller's counts in both modes, since overrides may have changed the mode meanwhile; of
 /// policies that share a count, one.
-pub(crate) async fn distinct(limiter: &RateLimiter, partition: &[u8], counts: &[CallerCount]) -> Vec<Policy> {
+pub(crate) fn distinct(counts: &[CallerCount]) -> Vec<Policy> {
     let mut known = HashSet::new();
     let policies = counts.iter().flat_map(|count| count.in_force.policy().in_both_modes());
-    let policies = policies.filter(|policy| known.insert((policy.state_id(), policy.calendar().copied())));
-    in_present_windows(limiter, policies.collect(), partition).await
+    policies.filter(|policy| known.insert((policy.state_id(), policy.calendar().copied()))).collect()
 }
 
-/// These policies in each window that may be present, if requests determine the day on which windows begin:
-/// the last window of each policy first. The windows follow from the clock of the store, if it answers.
-pub(crate) async fn in_present_windows(
-    limiter: &RateLimiter,
-    policies: Vec<Policy>,
-    partition: &[u8],
-) -> Vec<Policy> {
-    let Some(moving) = policies.iter().find(|policy| policy.has_moving_windows()) else { return policies };
-    let at = limiter.peek(moving, partition).await.map_or_else(|_| wall_clock(), |outcome| outcome.at());
-    policies.iter().flat_map(|policy| policy.in_present_windows(at)).collect()
+/// Checks of these policies, of a cost of 0: those that share a count are not judged by their sum.
+pub(crate) fn checks<'a>(policies: &'a [Policy], partition: &'a [u8]) -> Vec<Check<'a>> {
+    policies.iter().map(|policy| Check::new(policy, partition).with_cost(0)).collect()
+}
+
+/// These checks in each window that may be present, if requests determine the day on which windows begin: the
+/// last window of each first. The windows follow from the clock of the store, if it answers.
+pub(crate) async fn in_present_windows<'a>(limiter: &RateLimiter, checks: &[Check<'a>]) -> Vec<Check<'a>> {
+    let moving = checks.iter().find(|check| check.policy().has_moving_windows());
+    let Some(moving) = moving else { return checks.to_vec() };
+    let peeked = limiter.peek(moving.policy(), moving.partition()).await;
+    let at = peeked.map_or_else(|_| wall_clock(), |outcome| outcome.at());
+    checks.iter().flat_map(|check| check.in_present_windows(at)).collect()
 }

@@ -3,7 +3,7 @@
 use ratelimit_core::{Check, MAX_GROUP, Policy, RateLimiter, StoreError};
 
 use super::IntoCaller;
-use super::counts::{counts_of_limit, distinct};
+use super::counts::{checks, counts_of_limit, distinct, in_present_windows};
 use crate::declared::DeclaredLimit;
 use crate::written_limit::computed::Computed;
 
@@ -75,17 +75,12 @@ async fn reset(
     let caller = caller.into_caller();
     let Some(partition) = caller.partition() else { return Ok(()) };
     let counts = counts_of_limit(limiter, partition, policy, computed);
-    reset_counts(limiter, &distinct(limiter, partition, &counts).await, partition).await
+    reset_counts(limiter, &checks(&distinct(&counts), partition)).await
 }
 
-/// Forgets what is counted for a caller under these policies.
-pub(crate) async fn reset_counts(
-    limiter: &RateLimiter,
-    policies: &[Policy],
-    partition: &[u8],
-) -> Result<(), StoreError> {
-    let checks: Vec<_> = policies.iter().map(|policy| Check::new(policy, partition)).collect();
-    for group in checks.chunks(MAX_GROUP) {
+/// Forgets what is counted under these checks.
+pub(crate) async fn reset_counts(limiter: &RateLimiter, checks: &[Check<'_>]) -> Result<(), StoreError> {
+    for group in in_present_windows(limiter, checks).await.chunks(MAX_GROUP) {
         limiter.reset_all(group).await?;
     }
     Ok(())

@@ -24,6 +24,7 @@ use smallvec::SmallVec;
 use super::decide::{Operation, decide_step};
 use super::group::{Member, decide_steps};
 use super::state::{Packed, State};
+use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
 use crate::policy::{MAX_WINDOW, Policy};
@@ -35,16 +36,16 @@ const LONGEST_US: u64 = MAX_WINDOW.as_micros() as u64;
 /// Decides about one limit, by its block or by its algorithm. Slots are not taken.
 #[inline]
 pub(super) fn decide_limit(
-    policy: &Policy,
-    cost: u64,
+    check: &Check<'_>,
     state: &mut State,
     now: Timestamp,
     operation: Operation,
 ) -> Outcome {
+    let (policy, cost) = (check.policy(), check.cost());
     if let Some(until) = state.cut_block(policy, now) {
         return denial(policy, cost, now, until);
     }
-    let outcome = decide_step::<false>(policy, cost, state, now, operation);
+    let outcome = decide_step::<false>(check, state, now, operation);
     if policy.block_us() > 0 && operation != Operation::Peek && passes_later(&outcome) {
         return denial(policy, cost, now, state.begin_block(now, policy.block_us()));
     }
@@ -79,14 +80,15 @@ pub(super) fn decide_members(
 ) -> GroupOutcome {
     // Counts all members instead of stopping at the first: each policy may cut the block.
     let blocked =
-        members.iter().filter(|member| states[member.state].cut_block(member.policy, now).is_some());
+        members.iter().filter(|member| states[member.state].cut_block(member.check.policy(), now).is_some());
     if blocked.count() > 0 {
         return deny(members, states, now, operation);
     }
     let outcome = decide_steps(members, states, now, operation);
     let may_begin = matches!(operation, Operation::Check | Operation::Judge | Operation::UpTo);
-    let begins =
-        |(member, outcome): (&Member<'_>, &Outcome)| member.policy.block_us() > 0 && passes_later(outcome);
+    let begins = |(member, outcome): (&Member<'_>, &Outcome)| {
+        member.check.policy().block_us() > 0 && passes_later(outcome)
+    };
     if may_begin && members.iter().zip(outcome.outcomes()).any(begins) {
         return begin_blocks(members, states, &outcome);
     }
@@ -102,14 +104,14 @@ fn deny(members: &[Member<'_>], states: &mut [State], now: Timestamp, operation:
     let members: SmallVec<[Member<'_>; 2]> =
         members.iter().map(|member| Member { cost: member.cost.min(most), ..*member }).collect();
     let ends: SmallVec<[Option<u64>; 2]> =
-        members.iter().map(|member| states[member.state].cut_block(member.policy, now)).collect();
+        members.iter().map(|member| states[member.state].cut_block(member.check.policy(), now)).collect();
     let others = members.iter().zip(&ends).filter(|(_, end)| end.is_none()).map(|(member, _)| *member);
     let others = decide_members(&others.collect::<SmallVec<[Member<'_>; 2]>>(), states, now, operation);
     let mut others = others.outcomes().iter().cloned();
     let blocked = |(member, end): (&Member<'_>, &Option<u64>)| {
         let sharing = members.iter().filter(|other| other.state == member.state);
         let total = sharing.map(|other| other.cost).fold(0, u64::saturating_add);
-        Some(denial(member.policy, total, now, (*end)?).with_cost(member.cost))
+        Some(denial(member.check.policy(), total, now, (*end)?).with_cost(member.cost))
     };
     let outcomes = members.iter().zip(&ends).filter_map(|limit| blocked(limit).or_else(|| others.next()));
     GroupOutcome::decided(now, false, outcomes.collect())
@@ -122,15 +124,16 @@ fn begin_blocks(members: &[Member<'_>], states: &mut [State], decided: &GroupOut
     let (now, before) = (decided.at(), decided.outcomes());
     let mut outcomes: SmallVec<[Outcome; 2]> = before.into();
     for (member, denial) in members.iter().zip(before) {
-        if member.policy.block_us() == 0 || !passes_later(denial) {
+        if member.check.policy().block_us() == 0 || !passes_later(denial) {
             continue;
         }
         let sharing = || (0..members.len()).filter(|place| members[*place].state == member.state);
-        let blocks = sharing().map(|place| members[place].policy.block_us()).filter(|block| *block > 0);
+        let blocks =
+            sharing().map(|place| members[place].check.policy().block_us()).filter(|block| *block > 0);
         let wait = blocks.min().unwrap_or_default();
         let _ = states[member.state].begin_block(now, wait);
         for place in sharing() {
-            let (policy, before) = (members[place].policy, &before[place]);
+            let (policy, before) = (members[place].check.policy(), &before[place]);
             let verdict =
                 if passes_later(before) { Verdict::RetryAfterMicros(wait) } else { before.verdict() };
             outcomes[place] = outcome(policy, before.cost(), verdict, wait).decided_at(now);

@@ -72,14 +72,13 @@ impl Operation {
 /// Decides about one limit by its algorithm, whatever the kind of its state.
 #[inline]
 pub(super) fn decide_step<const TAKES_SLOTS: bool>(
-    policy: &Policy,
-    cost: u64,
+    check: &Check<'_>,
     state: &mut State,
     now: Timestamp,
     operation: Operation,
 ) -> Outcome {
-    let at = now.as_micros();
-    let (unpacked, moved_out) = state.unpack(policy, at);
+    let (policy, cost, at) = (check.policy(), check.cost(), now.as_micros());
+    let (unpacked, moved_out) = state.unpack(check, at);
     each!(unpacked, step => run_step::<TAKES_SLOTS>(step, policy, at, cost, operation), (outcome, dirty) => {
         if dirty || moved_out {
             state.pack(unpacked);

@@ -113,7 +113,7 @@ impl State {
     /// Decodes a state from a script's reply, and applies the `effect` of earlier requests of the same batch.
     /// `own` is what this process reported of its slots. `None` if the bytes are malformed.
     pub(crate) fn decode(
-        policy: &Policy,
+        check: &Check<'_>,
         bytes: &[u8],
         now: Timestamp,
         own: Option<&OwnEntry>,
@@ -131,8 +131,9 @@ impl State {
         effects.add(effect);
         let mut unpacked = match own {
             Some(own) => Unpacked::Concurrency(Entries::found(bytes)?.state(*own, now.as_micros())),
-            None => Unpacked::decode(policy, bytes, now.as_micros())?,
+            None => Unpacked::decode(check, bytes, now.as_micros())?,
         };
+        let policy = check.policy();
         let mut state = Self::new(policy);
         match effects {
             Effect::Charged(units) => each!(unpacked, step => {
@@ -152,12 +153,16 @@ impl State {
 }
 
 impl Unpacked {
-    fn decode(policy: &Policy, bytes: &[u8], now: u64) -> Option<Self> {
+    fn decode(check: &Check<'_>, bytes: &[u8], now: u64) -> Option<Self> {
         if bytes == ABSENT {
-            return Some(State::new(policy).unpack(policy, now).0);
+            return Some(Self::new(check, now));
         }
+        let policy = check.policy();
         Some(match policy.algorithm() {
-            Algorithm::FixedWindow => Self::FixedWindow(whole(policy, bytes)?),
+            // Unpacked once more, in the window of the check.
+            Algorithm::FixedWindow => {
+                State(whole::<fixed_window::State>(policy, bytes)?.into()).unpack(check, now).0
+            }
             Algorithm::SlidingWindowCounter if policy.sub_windows() == 1 => {
                 Self::TwoWindows(whole(policy, bytes)?)
             }

@@ -10,9 +10,8 @@
 //! Up to 2 × `max` pass around the edge of a window. [`Algorithm`](crate::Algorithm) has the source and the
 //! complexity.
 //!
-//! The policy may have the first and the last instant of one window. Then each window has a state of its own,
-//! whose count never begins again. A decision at an instant outside of the window counts as one at the
-//! nearest instant in it.
+//! Each window of a calendar has a state of its own, whose count never begins again. A decision at an instant
+//! outside of the window counts as one at the nearest instant in it.
 //!
 //! If the clock goes back to before the stored window, the count moves to a window that starts at `now`: it
 //! is kept, and no wait is longer than one window. The next window starts at a multiple again, so each step
@@ -41,12 +40,12 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The state from the numbers that [`packed`](Self::packed) returned. `span` is the window that has this
-    /// state to itself.
+    /// The state from the numbers that [`packed`](Self::packed) returned. `window` is the one that has
+    /// this state to itself.
     #[inline]
-    pub(super) fn unpack(policy: &Policy, span: Option<WindowSpan>, forget_at: u64, units: u64) -> Self {
-        if let Some(span) = span {
-            return Self { start: span.from, units, kept: policy.kept_us(span), own_end: span.before };
+    pub(super) fn unpack(policy: &Policy, window: Option<WindowSpan>, forget_at: u64, units: u64) -> Self {
+        if let Some(window) = window {
+            return Self { start: window.from, units, kept: policy.kept_us(window), own_end: window.before };
         }
         let kept = policy.window_us();
         Self { start: forget_at.saturating_sub(kept), units, kept, own_end: 0 }
@@ -118,6 +117,6 @@ impl Encoded for State {
 
     fn decode(policy: &Policy, reader: &mut Reader<'_>) -> Option<Self> {
         let forget_at = reader.micros()? + policy.window_us();
-        Some(Self::unpack(policy, policy.span(), forget_at, reader.units()?))
+        Some(Self::unpack(policy, None, forget_at, reader.units()?))
     }
 }

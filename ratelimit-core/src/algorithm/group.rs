@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::decide::{Operation, decide_step, with_next_unit};
 use super::state::{State, Unpacked};
+use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Numbers, Outcome, Verdict};
 use crate::policy::Policy;
@@ -14,8 +15,7 @@ use crate::policy::Policy;
 /// One enforced limit of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member<'a> {
-    /// Policy of the limit.
-    pub(super) policy: &'a Policy,
+    pub(super) check: &'a Check<'a>,
     /// Units to charge.
     pub(super) cost: u64,
     /// Index of the state; members with the same policy and partition have the same index.
@@ -37,9 +37,10 @@ pub(super) fn decide_steps(
     if let ([member], [state]) = (members, &mut *states)
         && operation != Operation::UpTo
     {
+        let check = &member.check.with_cost(member.cost);
         let outcome = match operation {
-            Operation::Wait { at_most_us } => take_turn(member, state, now, at_most_us),
-            _ => decide_step::<true>(member.policy, member.cost, state, now, operation),
+            Operation::Wait { at_most_us } => take_turn(check, state, now, at_most_us),
+            _ => decide_step::<true>(check, state, now, operation),
         };
         return GroupOutcome::from(outcome);
     }
@@ -92,9 +93,9 @@ impl<'a> Group<'a> {
             .map(|member| {
                 let known = distinct.iter().position(|other| other.index == member.state);
                 let index = known.unwrap_or_else(|| {
-                    let (mut unpacked, moved_out) = states[member.state].unpack(member.policy, at);
-                    let dirty = unpacked.step_mut().advance(member.policy, at) || moved_out;
-                    let (index, policy) = (member.state, member.policy);
+                    let (mut unpacked, moved_out) = states[member.state].unpack(member.check, at);
+                    let dirty = unpacked.step_mut().advance(member.check.policy(), at) || moved_out;
+                    let (index, policy) = (member.state, member.check.policy());
                     distinct.push(DistinctState { index, policy, unpacked, members: 0, cost: 0, dirty });
                     distinct.len() - 1
                 });
@@ -105,7 +106,7 @@ impl<'a> Group<'a> {
             .collect();
         let mut group = Self { at, members, distinct, indices, available: SmallVec::new() };
         let available = |(member, state): (&Member<'_>, &DistinctState<'_>)| {
-            state.unpacked.step().available(member.policy, at)
+            state.unpacked.step().available(member.check.policy(), at)
         };
         group.available = group.members_with_states().map(available).collect();
         group
@@ -149,21 +150,18 @@ impl<'a> Group<'a> {
     fn outcomes(&self, units: Option<u64>, is_charged: bool) -> SmallVec<[Outcome; 2]> {
         let limits = self.members_with_states().zip(&self.available);
         let outcomes = limits.map(|((member, state), available)| {
-            let (total, step) = (state.cost, state.unpacked.step());
+            let (policy, total, step) = (member.check.policy(), state.cost, state.unpacked.step());
             let at = step.instant(self.at);
-            let verdict = if fits(*available, total) {
-                Verdict::Allowed
-            } else {
-                step.denial(member.policy, at, total)
-            };
+            let verdict =
+                if fits(*available, total) { Verdict::Allowed } else { step.denial(policy, at, total) };
             let remaining = available.unwrap_or(0) - if is_charged { total } else { 0 };
             let reset_after_us = step.resets_at().saturating_sub(at);
-            let (capacity, cost) = (member.policy.capacity(), units.unwrap_or(member.cost));
+            let (capacity, cost) = (policy.capacity(), units.unwrap_or(member.cost));
             let outcome =
                 Outcome::from_numbers(Numbers { capacity, cost, remaining, reset_after_us, verdict })
                     .with_returned_us(step.returned_us())
                     .decided_at(Timestamp::from_micros(at));
-            if remaining == 0 { with_next_unit(outcome, step, member.policy, at, total) } else { outcome }
+            if remaining == 0 { with_next_unit(outcome, step, policy, at, total) } else { outcome }
         });
         outcomes.collect()
     }
@@ -178,13 +176,13 @@ fn fits(available: Option<u64>, cost: u64) -> bool {
 fn overdraw(members: &[Member<'_>], states: &mut [State], now: Timestamp) {
     let at = now.as_micros();
     for member in members {
-        let state = &mut states[member.state];
-        let (mut unpacked, moved_out) = state.unpack(member.policy, at);
-        unpacked.step_mut().advance(member.policy, at);
-        let available = unpacked.step().available(&member.policy.largest(), at).unwrap_or(0);
+        let (policy, state) = (member.check.policy(), &mut states[member.state]);
+        let (mut unpacked, moved_out) = state.unpack(member.check, at);
+        unpacked.step_mut().advance(policy, at);
+        let available = unpacked.step().available(&policy.largest(), at).unwrap_or(0);
         let units = member.cost.min(available);
         if units > 0 {
-            unpacked.charge_in_debt(member.policy, at, units, false);
+            unpacked.charge_in_debt(policy, at, units, false);
         } else if !moved_out {
             continue; // The peek that follows stores that the clock went back.
         }
@@ -194,15 +192,15 @@ fn overdraw(members: &[Member<'_>], states: &mut [State], now: Timestamp) {
 
 /// Charges a bucket now for a request that passes after at most `at_most_us`. The `tat` of the bucket only
 /// grows by that, so requests are due in the order of these decisions.
-fn take_turn(member: &Member<'_>, state: &mut State, now: Timestamp, at_most_us: u64) -> Outcome {
-    let (policy, at, cost) = (member.policy, now.as_micros(), member.cost);
-    let peeked = decide_step::<true>(policy, cost, state, now, Operation::Peek);
+fn take_turn(check: &Check<'_>, state: &mut State, now: Timestamp, at_most_us: u64) -> Outcome {
+    let (policy, at, cost) = (check.policy(), now.as_micros(), check.cost());
+    let peeked = decide_step::<true>(check, state, now, Operation::Peek);
     let wait = match peeked.verdict() {
-        Verdict::Allowed => return decide_step::<true>(policy, cost, state, now, Operation::Check),
+        Verdict::Allowed => return decide_step::<true>(check, state, now, Operation::Check),
         Verdict::RetryAfterMicros(wait) if wait <= at_most_us => wait,
         _ => return peeked,
     };
-    let (mut unpacked, _) = state.unpack(policy, at);
+    let (mut unpacked, _) = state.unpack(check, at);
     unpacked.step_mut().advance(policy, at);
     let available = unpacked.step().available(&policy.largest(), at);
     if !fits(available, cost) {
@@ -211,7 +209,7 @@ fn take_turn(member: &Member<'_>, state: &mut State, now: Timestamp, at_most_us:
     unpacked.charge_in_debt(policy, at, cost, true);
     state.pack(unpacked);
     // The peek computes the wait for one more unit, as after any other decision.
-    decide_step::<true>(policy, 1, state, now, Operation::Peek).with_cost(cost).due_after_us(wait)
+    decide_step::<true>(&check.with_cost(1), state, now, Operation::Peek).with_cost(cost).due_after_us(wait)
 }
 
 impl Unpacked {

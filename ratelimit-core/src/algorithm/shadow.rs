@@ -26,7 +26,7 @@ pub(crate) fn decide_check(
     now: Timestamp,
     operation: Operation,
 ) -> Outcome {
-    let outcome = decide_limit(check.policy(), check.cost(), state, now, operation);
+    let outcome = decide_limit(check, state, now, operation);
     outcome.in_shadow_if(check.is_shadow())
 }
 
@@ -60,8 +60,8 @@ pub(crate) fn decide(
     let of_enforced = operation.about(group);
     let members = |indices: &[usize], units: Option<u64>| -> SmallVec<[Member<'_>; 2]> {
         let member = |&index: &usize| {
-            let (policy, cost) = (group[index].policy(), units.unwrap_or(group[index].cost()));
-            Member { policy, cost, state: places[index] }
+            let check = &group[index];
+            Member { check, cost: units.unwrap_or(check.cost()), state: places[index] }
         };
         indices.iter().map(member).collect()
     };

@@ -9,6 +9,7 @@ mod tests;
 use super::numbers::{Rational, U56};
 use super::step::Step;
 use super::{concurrency, fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
+use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 use crate::reservation::Charge;
@@ -143,14 +144,17 @@ impl State {
         until: Timestamp,
         cost: u64,
     ) -> bool {
+        self.refund_check(Check::new(policy, "").with_cost(cost), now, at, until)
+    }
+
+    fn refund_check(&mut self, check: Check<'_>, now: Timestamp, at: Timestamp, until: Timestamp) -> bool {
         let still_counts = now < until && !matches!(self.0, Packed::Blocked { .. });
         if still_counts {
-            let (now, in_window) = (now.as_micros(), policy.in_window_of(at.as_micros()));
-            let policy = in_window.as_ref().unwrap_or(policy);
-            let (unpacked, _) = self.unpack(policy, now);
+            let (check, now) = (check.in_window(at, 0), now.as_micros());
+            let (policy, (unpacked, _)) = (check.policy(), self.unpack(&check, now));
             each!(unpacked, step => {
                 step.advance(policy, now);
-                step.refund(policy, now, at.as_micros(), until.as_micros(), cost);
+                step.refund(policy, now, at.as_micros(), until.as_micros(), check.cost());
             }, () => self.pack(unpacked));
         }
         still_counts
@@ -166,7 +170,7 @@ impl State {
             Some(true) => at = now,
             None => {}
         }
-        self.refund(check.policy(), now, at, until, check.cost())
+        self.refund_check(check, now, at, until)
     }
 
     /// Whether a charge that still counts is not [refunded](Self::refund_charge): it is not the last charge
@@ -186,11 +190,12 @@ impl State {
     /// packed again in any case.
     #[allow(clippy::inline_always, reason = "saves 46 of 588 instructions of a check in memory")]
     #[inline(always)]
-    pub(super) fn unpack(&mut self, policy: &Policy, now: u64) -> (Unpacked, bool) {
+    pub(super) fn unpack(&mut self, check: &Check<'_>, now: u64) -> (Unpacked, bool) {
+        let policy = check.policy();
         match &mut self.0 {
             Packed::FixedWindow { forget_at, count } => {
-                let (forget_at, span) = ((*forget_at).into(), policy.span_at(now));
-                let state = fixed_window::State::unpack(policy, span, forget_at, *count);
+                let window = check.window_at(now);
+                let state = fixed_window::State::unpack(policy, window, (*forget_at).into(), *count);
                 (Unpacked::FixedWindow(state), false)
             }
             Packed::TwoWindows { forget_at, current, earlier } => {
@@ -224,7 +229,7 @@ impl State {
             // A block that is over stays until something is charged: it counts again if the clock goes back.
             Packed::Blocked { until } => {
                 debug_assert!(u64::from(*until) <= now, "`block` decides while the state is blocked");
-                (Unpacked::new(policy, now), false)
+                (Unpacked::new(check, now), false)
             }
         }
     }
@@ -323,8 +328,8 @@ fn rational(micros: U56, fraction: u64) -> Rational {
 impl Unpacked {
     /// The state of a new caller. Cold, so that `unpack` stays small where it is inlined.
     #[cold]
-    fn new(policy: &Policy, now: u64) -> Self {
-        State::new(policy).unpack(policy, now).0
+    pub(super) fn new(check: &Check<'_>, now: u64) -> Self {
+        State::new(check.policy()).unpack(check, now).0
     }
 
     pub(super) fn step(&self) -> &dyn Step {

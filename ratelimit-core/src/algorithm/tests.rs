@@ -8,6 +8,7 @@ mod turns;
 use std::time::Duration;
 
 use super::{Operation, State};
+use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::Outcome;
 use crate::policy::{Algorithm, MAX_UNITS, Mode, Policy};
@@ -130,11 +131,16 @@ fn the_state_of_many_sub_windows_is_copied_only_if_advancing_may_change_it() {
     for (now, is_moved_out) in
         [(start, true), (start + 1, true), (start + 999, true), (start - 1, false), (start + 1_000, false)]
     {
-        assert_eq!(state.clone().unpack(&policy, now).1, is_moved_out, "{} us", now.abs_diff(start));
+        assert_eq!(
+            state.clone().unpack(&Check::new(&policy, ""), now).1,
+            is_moved_out,
+            "{} us",
+            now.abs_diff(start)
+        );
     }
     // Without units in the current sub-window, all units may have expired.
     assert!(state.refund(&policy, at(start + 3), at(start + 3), at(u64::MAX), 1));
-    assert!(!state.unpack(&policy, start + 3).1);
+    assert!(!state.unpack(&Check::new(&policy, ""), start + 3).1);
 }
 
 #[cfg(feature = "redis")]

@@ -164,9 +164,7 @@ impl RateLimiter {
                 error => error.into(),
             });
         }
-        let in_window = charge.policy_in_window();
-        let rest =
-            check.with_policy(in_window.as_ref().unwrap_or(check.policy())).with_cost(actual - check.cost());
+        let rest = check.in_window(charge.at(), 0).with_cost(actual - check.cost());
         if is_degraded {
             self.inner.fallback.overdraw(&rest);
             return Ok(());

@@ -116,7 +116,7 @@ impl PolicyBuilder {
             Some(name) => Some(Cow::Borrowed(name)),
             None => None,
         };
-        Policy { key: Cow::Borrowed(self.key), name, numbers, span: None, state_id: 0 }.identified()
+        Policy { key: Cow::Borrowed(self.key), name, numbers, state_id: 0 }.identified()
     }
 
     const fn judged(&self) -> Result<PolicyNumbers, PolicyError> {

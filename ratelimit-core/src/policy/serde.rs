@@ -78,7 +78,7 @@ impl<'de> Visitor<'de> for PolicyVisitor {
         reader.calendar.add_to(&mut reader.settings).map_err(A::Error::custom)?;
         let numbers = reader.settings.judged().map_err(A::Error::custom)?;
         // The key is a placeholder: `with_key` checks and sets the real one.
-        let policy = Policy { key: Cow::Borrowed(""), name: None, numbers, span: None, state_id: 0 };
+        let policy = Policy { key: Cow::Borrowed(""), name: None, numbers, state_id: 0 };
         let named = |policy: Policy| match name {
             Some(name) => policy.with_name(name),
             None => Ok(policy),

@@ -41,7 +41,7 @@ impl StateKind {
 
 /// The fingerprint of the count with this label, from that of the counts of all windows.
 #[inline]
-pub(super) const fn labelled(hash: u64, label: u64) -> u64 {
+pub(crate) const fn labelled(hash: u64, label: u64) -> u64 {
     // All bytes at once, because each request computes it. Two labels of one policy differ in the result.
     (hash ^ label).wrapping_mul(FNV_PRIME)
 }

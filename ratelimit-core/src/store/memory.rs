@@ -148,7 +148,7 @@ impl MemoryStore {
     /// Decides about one limit by the overflow count of its policy.
     #[cold]
     fn decide_in_overflow(&self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
-        let (mut overflow, digest) = (self.lock_overflow(now), overflow_digest(check.policy(), now));
+        let (mut overflow, digest) = (self.lock_overflow(now), overflow_digest(check, now));
         let mut outcome = match overflow.find(digest) {
             Some(entry) => entry.decide(check, now, operation),
             None => overflow.decide_new(digest, check, now, operation),
@@ -226,13 +226,12 @@ impl MemoryStore {
             let digest = self.digest(&charge.check(), charge.at());
             let mut shard = self.shards[self.shard_of(digest)].lock();
             if let Some(entry) = shard.find(digest) {
-                windows::refund(&*self.clock, now, charge, |charge| {
-                    if entry.state.keeps(charge, now) {
-                        result = Err(StoreError::TurnsNotDue);
-                    } else {
-                        entry.state.refund_charge(charge, now);
-                    }
-                });
+                let charge = windows::of_charge(&*self.clock, now, charge);
+                if entry.state.keeps(&charge, now) {
+                    result = Err(StoreError::TurnsNotDue);
+                } else {
+                    entry.state.refund_charge(&charge, now);
+                }
             }
         }
         result
@@ -269,7 +268,7 @@ impl MemoryStore {
                 order.push(self.overflow());
                 shards.push(self.lock_overflow(now));
             }
-            places.push((order.len() - 1, overflow_digest(check.policy(), now)));
+            places.push((order.len() - 1, overflow_digest(check, now)));
         }
         (LockedGroup { shards, order }, places)
     }

@@ -41,7 +41,8 @@ pub use self::error::RedisConfigError;
 use self::groups::{CallOfGroup, Groups};
 use super::{Deadline, Store, Task};
 use crate::algorithm::Operation;
-use crate::check::{Check, in_windows, policies_in_windows};
+use crate::check::{Check, in_windows};
+use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::observe::log::help;
 use crate::outcome::GroupOutcome;
@@ -113,7 +114,7 @@ impl RedisStore {
 pub(crate) struct Sent {
     call: CallOfGroup,
     /// The server's time by which its windows were chosen.
-    windows_at: u64,
+    windows_at: Option<Timestamp>,
 }
 
 /// A decision in two parts, between which nothing of the store waits.
@@ -131,8 +132,7 @@ impl RedisStore {
     ) -> Option<Sent> {
         let groups = self.groups.get().filter(|groups| groups.knows_windows(group))?;
         let (deadline, windows_at) = (deadline.at_most(self.deadline), groups.windows_at(group));
-        let policies = policies_in_windows(group, windows_at);
-        let group = &*in_windows(group, &policies);
+        let group = &*in_windows(group, windows_at);
         let begin = || Sent { windows_at, call: groups.begin(group, operation, deadline, by_worker) };
         groups.takes_one_call(group, operation).then(begin)
     }
@@ -143,8 +143,7 @@ impl RedisStore {
         group: &[Check<'_>],
         Sent { windows_at, call }: Sent,
     ) -> Result<GroupOutcome, StoreError> {
-        let policies = policies_in_windows(group, windows_at);
-        self.groups()?.end(&in_windows(group, &policies), call).await
+        self.groups()?.end(&in_windows(group, windows_at), call).await
     }
 }
 
@@ -157,9 +156,8 @@ impl Store for RedisStore {
     ) -> Result<GroupOutcome, StoreError> {
         let groups = self.groups()?;
         let mut deadline = deadline.at_most(self.deadline);
-        groups.until_windows_are_known(group, &mut deadline).await;
-        let policies = policies_in_windows(group, groups.windows_at(group));
-        let (group, operation) = (&*in_windows(group, &policies), operation.about(group));
+        let group = &*groups.in_windows(group, &mut deadline).await;
+        let operation = operation.about(group);
         if groups.takes_one_call(group, operation) {
             let call = groups.begin(group, operation, deadline, false);
             return groups.end(group, call).await;
@@ -170,9 +168,8 @@ impl Store for RedisStore {
     async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
         let groups = self.groups()?;
         let mut deadline = deadline.at_most(self.deadline);
-        groups.until_windows_are_known(group, &mut deadline).await;
-        let policies = policies_in_windows(group, groups.windows_at(group));
-        groups.reset_each_caller(&in_windows(group, &policies), deadline).await
+        let group = groups.in_windows(group, &mut deadline).await;
+        groups.reset_each_caller(&group, deadline).await
     }
 
     async fn refund(&self, reservation: &Reservation<'_>, deadline: Deadline) -> Result<(), StoreError> {
@@ -192,8 +189,7 @@ impl Store for RedisStore {
     /// Decides by unused units of a lease, or repeats a denial from the denial cache.
     fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
         let groups = self.groups.get()?;
-        let policies = policies_in_windows(group, groups.windows_at(group));
-        groups.try_decide(&in_windows(group, &policies), operation)
+        groups.try_decide(&in_windows(group, groups.windows_at(group)), operation)
     }
 
     fn set_instances(&self, instances: NonZeroU32) {

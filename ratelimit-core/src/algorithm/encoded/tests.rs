@@ -36,7 +36,8 @@ fn newer_entries_of_a_log_are_merged() {
         (9, 100_000_001),
         (10, 110_000_001),
     ] {
-        let mut state = State::decode(&policy, &reply, NOW, None, Effect::Charged(1)).unwrap();
+        let mut state =
+            State::decode(&Check::new(&policy, ""), &reply, NOW, None, Effect::Charged(1)).unwrap();
         let outcome = state.decide(&policy, cost, NOW, Operation::Check);
         assert_eq!(outcome.retry_after(), Some(Duration::from_micros(end - NOW.as_micros())), "{cost}");
         assert_eq!(outcome.reset_after(), Duration::from_micros(60_000_001));
@@ -48,7 +49,9 @@ fn a_block_is_decoded_as_of_any_algorithm_until_it_is_over() {
     for &algorithm in Algorithm::ALL {
         let policy = policy(algorithm);
         let remaining = |until, effect| {
-            let mut state = State::decode(&policy, &bytes(b'b', &[(until, 7)]), NOW, None, effect).unwrap();
+            let mut state =
+                State::decode(&Check::new(&policy, ""), &bytes(b'b', &[(until, 7)]), NOW, None, effect)
+                    .unwrap();
             state.decide(&policy, 1, NOW, Operation::Peek).remaining()
         };
         assert_eq!(remaining(50_000_001, NONE), 0, "{algorithm}");
@@ -81,7 +84,7 @@ fn a_request_of_the_batch_may_have_left_a_debt() {
     for &algorithm in Algorithm::ALL {
         let policy = policy(algorithm);
         let wait = |effect| {
-            let mut state = State::decode(&policy, ABSENT, NOW, None, effect).unwrap();
+            let mut state = State::decode(&Check::new(&policy, ""), ABSENT, NOW, None, effect).unwrap();
             state.decide(&policy, 1, NOW, Operation::Check).retry_after()
         };
         let (full, debt) = (wait(Effect::Charged(10)), wait(Effect::Overdrawn(30)));
@@ -96,7 +99,8 @@ fn a_wrong_sum_counts_as_it_did_in_the_script() {
     for (sum, [first, second]) in [(7u64, [3, 4]), (7, [0, 0]), (7, [99, 99]), (0, [3, 4])] {
         let found = bytes(b'c', &[(60_000_000, 7), (2, 5), (0, 5), (sum, 5), (first, 5), (second, 5)]);
         let mut state =
-            State::decode(&three, &found, Timestamp::from_micros(61_000_000), None, NONE).unwrap();
+            State::decode(&Check::new(&three, ""), &found, Timestamp::from_micros(61_000_000), None, NONE)
+                .unwrap();
         let outcome = state.decide(&three, 1, Timestamp::from_micros(61_000_000), Operation::Check);
         assert_eq!(outcome.remaining(), 10 - 2 - sum - 1, "{sum} of {first} and {second}");
     }
@@ -149,7 +153,7 @@ fn malformed_bytes_are_no_state() {
         (&fixed, bytes(b'd', &[(60_000_000, 7), (9, 5), (60_000_000, 7)]), false),
     ];
     for (policy, bytes, valid) in cases {
-        let found = State::decode(policy, &bytes, NOW, None, NONE);
+        let found = State::decode(&Check::new(policy, ""), &bytes, NOW, None, NONE);
         assert_eq!(found.is_some(), valid, "{} {bytes:?}", policy.algorithm());
     }
 }
@@ -172,7 +176,8 @@ fn the_largest_numbers_do_not_overflow() {
     }
     for (policy, bytes) in cases {
         for charged in [0, 128 * crate::policy::MAX_UNITS] {
-            let mut state = State::decode(&policy, &bytes, NOW, None, Effect::Charged(charged)).unwrap();
+            let mut state =
+                State::decode(&Check::new(&policy, ""), &bytes, NOW, None, Effect::Charged(charged)).unwrap();
             let outcome = state.decide(&policy, 1, NOW, Operation::Check);
             assert!(!outcome.is_allowed(), "{}", policy.algorithm());
         }

@@ -28,7 +28,7 @@ fn two_windows_are_unpacked_as_they_were_packed_and_expire_soon_after_their_end(
             let forget_at = (NOW + 3 * window).into();
             let (current, earlier) = (current.try_into().unwrap(), earlier.try_into().unwrap());
             state.0 = Packed::TwoWindows { forget_at, current, earlier };
-            let (unpacked, moved_out) = state.unpack(&policy, NOW);
+            let (unpacked, moved_out) = state.unpack(&Check::new(&policy, ""), NOW);
             assert!(!moved_out);
             let resets_at = unpacked.step().resets_at();
             let mut packed = State::new(&policy);
@@ -53,7 +53,7 @@ fn states_of_every_algorithm_expire_when_nothing_counts() {
         let mut state = State::new(&policy);
         assert!(state.expires_at().as_micros() == 0, "{algorithm}: a new state has expired");
         charge(&mut state, &policy, NOW, 1);
-        let (unpacked, _) = state.clone().unpack(&policy, NOW);
+        let (unpacked, _) = state.clone().unpack(&Check::new(&policy, ""), NOW);
         assert_eq!(state.expires_at().as_micros(), unpacked.step().resets_at(), "{algorithm}");
         assert!(state.expires_at().as_micros() > NOW, "{algorithm}");
     }
@@ -109,24 +109,24 @@ fn two_windows_with_counts_above_32_bits_are_boxed() {
 #[cfg(feature = "calendar")]
 #[test]
 fn a_decision_outside_of_its_window_is_one_at_the_nearest_instant_in_it() {
-    use crate::algorithm::decide;
-    use crate::check::Check;
+    use crate::algorithm::{decide, decide_check};
     use crate::clock::micros;
     use crate::policy::Calendar;
 
     let daily = Policy::builder("k").max(2).calendar(Calendar::day()).build();
     let (from, before) = (1_789_948_800_000_000, 1_790_035_200_000_000);
-    let day = daily.in_window_of(from).unwrap();
+    let day = Check::new(&daily, "a").in_window(Timestamp::from_micros(from), 0);
     for (now, at) in
         [(from - 3_600_000_000, from), (from + 7, from + 7), (before + 3_600_000_000, before - 1)]
     {
-        let mut state = State::new(&day);
-        let mut decided = |cost| state.decide(&day, cost, Timestamp::from_micros(now), Operation::Check);
+        let mut state = State::new(&daily);
+        let mut decided = |cost| {
+            decide_check(&day.with_cost(cost), &mut state, Timestamp::from_micros(now), Operation::Check)
+        };
         let (charged, denied) = (decided(2), decided(1));
         assert_eq!((charged.at().as_micros(), micros(charged.reset_after())), (at, before - at));
         assert_eq!((denied.at().as_micros(), denied.retry_after().map(micros)), (at, Some(before - at)));
-        let group = [Check::new(&day, "a"), Check::new(&day, "a")];
-        let mut states = [State::new(&day)];
+        let (group, mut states) = ([day, day], [State::new(&daily)]);
         let outcome = decide(&group, &[0, 0], &mut states, Timestamp::from_micros(now), Operation::Check);
         let reservation = outcome.reservation(&group).unwrap();
         let charge = reservation.charges().next().unwrap();

@@ -57,7 +57,8 @@ fn an_empty_window_in_redis_starts_at_a_multiple_if_the_clock_goes_back() {
     let policy = policy(Algorithm::FixedWindow, 7, 1_003);
     let (start, earlier) = (START - START % 1_003, START - 5 * 1_003);
     let bytes = [b"f", &start.to_le_bytes()[..7], &[0; 5]].concat();
-    let mut state = State::decode(&policy, &bytes, at(earlier), None, Effect::Charged(1)).unwrap();
+    let mut state =
+        State::decode(&Check::new(&policy, ""), &bytes, at(earlier), None, Effect::Charged(1)).unwrap();
     let outcome = state.decide(&policy, 0, at(earlier), Operation::Peek);
     assert_eq!(report(&outcome), Model { policy: &policy, admitted: vec![(earlier, 1)] }.charged(earlier));
 }
@@ -76,10 +77,10 @@ fn a_state_must_be_stored_once_if_the_clock_went_back_and_not_if_it_stood_still(
         let now = START - START % policy.window_us();
         let mut state = State::new(&policy);
         charge(&mut state, &policy, now, policy.capacity());
-        let (mut unpacked, _) = state.clone().unpack(&policy, now);
+        let (mut unpacked, _) = state.clone().unpack(&Check::new(&policy, ""), now);
         assert_case(unpacked, &policy, now);
         if policy.algorithm() == Algorithm::TokenBucket {
-            (unpacked, _) = state.unpack(&policy, now);
+            (unpacked, _) = state.unpack(&Check::new(&policy, ""), now);
             unpacked.charge_in_debt(&policy, now, 1, true);
             assert_case(unpacked, &policy, now);
         }

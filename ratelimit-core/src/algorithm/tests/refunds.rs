@@ -43,7 +43,7 @@ impl Kept {
 
 /// The time until a bucket is full, in the same parts.
 fn backlog(state: &State, policy: &Policy, now: u64) -> i128 {
-    let mut unpacked = state.clone().unpack(policy, now).0;
+    let mut unpacked = state.clone().unpack(&Check::new(policy, ""), now).0;
     unpacked.step_mut().advance(policy, now);
     let tat = match unpacked {
         Unpacked::TokenBucket(bucket) => bucket.tat,
@@ -55,7 +55,7 @@ fn backlog(state: &State, policy: &Policy, now: u64) -> i128 {
 
 /// What was given back out of order and is not paid by time yet.
 fn returned(state: &State, policy: &Policy, now: u64) -> u64 {
-    let mut unpacked = state.clone().unpack(policy, now).0;
+    let mut unpacked = state.clone().unpack(&Check::new(policy, ""), now).0;
     unpacked.step_mut().advance(policy, now);
     unpacked.step().returned_us()
 }

@@ -8,6 +8,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, civil};
 
 use super::*;
+use crate::check::Check;
 use crate::policy::window::WindowSpan;
 use crate::policy::{Algorithm, Policy, PolicyError};
 
@@ -326,29 +327,31 @@ fn a_calendar_window_has_no_block() {
     assert_eq!(blocked.try_build(), Err(PolicyError::CalendarBlock));
 }
 
-/// A policy in one window has the count that every policy has at an instant of it.
+/// A check in one window has the count that every check has at an instant of it.
 #[test]
 fn each_window_has_a_count_of_its_own() {
     let of = |calendar| Policy::builder("k").calendar(calendar).build();
     let berlin = of(Calendar::month(15).in_zone("Europe/Berlin"));
-    let (june, july) = (micros("2026-06-20T00:00:00Z"), micros("2026-07-20T00:00:00Z"));
-    assert_ne!(berlin.state_id_at(june), berlin.state_id_at(july));
+    let [june, july, fourteenth] = ["2026-06-20T00:00:00Z", "2026-07-20T00:00:00Z", "2026-07-12T00:00:00Z"]
+        .map(|text| crate::Timestamp::from_micros(micros(text)));
+    let id = |policy: &Policy, at| Check::new(policy, "").state_id_at(at);
+    assert_ne!(id(&berlin, june), id(&berlin, july));
     let tenth = of(Calendar::month(10));
-    assert_eq!(berlin.state_id_at(june), tenth.state_id_at(june));
-    assert_ne!(tenth.state_id_at(june), tenth.state_id_at(july - 12 * 86_400 * MICROS + 4 * 86_400 * MICROS));
-    let in_june = berlin.in_window_of(june).unwrap();
-    assert_eq!(in_june.state_id_at(july), berlin.state_id_at(june));
-    assert_eq!(in_june.in_window_of(july), None);
-    let part = in_june.per_instance(std::num::NonZeroU32::MIN);
-    assert_eq!(part.state_id_at(july), in_june.state_id_at(july));
+    assert_eq!(id(&berlin, june), id(&tenth, june));
+    assert_ne!(id(&tenth, june), id(&tenth, fourteenth));
+    let in_june = Check::new(&berlin, "").in_window(june, 0);
+    assert_eq!(in_june.state_id_at(july), id(&berlin, june));
+    assert_eq!(in_june.in_window(july, 0).window, in_june.window);
+    let part = berlin.per_instance(std::num::NonZeroU32::MIN);
+    assert_eq!(in_june.with_policy(&part).state_id_at(july), in_june.state_id_at(july));
     let ids = |policy: &Policy| {
-        let windows = policy.in_present_windows(crate::Timestamp::from_micros(july));
-        windows.iter().map(|policy| policy.state_id_at(july)).collect::<Vec<_>>()
+        let windows = Check::new(policy, "").in_present_windows(july);
+        windows.iter().map(|check| check.state_id_at(july)).collect::<Vec<_>>()
     };
-    assert_eq!(ids(&berlin), [berlin.state_id_at(july)]);
+    assert_eq!(ids(&berlin), [id(&berlin, july)]);
     let moving = of(Calendar::month(15).in_zone("Europe/Berlin").clamped());
-    assert_eq!(ids(&moving), [berlin.state_id_at(july), berlin.state_id_at(june)]);
-    assert_eq!(ids(&moving.in_window_of(june).unwrap()), [berlin.state_id_at(june)]);
+    assert_eq!(ids(&moving), [id(&berlin, july), id(&berlin, june)]);
+    assert_eq!(in_june.with_policy(&moving).in_present_windows(july)[0].window, in_june.window);
 }
 
 #[test]

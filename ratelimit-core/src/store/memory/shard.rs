@@ -7,7 +7,6 @@ use crate::algorithm::{Operation, State, decide_check};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::Outcome;
-use crate::policy::Policy;
 
 /// A part of the table under one lock.
 #[derive(Debug, Default)]
@@ -51,8 +50,8 @@ pub(super) fn split(digest: u128) -> Digest {
 }
 
 /// Digest of the overflow count of a policy at an instant.
-pub(super) fn overflow_digest(policy: &Policy, at: Timestamp) -> Digest {
-    (policy.state_id_at(at.as_micros()), 0)
+pub(super) fn overflow_digest(check: &Check<'_>, at: Timestamp) -> Digest {
+    (check.state_id_at(at), 0)
 }
 
 /// The table's hash: half of a digest.

@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 use crate::check::Check;
 use crate::clock::{Clock, Timestamp};
 use crate::outcome::GroupOutcome;
-use crate::policy::Policy;
 use crate::reservation::Charge;
 
 /// How far the wall clock is ahead of the store's, in microseconds.
@@ -25,25 +24,13 @@ pub(super) fn decide(
 ) -> GroupOutcome {
     let ahead_us = wall_clock_ahead_us(clock, now);
     let wall_clock = now.on_clock_ahead(ahead_us);
-    let policies = group.iter().map(|check| check.policy().in_window_behind(wall_clock, ahead_us));
-    let policies: SmallVec<[Option<Policy>; 2]> = policies.collect();
-    let checks = group.iter().zip(&policies);
-    let checks: SmallVec<[Check<'_>; 2]> = checks
-        .map(|(check, policy)| policy.as_ref().map_or(*check, |policy| check.with_policy(policy)))
-        .collect();
+    let checks = group.iter().map(|check| check.in_window(wall_clock, -ahead_us));
+    let checks: SmallVec<[Check<'_>; 2]> = checks.collect();
     decide(&checks).with_windows_on_wall_clock(group, ahead_us)
 }
 
-/// Calls `refund` with a charge in its calendar window.
-pub(super) fn refund(
-    clock: &dyn Clock,
-    now: Timestamp,
-    charge: &Charge<'_>,
-    refund: impl FnOnce(&Charge<'_>),
-) {
-    let (check, ahead_us) = (charge.check(), wall_clock_ahead_us(clock, now));
-    match check.policy().in_window_behind(charge.at(), ahead_us) {
-        Some(policy) => refund(&charge.behind(check.with_policy(&policy), ahead_us)),
-        None => refund(charge),
-    }
+/// A charge in its calendar window.
+pub(super) fn of_charge<'c>(clock: &dyn Clock, now: Timestamp, charge: &'c Charge<'_>) -> Charge<'c> {
+    let has_calendar = charge.check().policy().calendar().is_some();
+    charge.in_window(if has_calendar { -wall_clock_ahead_us(clock, now) } else { 0 })
 }

@@ -5,6 +5,7 @@ mod requests;
 mod split;
 mod turn;
 
+use std::borrow::Cow;
 use std::num::NonZeroU32;
 use std::slice;
 
@@ -18,12 +19,12 @@ use super::lanes::PendingReply;
 use super::shared::Shared;
 use super::timeouts::reply_by;
 use crate::algorithm::Operation;
-use crate::check::{Check, has_calendars};
+use crate::check::{Check, in_windows};
+use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
-use crate::policy::Policy;
 use crate::process::OfProcess;
-use crate::reservation::{Charge, Reservation};
+use crate::reservation::Reservation;
 use crate::store::Deadline;
 
 /// A request that is queued, until its outcome.
@@ -42,22 +43,28 @@ pub(super) struct Notes {
 }
 
 impl Groups {
-    /// Waits until a first connection has shown the server's time, or cannot be made, if the windows of the
-    /// group are chosen by it.
-    pub(super) async fn until_windows_are_known(&self, group: &[Check<'_>], deadline: &mut Deadline) {
+    /// A group in the windows that contain the server's time. Waits until a first connection has shown that
+    /// time, or cannot be made.
+    pub(super) async fn in_windows<'g, 'a>(
+        &self,
+        group: &'g [Check<'a>],
+        deadline: &mut Deadline,
+    ) -> Cow<'g, [Check<'a>]> {
         if !self.knows_windows(group) {
             let _ = reply_by(deadline, self.shared.link.connected()).await;
         }
+        in_windows(group, self.windows_at(group))
     }
 
     pub(super) fn knows_windows(&self, group: &[Check<'_>]) -> bool {
-        !has_calendars(group) || self.shared.encoder.knows_server_time()
+        self.shared.encoder.knows_server_time()
+            || group.iter().all(|check| check.policy().calendar().is_none())
     }
 
-    /// The server's time, by which the windows of the group are chosen; 0 if it has none of a calendar. From
-    /// here on each window is a limit of its own.
-    pub(super) fn windows_at(&self, group: &[Check<'_>]) -> u64 {
-        if has_calendars(group) { self.shared.encoder.server_time() } else { 0 }
+    /// The server's time, if some limits of the group have windows of a calendar, which it chooses.
+    pub(super) fn windows_at(&self, group: &[Check<'_>]) -> Option<Timestamp> {
+        let has_calendar = group.iter().any(|check| check.policy().calendar().is_some());
+        has_calendar.then(|| Timestamp::from_micros(self.shared.encoder.server_time()))
     }
 
     /// Whether one call decides about the group; see
@@ -150,11 +157,7 @@ impl Groups {
         reservation: &Reservation<'_>,
         mut deadline: Deadline,
     ) -> Result<(), StoreError> {
-        let policies: Vec<Option<Policy>> = reservation.charges().map(Charge::policy_in_window).collect();
-        let charges = reservation.charges().zip(&policies).map(|(charge, policy)| match policy {
-            Some(policy) => charge.with_check(charge.check().with_policy(policy)),
-            None => charge.clone(),
-        });
+        let charges = reservation.charges().map(|charge| charge.in_window(0));
         // Units that came from a lease may go back to it.
         let left = charges.filter(|charge| !self.shared.attachments.leases.put_back(charge));
         wait_for_all(self.send_refunds(left), &mut deadline).await

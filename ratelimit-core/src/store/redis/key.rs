@@ -54,7 +54,8 @@ impl KeyFormat {
         for part in [&self.prefix, policy.key(), ":"] {
             text.extend_from_slice(part.as_bytes());
         }
-        push_kind(policy.state_kind(), policy.span().map(|span| span.label), &mut text);
+        debug_assert_eq!(check.window.is_some(), policy.calendar().is_some(), "a calendar has a window");
+        push_kind(policy.state_kind(), check.window.map(|window| window.label), &mut text);
         text.extend_from_slice(b":{");
         text.extend_from_slice(&base64(&caller));
         text.push(b'}');

@@ -146,28 +146,27 @@ impl CallLeases {
             self.connection.is_some() && !self.is_rerouted && self.leases.nodes.observe(connection, sample);
         let mut next_lease = first_lease;
         for CallCount { target, key, place, lease } in &mut self.counts {
-            let requested = *lease;
+            let (check, requested) = (target.check.check(), *lease);
             let (place, verdict) = match requested {
                 None => (*place, None),
                 Some(request) => {
                     next_lease += 1;
-                    let verdict = replies.verdict(next_lease - 1, &target.policy, request.units);
+                    let verdict = replies.verdict(next_lease - 1, &check.with_cost(request.units));
                     (Some((next_lease - 1, 0)), verdict)
                 }
             };
-            let state =
-                place.and_then(|(request, limit)| replies.final_state(request, limit, &target.policy));
+            let state = place.and_then(|(request, limit)| replies.final_state(request, limit, &check));
             if requested.is_some() && verdict.is_none() {
                 self.leases.give_backs.observer.odd_answer(protocol::EXPECTED);
             }
             let is_present = is_present && requested.is_some() == verdict.is_some();
             let Some(state) = state else { continue };
-            let at = target.policy.span().map_or(at, |span| nearest(at, span.from, span.before));
+            let at = check.window.map_or(at, |window| nearest(at, window.from, window.before));
             let mut granted = requested.zip(verdict);
             if let Some((request, is_granted)) = granted.filter(|_| self.is_rerouted) {
                 granted = None;
                 if is_granted {
-                    let until = LastAnswer::new(&target.policy, state.clone(), at, sent_at).resets_at;
+                    let until = LastAnswer::new(check, state.clone(), at, sent_at).resets_at;
                     let back = GiveBack { units: request.units, at, until, connection };
                     // The node that charged these units is not the one that grants leases of this count.
                     self.leases.give_backs.push(&target.count_id(key), [back]);

@@ -22,7 +22,7 @@ use super::server_clock::{ClockSample, ServerClock};
 use crate::algorithm::{Operation, OwnEntry, encoded};
 use crate::check::Check;
 use crate::clock::Timestamp;
-use crate::policy::{Algorithm, LuaSource, MAX_UNITS, Parameter, Policy};
+use crate::policy::{Algorithm, LuaSource, MAX_UNITS, Parameter};
 use crate::reservation::Charge;
 
 /// A policy as scripts take it.
@@ -39,23 +39,18 @@ pub(super) struct PolicyArg {
 }
 
 impl PolicyArg {
-    pub(super) fn new(policy: &Policy) -> Self {
-        let algorithm = policy.algorithm();
-        let shape = match (algorithm.spec().parameter, policy.span()) {
+    pub(super) fn new(check: &Check<'_>) -> Self {
+        let (policy, algorithm) = (check.policy(), check.policy().algorithm());
+        let shape = match (algorithm.spec().parameter, check.window) {
             (Parameter::Burst, _) => policy.capacity(),
-            (_, Some(span)) => span.from,
+            (_, Some(window)) => window.from,
             (Parameter::SubWindows | Parameter::None, None) => policy.sub_windows(),
         };
         let (max, block_us) = (policy.max(), policy.block_us());
         // The state is kept for longer than the window, because another process may have other zone data.
-        let kept_us = policy.span().map_or(0, |span| policy.kept_us(span));
+        let kept_us = check.window.map_or(0, |window| policy.kept_us(window));
         let window_us = policy.window_us().max(kept_us);
         Self { algorithm, max, window_us, shape, block_us }
-    }
-
-    /// The policy of the largest limit; see [`Policy::largest`].
-    fn largest(policy: &Policy) -> Self {
-        Self::new(&policy.largest())
     }
 
     /// Longest time that the server takes for one limit under this policy, as a multiple of the time for a
@@ -98,7 +93,7 @@ pub(super) struct LimitArg {
 impl LimitArg {
     pub(super) fn new(key: StateKey, check: &Check<'_>) -> Self {
         // All costs above the largest limit are decided the same.
-        let (policy, cost) = (PolicyArg::new(check.policy()), check.cost().min(MAX_UNITS + 1));
+        let (policy, cost) = (PolicyArg::new(check), check.cost().min(MAX_UNITS + 1));
         Self { key, policy, cost, shadow: check.is_shadow(), largest: None, own: None }
     }
 
@@ -114,11 +109,8 @@ impl LimitArg {
 
     /// A limit that is charged beyond what it admits.
     pub(super) fn overdrawn(key: StateKey, check: &Check<'_>) -> Self {
-        Self {
-            largest: Some(Box::new(PolicyArg::largest(check.policy()))),
-            shadow: false,
-            ..Self::new(key, check)
-        }
+        let largest = PolicyArg::new(&check.with_policy(&check.policy().largest()));
+        Self { largest: Some(Box::new(largest)), shadow: false, ..Self::new(key, check) }
     }
 }
 
@@ -377,7 +369,7 @@ impl RefundArgs {
     pub(super) fn push(&mut self, charge: &Charge<'_>) {
         let check = charge.check();
         let (units, at, until) = (check.cost().min(MAX_UNITS + 1), charge.at(), charge.until());
-        self.push_units(&PolicyArg::new(check.policy()), units, at.as_micros(), until.as_micros());
+        self.push_units(&PolicyArg::new(&check), units, at.as_micros(), until.as_micros());
     }
 
     /// Units that were charged at `at` and count until `until`, in microseconds.

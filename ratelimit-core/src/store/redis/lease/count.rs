@@ -11,8 +11,8 @@ use super::nodes::NodeConnection;
 use super::size::{Demand, LastAnswer};
 use super::units::{Lease, end_of_window};
 use crate::algorithm::State;
+use crate::check::{Check, OwnedCheck};
 use crate::clock::Timestamp;
-use crate::policy::Policy;
 
 /// Maximum number of leases of one count with unused units.
 const MAX_LEASES: usize = 2;
@@ -23,7 +23,7 @@ const RETRY_DIVISOR: u64 = 32;
 /// The settings of a limit at a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms<'a> {
-    pub(super) policy: &'a Policy,
+    pub(super) check: Check<'a>,
     /// Length of the lease interval, in microseconds.
     pub(super) interval: u64,
     /// The connection that serves the count now.
@@ -95,7 +95,7 @@ pub(super) struct Effects {
 /// The leases of one count.
 #[derive(Debug)]
 pub(super) struct LeasedCount {
-    policy: Policy,
+    limit: OwnedCheck,
     interval: u64,
     connection: NodeConnection,
     leases: SmallVec<[Lease; MAX_LEASES]>,
@@ -115,7 +115,7 @@ pub(super) struct LeasedCount {
 impl LeasedCount {
     pub(super) fn new(terms: Terms<'_>) -> Self {
         Self {
-            policy: terms.policy.clone(),
+            limit: OwnedCheck::new(&terms.check),
             interval: terms.interval,
             connection: terms.connection,
             leases: SmallVec::new(),
@@ -171,9 +171,9 @@ impl LeasedCount {
     fn adopt(&mut self, terms: Terms<'_>, now: u64, effects: &mut Effects) {
         self.renew(terms.connection, effects);
         self.interval = terms.interval;
-        if (self.policy.max(), self.policy.span()) != (terms.policy.max(), terms.policy.span()) {
+        if (self.limit.policy.max(), self.limit.window) != (terms.check.policy().max(), terms.check.window) {
             self.give_back_all(terms.connection, now, effects);
-            self.policy = terms.policy.clone();
+            self.limit = OwnedCheck::new(&terms.check);
             self.last_answer = None;
         }
     }
@@ -235,7 +235,7 @@ impl LeasedCount {
             .fold((0, 0), |(unused, at), lease| (unused + lease.unused, at.max(lease.used_at(now))));
         let last = self.last_answer.as_ref();
         let (available, resets_at) = last.map_or((0, 0), |last| (last.available, last.resets_at));
-        let remaining = available.saturating_add(unused).min(self.policy.max());
+        let remaining = available.saturating_add(unused).min(self.limit.policy.max());
         let next_unit_after = if remaining == 0 { self.next_unit_after(at) } else { None };
         let (reset_after, wants_lease) = (resets_at.saturating_sub(at), self.wants_lease(unused, now));
         Taken { at, remaining, reset_after, next_unit_after, wants_lease }
@@ -244,7 +244,7 @@ impl LeasedCount {
     /// The wait from `at` for one more unit, as far as the last answer shows.
     #[cold]
     fn next_unit_after(&self, at: u64) -> Option<u64> {
-        let wait = self.last_answer.as_ref()?.peek(&self.policy, 1, at).retry_after()?;
+        let wait = self.last_answer.as_ref()?.peek(self.limit.check(), 1, at).retry_after()?;
         u64::try_from(wait.as_micros()).ok()
     }
 
@@ -287,7 +287,7 @@ impl LeasedCount {
         effects: &mut Effects,
     ) {
         self.adopt(terms, now, effects);
-        let left = self.last_answer.as_ref().map_or(0, |last| last.left(&self.policy, now));
+        let left = self.last_answer.as_ref().map_or(0, |last| last.left(self.limit.check(), now));
         if left < cost.saturating_add(requested) {
             self.give_back_all(terms.connection, now, effects);
         }
@@ -321,7 +321,7 @@ impl LeasedCount {
     ) -> bool {
         self.adopt(terms, now, effects);
         self.trim(now, effects);
-        let end = end_of_window(&self.policy, at);
+        let end = end_of_window(&self.limit.check(), at);
         let lease = self.leases.iter_mut().find(|lease| lease.end == end).filter(|_| self.resets == 0);
         let Some(lease) = lease else { return false };
         lease.put_back(units);
@@ -350,7 +350,7 @@ impl LeasedCount {
     pub(super) fn request_of(&mut self, units: u64) -> LeaseRequest {
         self.last_id += 1;
         self.in_flight = Some(self.last_id);
-        LeaseRequest { id: self.last_id, units, max: self.policy.max(), connection: self.connection }
+        LeaseRequest { id: self.last_id, units, max: self.limit.policy.max(), connection: self.connection }
     }
 
     /// Begins a pause in which no lease is considered in the background. Returns whether to fetch one now.
@@ -362,7 +362,7 @@ impl LeasedCount {
     /// Size of the next lease; 0 if there is none.
     fn next_size(&self, demand: &Demand, instances: u64, now: u64) -> u64 {
         let last = self.last_answer.as_ref();
-        last.map_or(0, |last| last.lease_size(&self.policy, demand, self.interval, instances, now))
+        last.map_or(0, |last| last.lease_size(self.limit.check(), demand, self.interval, instances, now))
     }
 
     // ---- Learn
@@ -384,7 +384,7 @@ impl LeasedCount {
         if answer.state.blocked_until().is_some_and(|until| until > Timestamp::from_micros(at)) {
             self.forget(effects);
         }
-        let last = LastAnswer::new(&self.policy, answer.state, at, sent_at);
+        let last = LastAnswer::new(self.limit.check(), answer.state, at, sent_at);
         let resets_at = last.resets_at;
         // Answers may come in another order than they were decided.
         if answer.is_present && self.last_answer.as_ref().is_none_or(|last| last.at <= at) {
@@ -402,9 +402,10 @@ impl LeasedCount {
             *expired += request.units;
             return;
         }
-        let mut lease = Lease::new(request.units, at, sent_at, end_of_window(&self.policy, at), resets_at);
+        let mut lease =
+            Lease::new(request.units, at, sent_at, end_of_window(&self.limit.check(), at), resets_at);
         lease.last_used = now;
-        if request.max != self.policy.max() || self.goes_back == Some(request.id) {
+        if request.max != self.limit.policy.max() || self.goes_back == Some(request.id) {
             effects.give_back(&mut lease, now, connection);
             effects.ended(&lease);
             return;

@@ -10,7 +10,7 @@ use super::count::Taken;
 use super::shard::LeaseShard;
 use super::table::{CountGuard, LeaseTarget, Leases, shard_of};
 use crate::algorithm::Operation;
-use crate::check::Check;
+use crate::check::{Check, OwnedCheck};
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Outcome};
 use crate::reservation::Charge;
@@ -33,7 +33,7 @@ impl LeaseMember<'_> {
     /// Whether unused units cover the cost. A cost of 0 needs the state, which only the server has.
     #[inline]
     fn is_covered(&self, guard: &mut CountGuard<'_>, now: u64) -> bool {
-        let (terms, cost) = (guard.terms(self.check.policy(), self.interval), self.check.cost());
+        let (terms, cost) = (guard.terms(*self.check, self.interval), self.check.cost());
         guard.count.covers(terms, cost, now, &mut guard.effects) && (cost > 0 || self.is_peek)
     }
 }
@@ -208,7 +208,7 @@ impl Leases {
             if operation.overdraws() {
                 guard.give_back_all(now);
             } else {
-                let terms = guard.terms(check.policy(), interval);
+                let terms = guard.terms(*check, interval);
                 let requested = guard.demand.units(now, interval).saturating_mul(instances);
                 guard.count.make_way(terms, check.cost(), requested, now, &mut guard.effects);
             }
@@ -227,7 +227,7 @@ impl Leases {
         let (now, digest) = (self.now(), self.digest(&check));
         let mut shard = self.lock_shard(digest);
         self.count_in(&mut shard, digest).is_some_and(|mut guard| {
-            let terms = guard.terms(check.policy(), interval);
+            let terms = guard.terms(check, interval);
             guard.count.put_back(terms, check.cost(), charge.at().as_micros(), now, &mut guard.effects)
         })
     }
@@ -255,9 +255,9 @@ impl Leases {
             if !learns {
                 return None;
             }
-            let (policy, is_overdrawn, bucket) =
-                (check.policy().clone(), operation.overdraws(), change_bucket(check));
-            Some(LeaseTarget { digest, policy, interval, is_overdrawn, bucket, limit })
+            let (is_overdrawn, bucket) = (operation.overdraws(), change_bucket(check));
+            let check = OwnedCheck::new(&check.without_caller());
+            Some(LeaseTarget { digest, check, interval, is_overdrawn, bucket, limit })
         };
         group.iter().enumerate().filter_map(target).collect()
     }

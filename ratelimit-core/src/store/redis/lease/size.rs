@@ -2,7 +2,8 @@
 //! the last answer.
 
 use super::units::MAX_AGE_US;
-use crate::algorithm::{Operation, State};
+use crate::algorithm::{Operation, State, decide_check};
+use crate::check::Check;
 use crate::clock::{Timestamp, micros};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
@@ -79,22 +80,23 @@ pub(super) struct LastAnswer {
 
 impl LastAnswer {
     /// The state of an answer.
-    pub(super) fn new(policy: &Policy, state: State, at: u64, sent_at: u64) -> Self {
+    pub(super) fn new(check: Check<'_>, state: State, at: u64, sent_at: u64) -> Self {
         let mut last = Self { state, at, sent_at, available: 0, resets_at: 0 };
-        let outcome = last.peek(policy, 0, at);
+        let outcome = last.peek(check, 0, at);
         (last.available, last.resets_at) = (outcome.remaining(), at + micros(outcome.reset_after()));
         last
     }
 
     /// The outcome that a request of this cost would get at `at`, by the server's clock.
-    pub(super) fn peek(&self, policy: &Policy, cost: u64, at: u64) -> Outcome {
-        self.state.clone().decide(policy, cost, Timestamp::from_micros(at), Operation::Peek)
+    pub(super) fn peek(&self, check: Check<'_>, cost: u64, at: u64) -> Outcome {
+        let (check, at) = (check.with_cost(cost), Timestamp::from_micros(at));
+        decide_check(&check, &mut self.state.clone(), at, Operation::Peek)
     }
 
     /// Units that are left at the local instant `now`, if nothing was charged since.
-    pub(super) fn left(&self, policy: &Policy, now: u64) -> u64 {
+    pub(super) fn left(&self, check: Check<'_>, now: u64) -> u64 {
         // The server's time now, or slightly later.
-        self.peek(policy, 0, self.at + now.saturating_sub(self.sent_at)).remaining()
+        self.peek(check, 0, self.at + now.saturating_sub(self.sent_at)).remaining()
     }
 
     /// Units of the next lease; 0 if it would save too little, or might deny a larger request.
@@ -103,7 +105,7 @@ impl LastAnswer {
     /// of the largest requests, because many small leases would take the units that such a request waits for.
     pub(super) fn lease_size(
         &self,
-        policy: &Policy,
+        check: Check<'_>,
         demand: &Demand,
         interval: u64,
         instances: u64,
@@ -116,7 +118,7 @@ impl LastAnswer {
         // If an interval is longer than the life of a lease, only that part of its demand counts.
         let horizon = interval.min(MAX_AGE_US);
         let wanted = u128::from(requested / 2) * u128::from(horizon) / u128::from(interval);
-        let most = self.left(policy, now) / SHARE.saturating_mul(instances);
+        let most = self.left(check, now) / SHARE.saturating_mul(instances);
         let units = u64::try_from(wanted).unwrap_or(u64::MAX).min(most);
         if units >= MIN_UNITS.max(demand.largest_cost.saturating_mul(2)) { units } else { 0 }
     }

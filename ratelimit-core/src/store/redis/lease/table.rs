@@ -15,8 +15,8 @@ use super::give_backs::{CountId, GiveBacks};
 use super::nodes::{LeaseNodes, NodeConnection};
 use super::shard::{LeaseShard, Warm};
 use super::size::{Demand, is_leasable};
-use crate::check::Check;
-use crate::clock::Clock;
+use crate::check::{Check, OwnedCheck};
+use crate::clock::{Clock, Timestamp};
 use crate::observe::log::{Noted, help};
 use crate::policy::Policy;
 use crate::store::LeaseStatus;
@@ -54,7 +54,7 @@ pub(in crate::store::redis) struct Leases {
 #[derive(Debug)]
 pub(in crate::store::redis) struct LeaseTarget {
     pub(super) digest: u128,
-    pub(super) policy: Policy,
+    pub(super) check: OwnedCheck,
     /// The lease interval; 0 if the call requests no lease of this limit.
     pub(super) interval: u64,
     /// Whether the call may leave a debt.
@@ -71,13 +71,13 @@ impl LeaseTarget {
         self.interval > 0
     }
 
-    pub(super) const fn terms(&self, connection: NodeConnection) -> Terms<'_> {
-        Terms { policy: &self.policy, interval: self.interval, connection }
+    pub(super) fn terms(&self, connection: NodeConnection) -> Terms<'_> {
+        Terms { check: self.check.check(), interval: self.interval, connection }
     }
 
     pub(super) fn count_id(&self, key: &StateKey) -> CountId {
-        let Self { digest, bucket, ref policy, .. } = *self;
-        CountId { digest, bucket, key: key.clone(), policy: PolicyArg::new(policy) }
+        let (digest, bucket, policy) = (self.digest, self.bucket, PolicyArg::new(&self.check.check()));
+        CountId { digest, bucket, key: key.clone(), policy }
     }
 }
 
@@ -94,8 +94,8 @@ pub(super) struct CountGuard<'s> {
 
 impl CountGuard<'_> {
     /// The terms of a limit, for events of the count.
-    pub(super) const fn terms<'p>(&self, policy: &'p Policy, interval: u64) -> Terms<'p> {
-        Terms { policy, interval, connection: self.connection }
+    pub(super) const fn terms<'c>(&self, check: Check<'c>, interval: u64) -> Terms<'c> {
+        Terms { check, interval, connection: self.connection }
     }
 
     pub(super) fn give_back_all(&mut self, now: u64) {
@@ -193,7 +193,7 @@ impl Leases {
     }
 
     pub(super) fn digest(&self, check: &Check<'_>) -> u128 {
-        check.digest_in_window(&self.digest_key)
+        check.digest(&self.digest_key, Timestamp::default())
     }
 
     pub(super) fn lock_shard(&self, digest: u128) -> MutexGuard<'_, LeaseShard> {

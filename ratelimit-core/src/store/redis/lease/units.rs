@@ -3,7 +3,7 @@
 //! Every unit is in one place: unused, used, given back, or expired.
 
 use super::nodes::margin;
-use crate::policy::Policy;
+use crate::check::Check;
 
 /// Longest life of a lease after its call was written, 1 s. It bounds how much more can pass because of
 /// drifting clocks, pauses that no clock counts, and resets by other processes.
@@ -21,9 +21,9 @@ const fn upper_bound(at: u64, sent_at: u64, now: u64) -> u64 {
 /// The end of the window or sub-window that contains `at`, by the server's clock. Within it, a count does not
 /// depend on the instant of a charge. So a unit that was charged at `at` may be used until this end as if it
 /// were charged at its use.
-pub(super) fn end_of_window(policy: &Policy, at: u64) -> u64 {
-    let length = policy.sub_window_us();
-    policy.span_at(at).map_or(at - at % length + length, |span| span.before)
+pub(super) fn end_of_window(check: &Check<'_>, at: u64) -> u64 {
+    let length = check.policy().sub_window_us();
+    check.window.map_or(at - at % length + length, |window| window.before)
 }
 
 /// Units that one request for a lease has charged.
@@ -135,7 +135,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::policy::Algorithm;
+    use crate::policy::{Algorithm, Policy};
 
     #[test]
     fn the_bound_counts_from_the_call_with_a_margin_of_a_millisecond_and_a_thousandth() {
@@ -156,9 +156,10 @@ mod tests {
             (builder.build(), 8_000_000),
             (builder.sub_windows(10).build(), 7_400_000),
         ] {
-            assert_eq!(end_of_window(&policy, 7_300_001), end, "{policy:?}");
-            assert_eq!(end_of_window(&policy, end - 1), end, "{policy:?}");
-            assert!(end_of_window(&policy, end) > end, "{policy:?}");
+            let end_of_window = |at| end_of_window(&Check::new(&policy, ""), at);
+            assert_eq!(end_of_window(7_300_001), end, "{policy:?}");
+            assert_eq!(end_of_window(end - 1), end, "{policy:?}");
+            assert!(end_of_window(end) > end, "{policy:?}");
         }
     }
 }

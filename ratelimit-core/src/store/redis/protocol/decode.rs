@@ -9,12 +9,11 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{Batch, RequestEntry};
 use crate::algorithm::encoded::{self, Effect};
-use crate::algorithm::{Operation, OwnEntry, State};
+use crate::algorithm::{Operation, OwnEntry, State, decide_check};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
-use crate::policy::Policy;
 use crate::slots::Slots;
 
 /// 2^53: doubles represent all smaller integers exactly.
@@ -98,11 +97,11 @@ impl Replies {
         &self,
         request: usize,
         limit: usize,
-        policy: &Policy,
+        check: &Check<'_>,
     ) -> Option<State> {
         let reply = self.replies.get(request)?;
         let &(key, _) = reply.limits.get(limit)?;
-        reply.state(policy, (key, *self.effects.get(usize::from(key))?)).ok()
+        reply.state(check, (key, *self.effects.get(usize::from(key))?)).ok()
     }
 
     /// Units that were charged to one limit of one request with this cost. If the reply has details and
@@ -146,18 +145,13 @@ impl Replies {
         }
     }
 
-    /// Whether a request about one limit passed. `None` if its verdict does not follow from its state, or if
+    /// Whether a request of this check passed. `None` if its verdict does not follow from its state, or if
     /// the reply has another charge than was requested.
-    pub(in crate::store::redis) fn verdict(
-        &self,
-        request: usize,
-        policy: &Policy,
-        cost: u64,
-    ) -> Option<bool> {
+    pub(in crate::store::redis) fn verdict(&self, request: usize, check: &Check<'_>) -> Option<bool> {
         let reply = self.replies.get(request)?;
-        let mut state = reply.state(policy, *reply.limits.first()?).ok()?;
-        let fits = state.decide(policy, cost, reply.states.at, Operation::Peek).fits();
-        let charge = if fits { cost } else { 0 };
+        let mut state = reply.state(check, *reply.limits.first()?).ok()?;
+        let fits = decide_check(check, &mut state, reply.states.at, Operation::Peek).fits();
+        let charge = if fits { check.cost() } else { 0 };
         let is_as_requested =
             reply.details.iter().all(|detail| detail.charged().map_or(!fits, |units| units == charge));
         let verdict = if fits { ReplyVerdict::Allowed } else { ReplyVerdict::Denied };
@@ -277,7 +271,7 @@ impl Reply {
     /// Validates the reply to an overdraft, which has no outcome.
     fn overdrawn(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         for (check, limit) in group.iter().zip(&self.limits) {
-            self.state(check.policy(), *limit)?;
+            self.state(check, *limit)?;
         }
         match self.verdict {
             ReplyVerdict::Allowed | ReplyVerdict::Denied => Ok(GroupOutcome::unknown(self.states.at, group)),
@@ -306,7 +300,7 @@ impl Reply {
             places.push(if let Some(same) = known {
                 places[same]
             } else {
-                states.push(match self.state(check.policy(), *found) {
+                states.push(match self.state(check, *found) {
                     // A corrupt state of a shadow limit in a group: the script decided without it.
                     Err(StoreError::CorruptState { .. })
                         if check.is_shadow() && !is_alone && self.verdict != ReplyVerdict::Corrupt =>
@@ -334,10 +328,10 @@ impl Reply {
     }
 
     /// The state as it was when this request was decided.
-    fn state(&self, policy: &Policy, (key, effect): (u16, Effect)) -> Result<State, StoreError> {
+    fn state(&self, check: &Check<'_>, (key, effect): (u16, Effect)) -> Result<State, StoreError> {
         let (bytes, at) = (self.states.bytes_of(key), self.states.at);
         let own = self.states.own.get(usize::from(key)).and_then(Option::as_deref);
-        State::decode(policy, bytes, at, own, effect)
-            .ok_or_else(|| StoreError::CorruptState { policy: policy.key().to_owned() })
+        State::decode(check, bytes, at, own, effect)
+            .ok_or_else(|| StoreError::CorruptState { policy: check.policy().key().to_owned() })
     }
 }

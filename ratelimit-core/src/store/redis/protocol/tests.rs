@@ -21,11 +21,13 @@ fn encoder(now: u64) -> Encoder {
 }
 
 fn request(limits: &[(&Policy, &str, u64)], operation: Operation) -> Request {
+    let checks = limits.iter().map(|&(policy, caller, cost)| Check::new(policy, caller).with_cost(cost));
+    request_of(&checks.collect::<Vec<_>>(), operation)
+}
+
+fn request_of(group: &[Check<'_>], operation: Operation) -> Request {
     let key_format = encoder(0).key_format;
-    let limits = limits.iter().map(|&(policy, caller, cost)| {
-        let check = Check::new(policy, caller).with_cost(cost);
-        LimitArg::new(key_format.key(&check), &check)
-    });
+    let limits = group.iter().map(|check| LimitArg::new(key_format.key(check), check));
     Request { operation, limits: limits.collect() }
 }
 
@@ -105,7 +107,9 @@ fn the_servers_clock_differs_from_any_instant() {
 
 #[test]
 fn a_log_weighs_more_than_a_state_of_a_few_bytes() {
-    let weight = |algorithm| PolicyArg::new(&Policy::builder("k").algorithm(algorithm).build()).weight();
+    let weight = |algorithm| {
+        PolicyArg::new(&Check::new(&Policy::builder("k").algorithm(algorithm).build(), "a")).weight()
+    };
     for &algorithm in Algorithm::ALL {
         let expected = if algorithm == Algorithm::SlidingWindowLog { 8 } else { 1 };
         assert_eq!(weight(algorithm), expected, "{algorithm}");
@@ -281,7 +285,7 @@ fn a_lease_of_other_units_than_were_requested_is_a_protocol_error() {
             encoder(0).encode(&[request(&[(&policy, "a", 1)], Operation::Check), lease(), lease()]);
         batch
             .decode(reply(&[b"."], 1.0, verdicts))
-            .and_then(|replies| replies.verdict(lease_number, &policy, 6))
+            .and_then(|replies| replies.verdict(lease_number, &Check::new(&policy, "a").with_cost(6)))
     };
     assert_eq!((verdict(b"110", 1), verdict(b"110", 2)), (Some(true), Some(false)));
     assert_eq!(verdict(&with_detail("1+1", b'c', 6, "0"), 1), Some(true));
@@ -351,14 +355,16 @@ fn a_window_of_a_calendar_has_a_key_and_its_first_instant_is_the_shape() {
     let monthly = Policy::builder("m").calendar(Calendar::month(1)).max(7).build();
     // 21 September 2026 in the afternoon, and the first of the month.
     let (at, first) = (1_790_000_000_000_000, 1_788_220_800_000_000_u64);
-    let in_september = monthly.in_window_of(at).unwrap();
-    let (call, _) =
-        encoder(at + 86_400_000_000 * 30).encode(&[request(&[(&in_september, "a", 1)], Operation::Check)]);
+    let in_september = |policy: &Policy, now: u64| {
+        let group = [Check::new(policy, "a")];
+        let group = encoder(at).in_windows(&group);
+        encoder(now).encode(&[request_of(&group, Operation::Check)]).0
+    };
+    let call = in_september(&monthly, at + 86_400_000_000 * 30);
     let longest = 31 * 86_400_000_000 + 3 * 3_600_000_000_u64;
     assert_eq!(doubles(call.arguments()[0])[2..6], [1.0, 7.0, longest as f64, first as f64]);
     let moving = Policy::builder("m").calendar(Calendar::month(1).clamped()).max(7).build();
-    let moving = moving.in_window_of(at).unwrap();
-    let (kept, _) = encoder(at).encode(&[request(&[(&moving, "a", 1)], Operation::Check)]);
+    let kept = in_september(&moving, at);
     assert_eq!(doubles(kept.arguments()[0])[4..5], [2.0 * longest as f64], "by any day");
     let key = String::from_utf8(call.keys().first().unwrap().to_vec()).unwrap();
     assert!(key.starts_with("rl1:m:fM.681:{") && key.ends_with('}'), "{key}");

@@ -479,7 +479,7 @@ impl Simulation {
         let policies: Vec<Policy> = keys.iter().map(|&key| self.policy(key, max)).collect();
         let process = &mut self.processes[number];
         let (interval, connection) = (self.s.interval, process.connection);
-        let terms = |policy| Terms { policy, interval, connection };
+        let terms = |policy| Terms { check: Check::new(policy, ""), interval, connection };
         let mut effects = Effects::default();
         let mut are_covered = !self.s.plain;
         for (&key, policy) in keys.iter().zip(&policies) {
@@ -561,7 +561,11 @@ impl Simulation {
             None => page.must_rebuild = true,
         }
         let process = &mut self.processes[number];
-        let terms = Terms { policy: &policy, interval: self.s.interval, connection: process.connection };
+        let terms = Terms {
+            check: Check::new(&policy, ""),
+            interval: self.s.interval,
+            connection: process.connection,
+        };
         let mut effects = Effects::default();
         let is_back = process
             .counts
@@ -619,7 +623,11 @@ impl Simulation {
             } else {
                 self.s.policies[key].clone()
             };
-            let terms = Terms { policy: &policy, interval: self.s.interval, connection: process.connection };
+            let terms = Terms {
+                check: Check::new(&policy, ""),
+                interval: self.s.interval,
+                connection: process.connection,
+            };
             let (demand, count) = process.counts.get_mut(&key).unwrap();
             if !self.s.plain
                 && let Some(request) = count.lease_request(terms, demand, instances, local, &mut effects)
@@ -751,7 +759,7 @@ impl Simulation {
         let now = Timestamp::from_micros(self.server_now());
         for &(key, back) in give_backs {
             let policy = self.s.policies[key].clone();
-            let digest = Check::new(&policy, caller(key)).digest_in_window(&DIGEST_KEY);
+            let digest = Check::new(&policy, caller(key)).digest(&DIGEST_KEY, Timestamp::default());
             if let Some(mut state) = self.server.take(digest) {
                 let [at, until] = [back.at, back.until].map(Timestamp::from_micros);
                 state.refund(&policy, now, at, until, back.units);
@@ -807,7 +815,7 @@ impl Simulation {
     }
 
     fn state(&mut self, key: usize, policy: &Policy) -> State {
-        let digest = Check::new(policy, caller(key)).digest_in_window(&DIGEST_KEY);
+        let digest = Check::new(policy, caller(key)).digest(&DIGEST_KEY, Timestamp::default());
         self.server.get(&digest).cloned().unwrap_or_else(|| State::new(policy))
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::algorithm::{Operation, State};
+use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::policy::{Algorithm, Policy};
 use crate::store::redis::lease::count::{Answer, Effects, GiveBack, LeaseRequest, LeasedCount, Terms};
@@ -28,7 +29,7 @@ struct Pair {
 
 impl Pair {
     fn new(policy: Policy) -> Self {
-        let terms = Terms { policy: &policy, interval: INTERVAL, connection: CONNECTION };
+        let terms = Terms { check: Check::new(&policy, ""), interval: INTERVAL, connection: CONNECTION };
         Self {
             server: State::new(&policy),
             count: LeasedCount::new(terms),
@@ -37,10 +38,6 @@ impl Pair {
             connection: CONNECTION,
             policy,
         }
-    }
-
-    fn terms(&self) -> Terms<'_> {
-        Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection }
     }
 
     /// Charges the server directly.
@@ -89,7 +86,8 @@ impl Pair {
     }
 
     fn take(&mut self, cost: u64, now: u64) -> bool {
-        let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
+        let terms =
+            Terms { check: Check::new(&self.policy, ""), interval: INTERVAL, connection: self.connection };
         let is_covered = self.count.covers(terms, cost, now, &mut self.effects);
         if is_covered {
             self.count.take(cost, now);
@@ -99,7 +97,8 @@ impl Pair {
 
     /// Gives units back before the server decides a request of `cost` units.
     fn make_way(&mut self, cost: u64, requested: u64, now: u64) {
-        let terms = Terms { policy: &self.policy, interval: INTERVAL, connection: self.connection };
+        let terms =
+            Terms { check: Check::new(&self.policy, ""), interval: INTERVAL, connection: self.connection };
         self.count.make_way(terms, cost, requested, now, &mut self.effects);
     }
 
@@ -329,7 +328,7 @@ fn a_refund_goes_into_a_lease_of_the_same_sub_window_or_to_the_server() {
     let ten = Policy::builder("k").max(1_000).window(Duration::from_secs(1)).sub_windows(10).build();
     let mut pair = Pair::new(ten);
     let put_back = |pair: &mut Pair, at: u64, now: u64| {
-        let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
+        let terms = Terms { check: Check::new(&pair.policy, ""), interval: INTERVAL, connection: CONNECTION };
         pair.count.put_back(terms, 3, SERVER + at, now, &mut pair.effects)
     };
     assert!(!put_back(&mut pair, 250 * MS, 251 * MS), "there is no lease");
@@ -353,8 +352,7 @@ fn a_lease_is_half_of_the_demand_and_a_small_part_of_the_units_left() {
             pair.demand.record(cost, 0, INTERVAL);
         }
         let demand = pair.demand;
-        let terms = pair.terms().policy.clone();
-        let terms = Terms { policy: &terms, interval: INTERVAL, connection: CONNECTION };
+        let terms = Terms { check: Check::new(&pair.policy, ""), interval: INTERVAL, connection: CONNECTION };
         let request = pair.count.lease_request(terms, &demand, instances, 0, &mut pair.effects);
         request.map_or(0, |request| request.units)
     };
@@ -378,7 +376,7 @@ fn nothing_is_leased_before_an_answer_or_while_half_of_a_lease_is_left() {
     (0..100).for_each(|_| pair.demand.record(1, 0, INTERVAL));
     let demand = pair.demand;
     let next_lease = |pair: &mut Pair, now: u64| {
-        let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
+        let terms = Terms { check: Check::new(&pair.policy, ""), interval: INTERVAL, connection: CONNECTION };
         pair.count.lease_request(terms, &demand, 1, now, &mut pair.effects)
     };
     assert!(next_lease(&mut pair, 0).is_none(), "there was no answer");
@@ -402,7 +400,7 @@ fn nothing_is_leased_before_an_answer_or_while_half_of_a_lease_is_left() {
     pair.count.abandon(request);
     assert!(pair.take(5, 2 * MS));
     // A refund goes into the first.
-    let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
+    let terms = Terms { check: Check::new(&pair.policy, ""), interval: INTERVAL, connection: CONNECTION };
     assert!(pair.count.put_back(terms, 3, SERVER + MS, 2 * MS, &mut pair.effects));
     assert_eq!(pair.usable(2 * MS), 23);
     assert!(next_lease(&mut pair, 2 * MS).is_none(), "two leases have unused units");
@@ -415,7 +413,7 @@ fn with_the_last_unit_the_wait_is_that_for_one_more_and_not_for_all() {
     assert!(pair.charge(50, 0));
     pair.lease(50, 0);
     pair.learn_state(0);
-    let terms = Terms { policy: &pair.policy, interval: INTERVAL, connection: CONNECTION };
+    let terms = Terms { check: Check::new(&pair.policy, ""), interval: INTERVAL, connection: CONNECTION };
     assert!(pair.count.covers(terms, 50, 0, &mut pair.effects));
     let before_last = pair.count.take(49, 0);
     assert_eq!((before_last.remaining, before_last.next_unit_after), (1, None));

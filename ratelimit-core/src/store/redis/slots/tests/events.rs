@@ -62,7 +62,7 @@ fn table() -> (Arc<SlotTable>, Arc<Mutex<Vec<LimitArg>>>, StateKey, PolicyArg) {
         queued.lock().push(message);
         true
     }));
-    (table, queue, key, PolicyArg::new(&policy))
+    (table, queue, key, PolicyArg::new(&Check::new(&policy, "")))
 }
 
 /// If the numbers started at 0 again, a late release of an earlier slot would free a slot that is in use.
@@ -126,7 +126,7 @@ fn table_of(
         count.fetch_add(1, Ordering::Relaxed);
         connected.load(Ordering::Relaxed)
     }));
-    (clock, table, sent, key, PolicyArg::new(&policy))
+    (clock, table, sent, key, PolicyArg::new(&Check::new(&policy, "")))
 }
 
 #[test]

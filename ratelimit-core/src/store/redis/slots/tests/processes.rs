@@ -91,7 +91,7 @@ impl World {
             max,
             now: clock.now().as_micros(),
             key,
-            policy: PolicyArg::new(&policy),
+            policy: PolicyArg::new(&Check::new(&policy, "")),
             tables: queued.iter().map(table).collect(),
             clock,
             queued,
