@@ -220,7 +220,7 @@ pub(crate) fn group_digest(group: &[Check<'_>], key: &[u8; 16]) -> u128 {
 pub(crate) fn in_windows<'g, 'a>(group: &'g [Check<'a>], at: Option<Timestamp>) -> Cow<'g, [Check<'a>]> {
     match at {
         Some(at) => group.iter().map(|check| check.in_window(at, 0)).collect(),
-        _ => Cow::Borrowed(group),
+        None => Cow::Borrowed(group),
     }
 }
 

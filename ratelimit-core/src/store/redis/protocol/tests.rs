@@ -7,7 +7,7 @@ use redis::Value;
 use super::*;
 use crate::algorithm::Operation;
 use crate::algorithm::OwnEntry;
-use crate::check::Check;
+use crate::check::{Check, in_windows};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
@@ -357,7 +357,7 @@ fn a_window_of_a_calendar_has_a_key_and_its_first_instant_is_the_shape() {
     let (at, first) = (1_790_000_000_000_000, 1_788_220_800_000_000_u64);
     let in_september = |policy: &Policy, now: u64| {
         let group = [Check::new(policy, "a")];
-        let group = encoder(at).in_windows(&group);
+        let group = in_windows(&group, Some(Timestamp::from_micros(at)));
         encoder(now).encode(&[request_of(&group, Operation::Check)]).0
     };
     let call = in_september(&monthly, at + 86_400_000_000 * 30);
