@@ -1,13 +1,14 @@
 //! A clock that runs while the machine is suspended and cannot be set, and sleeps by this clock. A sleep
-//! needs no runtime: all sleeps of a process are in one map, and a thread wakes their tasks.
+//! needs no runtime: all sleeps of a process are in one queue, and a thread wakes their tasks.
 //!
-//! Most sleeps are dropped long before their end. Such a sleep costs an entry of the map: the thread is
-//! unparked only for a sleep that ends before the thread looks by itself.
+//! Most sleeps are dropped long before their end, and nearly all have one length. Such a sleep is added at the
+//! back of the queue and removed near its front: the thread is unparked only for a sleep that ends before the
+//! thread looks by itself.
 //!
 //! Crates for timers keep their thread in a static. In a child of a fork, which has no such thread, a sleep
 //! would never end.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::ptr;
@@ -54,7 +55,8 @@ const LOOK_US: u64 = 1_000_000;
 /// dropped outside of the lock.
 #[derive(Default)]
 struct Sleepers {
-    wakers: BTreeMap<Key, Waker>,
+    /// In the order of the keys.
+    wakers: VecDeque<(Key, Waker)>,
     /// Number of the last sleep.
     number: u64,
     /// The thread, which starts with the first sleep.
@@ -109,7 +111,8 @@ fn insert(timer: &'static Timer, end: u64, waker: Waker, now: u64) -> Option<Key
     }
     sleepers.number += 1;
     let key = (end, sleepers.number);
-    sleepers.wakers.insert(key, waker);
+    let place = sleepers.wakers.partition_point(|(known, _)| *known < key);
+    sleepers.wakers.insert(place, (key, waker));
     Some(key)
 }
 
@@ -118,14 +121,14 @@ fn wake_sleepers(timer: &Timer, now: impl Fn() -> u64) {
     loop {
         let mut sleepers = timer.sleepers.lock();
         let now = now();
-        let end = match sleepers.wakers.first_entry() {
-            Some(first) if first.key().0 <= now => {
-                let waker = first.remove();
+        let end = match sleepers.wakers.front() {
+            Some(((end, _), _)) if *end <= now => {
+                let first = sleepers.wakers.pop_front();
                 drop(sleepers);
-                guarded(|| waker.wake());
+                guarded(|| first.into_iter().for_each(|(_, waker)| waker.wake()));
                 continue;
             }
-            Some(first) => Some(first.key().0),
+            Some(((end, _), _)) => Some(*end),
             // The sleep for which the thread was unparked is dropped. The thread still looks at its end, so
             // later sleeps need not unpark it.
             None => Some(sleepers.until).filter(|until| *until > now),
@@ -164,7 +167,12 @@ impl Delay {
         let wait_us = u64::try_from(wait.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX);
         let made = since_boot_us();
         // A microsecond more, since the present one has begun.
-        Self { end: made.saturating_add(1).saturating_add(wait_us), made: Some(made), registered: None }
+        Self::until(made.saturating_add(1).saturating_add(wait_us), made)
+    }
+
+    /// A sleep until `end`, which was made at `made` or later.
+    pub(crate) const fn until(end: u64, made: u64) -> Self {
+        Self { end, made: Some(made), registered: None }
     }
 
     /// Removes the sleep from the timer, unless that is the timer of the parent of a fork.
@@ -172,7 +180,10 @@ impl Delay {
         if let Some((of, key, _)) = self.registered.take()
             && !of.process.is_past()
         {
-            let waker = of.sleepers.lock().wakers.remove(&key);
+            let mut sleepers = of.sleepers.lock();
+            let place = sleepers.wakers.binary_search_by_key(&key, |(known, _)| *known);
+            let waker = place.ok().and_then(|place| sleepers.wakers.remove(place));
+            drop(sleepers);
             guarded(|| drop(waker));
         }
     }

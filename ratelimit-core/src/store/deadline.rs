@@ -1,31 +1,29 @@
 //! Deadline: until when a call may wait for a store.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The instant now, by the clock of deadlines and measurements. It is not tokio's clock, which a test of the
-/// application may pause: the store's thread has another runtime, and the server another clock.
+#[cfg(any(feature = "redis", test))]
+use crate::clock::micros;
+
+/// The instant now, in microseconds, by the clock of sleeps and of this process's messages. It is not tokio's
+/// clock, which a test of the application may pause: the store's thread has another runtime, and the server
+/// another clock.
 #[cfg(not(test))]
-#[allow(clippy::disallowed_methods, reason = "decides no limit")]
-pub(crate) fn now() -> Instant {
-    Instant::now()
+pub(crate) fn now() -> u64 {
+    crate::timer::since_boot_us()
 }
 
-/// The same for unit tests, which pause tokio's clock.
+/// The same for unit tests, which pause tokio's clock: from an hour before the first use.
 #[cfg(test)]
-pub(crate) fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
+pub(crate) fn now() -> u64 {
+    static FIRST: std::sync::LazyLock<tokio::time::Instant> =
+        std::sync::LazyLock::new(tokio::time::Instant::now);
+    micros((tokio::time::Instant::now() + Duration::from_secs(3_600)).saturating_duration_since(*FIRST))
 }
 
-/// Ends at an instant of this clock.
-#[cfg(all(feature = "redis", not(test)))]
-pub(crate) fn sleep_until(end: Instant) -> crate::timer::Delay {
-    crate::timer::Delay::new(end.saturating_duration_since(now()))
-}
-
-/// The same for unit tests.
-#[cfg(all(feature = "redis", test))]
-pub(crate) fn sleep_until(end: Instant) -> tokio::time::Sleep {
-    tokio::time::sleep_until(end.into())
+/// The time since an instant of this clock.
+pub(crate) fn since(earlier: u64) -> Duration {
+    Duration::from_micros(now().saturating_sub(earlier))
 }
 
 /// Until when a call may wait for a store: an instant of the process's monotonic clock.
@@ -34,7 +32,7 @@ pub(crate) fn sleep_until(end: Instant) -> tokio::time::Sleep {
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     /// Start of the call.
-    since: Instant,
+    since: u64,
     /// Longest wait, counted from `since`.
     timeout: Duration,
     /// Extension that the deadline got when it had passed; zero before.
@@ -72,7 +70,7 @@ impl Deadline {
 
     /// What is left of the wait now, for a timer; zero if it is over.
     pub fn remaining(self) -> Duration {
-        self.timeout.saturating_sub(now().saturating_duration_since(self.since))
+        self.timeout.saturating_sub(since(self.since))
     }
 }
 
@@ -84,25 +82,37 @@ const GRACE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mi
 impl Deadline {
     /// The deadline of a call for requests that is sent at `sent`. `made` is the instant of the first
     /// request: the call ends with it, but has at least half of the timeout.
-    pub(super) fn of_call(sent: Instant, made: Option<Instant>, timeout: Duration) -> Self {
-        let earliest = sent.checked_sub(timeout / 2).unwrap_or(sent);
+    pub(super) fn of_call(sent: u64, made: Option<u64>, timeout: Duration) -> Self {
+        let earliest = sent.saturating_sub(micros(timeout / 2));
         Self { since: made.map_or(sent, |made| made.clamp(earliest, sent)), timeout, grace: Duration::ZERO }
     }
 
     /// The instant of the deadline, which a store must have [bounded](Self::at_most).
-    pub(super) fn instant(self) -> Instant {
-        self.since + self.timeout + self.grace
+    pub(super) fn instant(self) -> u64 {
+        self.since.saturating_add(micros(self.timeout)).saturating_add(micros(self.grace))
+    }
+
+    /// Ends at the [instant](Self::instant) of the deadline.
+    #[cfg(not(test))]
+    pub(super) fn sleep(self) -> crate::timer::Delay {
+        crate::timer::Delay::until(self.instant(), self.since)
+    }
+
+    /// The same for unit tests.
+    #[cfg(test)]
+    pub(super) fn sleep(self) -> tokio::time::Sleep {
+        tokio::time::sleep(Duration::from_micros(self.instant().saturating_sub(now())))
     }
 
     /// Extends the deadline if `now` is the first instant at which it is seen to have passed, by as much time
     /// as this is noticed late. In that time the process stood still or the thread computed, so that calls
     /// wait to be sent and replies to be read. A deadline without any time is not extended. Returns whether
     /// time is left.
-    pub(super) fn extend_once(&mut self, now: Instant) -> bool {
+    pub(super) fn extend_once(&mut self, now: u64) -> bool {
         if self.timeout.is_zero() {
             return false;
         }
-        let Some(late) = now.checked_duration_since(self.instant()) else { return true };
+        let Some(late) = now.checked_sub(self.instant()).map(Duration::from_micros) else { return true };
         if !self.grace.is_zero() {
             return false;
         }
@@ -135,16 +145,16 @@ mod tests {
         for (late, grace) in [(0, 5), (5, 5), (6, 6), (150, 150), (250, 250), (60_000, 250)] {
             let [late, grace] = [late, grace].map(Duration::from_millis);
             let mut deadline = Deadline::after(TIMEOUT);
-            assert!(deadline.extend_once(deadline.instant().checked_sub(Duration::from_micros(1)).unwrap()));
-            let noticed = deadline.instant() + late;
+            assert!(deadline.extend_once(deadline.instant() - 1));
+            let noticed = deadline.instant() + micros(late);
             assert!(deadline.extend_once(noticed), "{late:?}");
-            assert_eq!(deadline.instant(), noticed + grace);
+            assert_eq!(deadline.instant(), noticed + micros(grace));
             assert!(deadline.extend_once(noticed), "{late:?}");
-            assert!(!deadline.extend_once(noticed + grace + Duration::from_secs(60)), "only one");
+            assert!(!deadline.extend_once(noticed + micros(grace) + 60_000_000), "only one");
             assert_eq!(deadline.timeout(), TIMEOUT, "the grace does not change it");
         }
         let mut none_left = Deadline::after(Duration::ZERO);
-        assert!(!none_left.extend_once(none_left.instant() + Duration::from_secs(60)));
+        assert!(!none_left.extend_once(none_left.instant() + 60_000_000));
     }
 
     #[cfg(feature = "redis")]
@@ -154,10 +164,10 @@ mod tests {
         let made = now();
         // Milliseconds for which the request has waited, and that the call has.
         for (waited, left) in [(0, 100), (30, 70), (50, 50), (80, 50)] {
-            let sent = made + Duration::from_millis(waited);
+            let sent = made + 1_000 * waited;
             let end = Deadline::of_call(sent, Some(made), TIMEOUT).instant();
-            assert_eq!(end, sent + Duration::from_millis(left), "{waited} ms");
+            assert_eq!(end, sent + 1_000 * left, "{waited} ms");
         }
-        assert_eq!(Deadline::of_call(made, None, TIMEOUT).instant(), made + TIMEOUT);
+        assert_eq!(Deadline::of_call(made, None, TIMEOUT).instant(), made + micros(TIMEOUT));
     }
 }

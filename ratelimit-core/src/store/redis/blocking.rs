@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::Shared;
@@ -17,11 +17,11 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::timeouts::Timeouts;
-use crate::store::deadline::now;
+use crate::store::deadline::{now, since};
 
 /// When a call ended, and its result. The sender is dropped without them if the call panics, or if its thread
 /// does not start.
-pub(super) type Call<T> = Shared<oneshot::Receiver<(Instant, RedisResult<T>)>>;
+pub(super) type Call<T> = Shared<oneshot::Receiver<(u64, RedisResult<T>)>>;
 
 /// Longest time for which a result is kept, however long pauses are: passwords and addresses change.
 const LONGEST_LIFE: Duration = Duration::from_secs(30);
@@ -49,7 +49,7 @@ impl<K: Clone + Eq + Hash, T: Clone + Send + Sync + 'static> BlockingCalls<K, T>
     /// The call that runs, or whose result no attempt has taken. Starts one if there is none.
     pub(super) fn start(&self, key: &K, call: impl FnOnce() -> RedisResult<T> + Send + 'static) -> Call<T> {
         let mut calls = self.calls.lock();
-        let is_old = |ended: Instant| now().saturating_duration_since(ended) > self.life;
+        let is_old = |ended| since(ended) > self.life;
         let known = calls.get(key).cloned().filter(|known| match known.clone().now_or_never() {
             Some(Ok((ended, _))) => !is_old(ended),
             // It has panicked, or did not start.

@@ -5,7 +5,7 @@ use std::io;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::{RedisError, RedisResult};
@@ -20,7 +20,7 @@ use super::topology::{NodeId, Server, ServerConnection, no_node};
 use crate::error::{ErrorChain, StoreError};
 use crate::observe::log::help;
 use crate::store::Deadline;
-use crate::store::deadline::now;
+use crate::store::deadline::{now, since};
 
 /// Age from which a lost connection counts as stable, so that another is made at once.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
@@ -80,7 +80,7 @@ struct Place {
     /// Whether an attempt runs.
     is_trying: bool,
     /// When the last attempt ended.
-    tried: Option<Instant>,
+    tried: Option<u64>,
     /// Why the last attempt failed.
     failure: Option<RedisError>,
     /// Attempts that failed in a row.
@@ -161,7 +161,7 @@ impl Connections {
         } else {
             link.timeouts.connect.max(RETRY_INTERVAL) * (1 << place.failed.min(MOST_DOUBLINGS))
         };
-        let may_try = place.tried.is_none_or(|tried| now().saturating_duration_since(tried) > pause);
+        let may_try = place.tried.is_none_or(|tried| since(tried) > pause);
         if place.is_trying || !may_try {
             return None;
         }
@@ -262,7 +262,7 @@ impl Connections {
         };
         let gone = place.connection.take();
         // A connection that is lost soon after it was made is made again only after a pause.
-        if place.tried.is_some_and(|tried| now().saturating_duration_since(tried) > STABLE_AFTER) {
+        if place.tried.is_some_and(|tried| since(tried) > STABLE_AFTER) {
             place.tried = None;
         }
         place.failure = None;

@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::future::pending;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
 use parking_lot::Mutex;
 use smallvec::smallvec;
@@ -187,7 +186,7 @@ impl Lanes {
         &self,
         request: Request,
         attachment: Attachment,
-        since: Instant,
+        since: u64,
         reply: Option<ReplySender>,
     ) -> Queued {
         let hash_slot = match first_key(&request) {

@@ -21,7 +21,6 @@ use super::script;
 use super::server_clock::{ClockSample, ServerClock};
 use crate::algorithm::{Operation, OwnEntry, encoded};
 use crate::check::Check;
-use crate::clock::Timestamp;
 use crate::policy::{Algorithm, LuaSource, MAX_UNITS, Parameter};
 use crate::reservation::Charge;
 
@@ -217,14 +216,9 @@ impl Encoder {
         Self { key_format, now, server_clock: ServerClock::new() }
     }
 
-    /// What the local clock shows by now, in microseconds.
-    pub(super) fn local_time(&self) -> u64 {
-        self.server_clock.local()
-    }
-
-    /// Learns that the server's clock showed `at` between the write of a call, by the local clock, and now.
-    pub(super) fn note_server_time(&self, at: Timestamp, sent_at: u64) -> ClockSample {
-        let sample = ClockSample { at: at.as_micros(), sent_at, answered_at: self.local_time() };
+    /// Learns that the server's clock showed `at` between the write of a call and the read of its reply.
+    pub(super) fn note_server_time(&self, at: u64, (sent_at, answered_at): (u64, u64)) -> ClockSample {
+        let sample = ClockSample { at, sent_at, answered_at };
         self.server_clock.note(sample);
         sample
     }

@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use crate::clock::{Clock, SystemClock, wall_clock};
+use crate::clock::wall_clock;
+use crate::store::deadline::now;
 
 /// What a reply shows of two clocks: the server decided at `at`, by its clock. The call was written at or
-/// after `sent_at`, and its reply was read at or before `answered_at`, both by the local clock.
+/// after `sent_at`, and its reply was read at or before `answered_at`, both by one clock of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClockSample {
     pub(super) at: u64,
@@ -22,7 +23,7 @@ impl ClockSample {
 
     /// By how much the server's clock and the wall clock of this machine differ at least, in microseconds.
     pub(super) fn apart(&self) -> u64 {
-        let here = wall_clock_ahead(SystemClock::new());
+        let here = wall_clock_ahead();
         here.abs_diff(self.nearest(here))
     }
 
@@ -36,8 +37,8 @@ const fn ahead(there: u64, here: u64) -> i64 {
     there.wrapping_sub(here).cast_signed()
 }
 
-fn wall_clock_ahead(local: SystemClock) -> i64 {
-    ahead(wall_clock().as_micros(), local.now().as_micros())
+fn wall_clock_ahead() -> i64 {
+    ahead(wall_clock().as_micros(), now())
 }
 
 /// The server's clock, for choosing the windows of a call. It is wrong by a round trip at most, unless one of
@@ -47,7 +48,6 @@ fn wall_clock_ahead(local: SystemClock) -> i64 {
 /// this machine.
 #[derive(Debug)]
 pub(super) struct ServerClock {
-    local: SystemClock,
     /// The server's instant less the local instant.
     ahead: AtomicI64,
     is_known: AtomicBool,
@@ -55,13 +55,7 @@ pub(super) struct ServerClock {
 
 impl ServerClock {
     pub(super) fn new() -> Self {
-        let local = SystemClock::new();
-        Self { local, ahead: AtomicI64::new(wall_clock_ahead(local)), is_known: AtomicBool::new(false) }
-    }
-
-    /// What the local clock shows by now, in microseconds.
-    pub(super) fn local(&self) -> u64 {
-        self.local.now().as_micros()
+        Self { ahead: AtomicI64::new(wall_clock_ahead()), is_known: AtomicBool::new(false) }
     }
 
     /// Learns from a reply. The estimate stays as far as the reply allows, so that a reply that was read late
@@ -80,7 +74,7 @@ impl ServerClock {
 
     /// What the server's clock shows by now, in microseconds.
     pub(super) fn now(&self) -> u64 {
-        self.local().wrapping_add_signed(self.ahead.load(Ordering::Relaxed))
+        now().wrapping_add_signed(self.ahead.load(Ordering::Relaxed))
     }
 }
 
@@ -94,9 +88,8 @@ mod tests {
 
     #[test]
     fn a_reply_changes_the_estimate_only_as_far_as_it_must() {
-        let clock = ServerClock::new();
+        let clock = ServerClock { ahead: AtomicI64::new(0), ..ServerClock::new() };
         for (sample, ahead, why) in [
-            // At first the estimate is the wall clock, which is not ahead.
             (sample(5_000, 100, 300), 4_700, "the time since the read"),
             (sample(6_000, 1_090, 1_350), 4_700, "in between"),
             (sample(7_000, 2_110, 2_290), 4_710, "the way back took less time"),

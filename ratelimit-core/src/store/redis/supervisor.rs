@@ -34,10 +34,10 @@ use super::shared::Shared;
 use super::timeouts::reply_by;
 use super::topology::{Found, NodeId, SLOT_RANGES, ServerConnection, Topology, no_node};
 use super::{script, server_check};
-use crate::clock::Timestamp;
 use crate::error::{ErrorChain, StoreError};
 use crate::observe::log::help;
 use crate::store::Deadline;
+use crate::store::deadline::now;
 
 /// Age from which a lost connection counts as stable, so that the pauses before attempts start anew.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
@@ -236,7 +236,7 @@ impl Shared {
         if ranges.is_empty() {
             ranges.extend((0..self.link.probe_keys.len()).step_by(SLOT_RANGES / 4));
         }
-        let sent_at = self.encoder.local_time();
+        let sent_at = now();
         let mut probes = JoinSet::new();
         let mut failure = (None, no_node("no master of the hash slots can be reached"));
         let failed = |range, error: RedisError| {
@@ -264,8 +264,7 @@ impl Shared {
             match probe {
                 Ok((range, Ok(time))) => {
                     if let Value::Int(time) = time {
-                        let time = Timestamp::from_micros(time.unsigned_abs());
-                        clocks.push(self.encoder.note_server_time(time, sent_at));
+                        clocks.push(self.encoder.note_server_time(time.unsigned_abs(), (sent_at, now())));
                     }
                     ranges.push(range);
                 }

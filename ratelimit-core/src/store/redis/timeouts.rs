@@ -9,7 +9,7 @@ use tokio::task::unconstrained;
 
 use super::error::RedisConfigError;
 use crate::store::Deadline;
-use crate::store::deadline::{now, sleep_until};
+use crate::store::deadline::now;
 
 /// Timeouts of calls, and pauses between attempts to connect.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ pub(super) async fn reply_by<F: Future>(deadline: &mut Deadline, reply: F) -> Op
     // blocks its thread never yields.
     let mut reply = pin!(unconstrained(reply));
     loop {
-        let timer = pin!(sleep_until(deadline.instant()));
+        let timer = pin!(deadline.sleep());
         if let Either::Left((reply, _)) = select(reply.as_mut(), timer).await {
             return Some(reply);
         }

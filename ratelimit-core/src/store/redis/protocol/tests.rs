@@ -12,6 +12,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::outcome::GroupOutcome;
 use crate::policy::{Algorithm, Mode, Policy};
+use crate::store::deadline::now;
 use crate::store::redis::key::KeyFormat;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -374,7 +375,7 @@ fn a_window_of_a_calendar_has_a_key_and_its_first_instant_is_the_shape() {
 fn the_time_of_the_server_is_what_it_said_last() {
     let real = Encoder::new(KeyFormat::new("rl", "").unwrap(), Box::new(|| None));
     for said in [0, 1_790_000_000_000_000, u64::MAX / 2, 7] {
-        real.note_server_time(Timestamp::from_micros(said), real.local_time());
+        real.note_server_time(said, (now(), now()));
         assert!((said..said + 60_000_000).contains(&real.server_time()), "{said}");
     }
     assert_eq!(encoder(7).server_time(), 7, "the clock of a test");

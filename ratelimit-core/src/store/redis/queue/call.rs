@@ -1,7 +1,6 @@
 //! A call: its command, and the channels for its replies.
 
 use std::mem;
-use std::time::Instant;
 
 use redis::Value;
 use smallvec::SmallVec;
@@ -20,10 +19,8 @@ pub(super) struct Call {
     pub(super) command: Command,
     /// Hash slot of the keys in a cluster.
     pub(super) hash_slot: u16,
-    /// An instant before the call was written, by the local clock.
-    pub(super) sent_at: u64,
     /// When the first of its requests was made.
-    pub(super) made: Option<Instant>,
+    pub(super) made: Option<u64>,
     /// The channel for the reply to each request; `None` for a message that only reports slots. A command has
     /// at most one.
     requests: SmallVec<[Option<ReplySender>; 1]>,
@@ -88,8 +85,7 @@ impl Call {
         shared.link.observer.sent(judged);
         let requests = queued.iter_mut().map(|queued| queued.reply.take()).collect();
         let expected = Expected::Replies(batch, attachments);
-        let sent_at = shared.encoder.local_time();
-        Some(Box::new(Self { command, hash_slot, sent_at, made, requests, expected }))
+        Some(Box::new(Self { command, hash_slot, made, requests, expected }))
     }
 
     /// A command for keys of this hash slot, and the channel for its end.
@@ -101,7 +97,7 @@ impl Call {
         let requests = reply.map(Some).into_iter().collect();
         let is_refund = command.runs_script();
         let expected = Expected::End { _guard: guard, is_refund };
-        Box::new(Self { command, hash_slot, sent_at: 0, made: None, requests, expected })
+        Box::new(Self { command, hash_slot, made: None, requests, expected })
     }
 
     /// Slot range of the keys.

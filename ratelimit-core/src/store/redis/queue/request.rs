@@ -1,7 +1,5 @@
 //! Requests and commands that are queued, with the channel for the reply; and grouping of requests.
 
-use std::time::Instant;
-
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
@@ -23,7 +21,7 @@ pub(in crate::store::redis) struct QueuedRequest {
     /// The hash slot of its keys in a cluster.
     pub(in crate::store::redis) hash_slot: u16,
     /// When it was made.
-    pub(in crate::store::redis) since: Instant,
+    pub(in crate::store::redis) since: u64,
     pub(in crate::store::redis) attachment: Attachment,
     /// `None` if only the attachment learns the reply: for a lease that is fetched in the background, and for
     /// a message of slots.

@@ -16,6 +16,7 @@ use super::request::tests::{check, check_of};
 use super::waiting::MAX_CALLS;
 use super::*;
 use crate::policy::Algorithm;
+use crate::store::deadline::now;
 use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::connections::Connections;
 use crate::store::redis::link::tests::{connection, mark_up};
@@ -226,7 +227,7 @@ async fn a_reply_over_a_connection_that_was_given_up_is_not_taken() {
         let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &lane.shared).unwrap();
         connection.server.give_up();
         let answer = Err(RedisError::from((kind, answer)));
-        assert!(matches!(lane.take_reply(&connection, call, answer), trip::Next::Ended));
+        assert!(matches!(lane.take_reply(&connection, call, answer, (0, now())), trip::Next::Ended));
         let told = ended(reply).await;
         let is_told = |error: &RedisError| error.to_string().starts_with(cause);
         assert!(matches!(&told, Err(CallError::Connection { error, .. }) if is_told(error)), "{told:?}");
@@ -242,7 +243,7 @@ async fn a_reply_shows_the_servers_clock() {
     let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &lane.shared).unwrap();
     // The instant, and a key without a state.
     let answer = [&(f64::from(YEAR_2100) * 1e6).to_le_bytes()[..], b"."].concat();
-    let next = lane.take_reply(&connection, call, Ok(redis::Value::BulkString(answer)));
+    let next = lane.take_reply(&connection, call, Ok(redis::Value::BulkString(answer)), (0, now()));
     assert!(matches!(next, trip::Next::Ended));
     assert!(ended(reply).await.is_ok());
     assert!(lane.shared.encoder.server_time() >= u64::from(YEAR_2100) * 1_000_000);
@@ -324,7 +325,7 @@ async fn the_loss_of_a_connection_of_a_worker_says_nothing_about_the_store() {
         let (request, reply) = check();
         let call = Call::of_requests(vec![request], Some(NodeId::SINGLE), &lane.shared).unwrap();
         let lost = RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
-        let _ = lane.take_reply(&connection, call, Err(lost));
+        let _ = lane.take_reply(&connection, call, Err(lost), (0, now()));
         let result = ended(reply).await;
         assert!(matches!(result, Err(CallError::Connection { .. })), "{result:?}");
         assert_eq!(lane.shared.link.is_up(), is_worker);

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::call::Call;
 use super::lane::{Calls, Lane};
 use crate::store::Deadline;
-use crate::store::deadline::now;
+use crate::store::deadline::{now, since};
 use crate::store::redis::connections::Connection;
 use crate::store::redis::error::{CallError, is_lost};
 use crate::store::redis::link::is_redirect;
@@ -63,11 +63,12 @@ pub(super) async fn carry(lane: &Arc<Lane>, connection: Option<Connection>, mut 
             lane.end_lost(&connection, calls, error);
             break;
         }
+        let times = (sent, now());
         if replies.iter().any(Result::is_ok) {
-            link.observer.replied(now().saturating_duration_since(sent));
+            link.observer.replied(Duration::from_micros(times.1.saturating_sub(sent)));
         }
         for (call, reply) in mem::take(&mut calls).into_iter().zip(replies) {
-            match lane.take_reply(&connection, call, reply) {
+            match lane.take_reply(&connection, call, reply, times) {
                 Next::Ended => {}
                 Next::Again(call) => calls.push(call),
                 Next::Moved(call, redirect) => moved.push((call, Some(redirect))),
@@ -125,11 +126,11 @@ async fn follow(lane: &Arc<Lane>, mut call: Box<Call>, redirect: Option<Redirect
             lane.end_silent(&connection, Calls::from_iter([call]));
             return None;
         };
-        match lane.take_reply(&connection, call, reply) {
+        match lane.take_reply(&connection, call, reply, (sent, now())) {
             Next::Ended => return None,
             Next::Again(again) => call = again,
             Next::Moved(moved, redirect) => {
-                if now().saturating_duration_since(sent) >= link.deadline() / 2 {
+                if since(sent) >= link.deadline() / 2 {
                     let error = link.record_error(redirect.error, connection.id.known(), moved.range());
                     moved.finish(Err(error));
                     return None;
@@ -144,15 +145,16 @@ async fn follow(lane: &Arc<Lane>, mut call: Box<Call>, redirect: Option<Redirect
 }
 
 impl Lane {
-    /// Handles the reply to a call. A call is sent again only if it is still of use: otherwise it would
+    /// Handles the reply to a call that was sent and answered at these times. A call is sent again only if it is still of use: otherwise it would
     /// charge requests that no task waits for.
     pub(super) fn take_reply(
         self: &Arc<Self>,
         connection: &Connection,
         call: Box<Call>,
         reply: RedisResult<Value>,
+        times: (u64, u64),
     ) -> Next {
-        match self.next(connection, call, reply) {
+        match self.next(connection, call, reply, times) {
             Next::Again(call) | Next::Moved(call, _) if !call.is_wanted() => {
                 call.finish(Err(CallError::Unavailable));
                 Next::Ended
@@ -168,6 +170,7 @@ impl Lane {
         connection: &Connection,
         mut call: Box<Call>,
         reply: RedisResult<Value>,
+        times: (u64, u64),
     ) -> Next {
         let (link, id) = (&self.shared.link, connection.id);
         let result = match reply {
@@ -181,7 +184,7 @@ impl Lane {
                 let decoded = call.decode(reply);
                 if let Ok(decoded) = &decoded {
                     if let Some(at) = decoded.at() {
-                        self.shared.encoder.note_server_time(at, call.sent_at);
+                        self.shared.encoder.note_server_time(at.as_micros(), times);
                     }
                     link.record_reply(call.range());
                     connection.server.note_reply();

@@ -5,7 +5,7 @@ use std::mem;
 use std::time::Duration;
 
 use super::request::{Queued, QueuedCommand, Requests};
-use crate::store::deadline::now;
+use crate::store::deadline::since;
 
 /// Maximum number of calls in flight of one queue. It bounds the rate of calls without a timer: a full server
 /// makes round trips longer, so more requests share a call. Any number from 6 to 12 is good, for one lane or
@@ -109,7 +109,7 @@ impl Waiting {
     /// Whether requests wait, and may be sent.
     fn may_call(&self) -> bool {
         let Some(oldest) = self.requests.first() else { return false };
-        let is_urgent = || now().saturating_duration_since(oldest.since) >= self.patience;
+        let is_urgent = || since(oldest.since) >= self.patience;
         self.calls < MAX_CALLS || self.calls < MAX_ALL_CALLS && is_urgent()
     }
 
