@@ -111,8 +111,10 @@ fn insert(timer: &'static Timer, end: u64, waker: Waker, now: u64) -> Option<Key
     }
     sleepers.number += 1;
     let key = (end, sleepers.number);
-    let place = sleepers.wakers.partition_point(|(known, _)| *known < key);
-    sleepers.wakers.insert(place, (key, waker));
+    let wakers = &mut sleepers.wakers;
+    let is_last = wakers.back().is_none_or(|(last, _)| *last < key);
+    let place = if is_last { wakers.len() } else { wakers.partition_point(|(known, _)| *known < key) };
+    wakers.insert(place, (key, waker));
     Some(key)
 }
 
@@ -181,8 +183,10 @@ impl Delay {
             && !of.process.is_past()
         {
             let mut sleepers = of.sleepers.lock();
-            let place = sleepers.wakers.binary_search_by_key(&key, |(known, _)| *known);
-            let waker = place.ok().and_then(|place| sleepers.wakers.remove(place));
+            let wakers = &mut sleepers.wakers;
+            let is_first = wakers.front().is_some_and(|(first, _)| *first == key);
+            let place = if is_first { Ok(0) } else { wakers.binary_search_by_key(&key, |(known, _)| *known) };
+            let waker = place.ok().and_then(|place| wakers.remove(place));
             drop(sleepers);
             guarded(|| drop(waker));
         }
