@@ -1,7 +1,8 @@
 //! The queues of a lane: requests and commands wait here for a flush, which sends them.
 //!
-//! A flush runs after all tasks that are ready, and sends the requests that were queued meanwhile as one
-//! call. At most eight calls are in flight; requests that come then go into the next. One call decides many
+//! A flush is a task that rests until it is scheduled. Then it runs after all tasks that are ready, and sends the
+//! requests that were queued meanwhile as one call. At most eight calls are in flight; requests that come then
+//! go into the next. One call decides many
 //! requests, in the order in which they were made and at one instant. Single calls would decide the same: the
 //! script decides each request after charging the requests before it. Other commands, such as refunds, go
 //! before the requests that were queued with them.
@@ -25,7 +26,9 @@ mod tests;
 mod trip;
 mod waiting;
 
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::sync::{Arc, Weak};
+use std::task::{Poll, Waker};
 
 use futures_util::future::join_all;
 use smallvec::SmallVec;
@@ -173,7 +176,7 @@ trait Queues: Sized {
     /// One step of a queue, under its lock.
     fn step<T>(&self, place: usize, step: impl FnOnce(&mut Waiting) -> T) -> T;
 
-    /// Starts a flush, or drops it if the runtime has ended.
+    /// Starts a flush that has been scheduled, or drops it if the runtime has ended.
     fn spawn(&self, flush: Flush<Self>);
 
     /// Queues in the store's lane what this lane cannot send, or drops it if this is the store's lane.
@@ -188,7 +191,10 @@ trait Queues: Sized {
     }
 
     fn schedule(self: &Arc<Self>, place: usize) {
-        self.spawn(Flush { lane: Arc::clone(self), place, has_taken: false });
+        match self.step(place, |waiting| waiting.resting.pop()) {
+            Some(flush) => flush.wake(),
+            None => self.spawn(Flush { lane: Arc::downgrade(self), place, carries: None }),
+        }
     }
 
     /// Closes a queue, and hands over what waits in it.
@@ -222,61 +228,70 @@ impl Queues for Lane {
     }
 }
 
-/// A flush that has been scheduled. If its runtime ends before it has taken what waits, its queue closes.
+/// A flush of a queue. If its runtime ends before it has taken what waits, the queue closes.
 struct Flush<L: Queues> {
-    lane: Arc<L>,
+    /// Weak, because a flush that rests is kept by its runtime.
+    lane: Weak<L>,
     place: usize,
-    has_taken: bool,
+    /// Whether a call of it is in flight; `None` while it rests, or has not taken what waits.
+    carries: Option<bool>,
 }
 
 impl Flush<Lane> {
     async fn run(mut self) {
-        let lane = Arc::clone(&self.lane);
-        let connected = lane.connected().await;
-        let (taken, _call) = self.take(connected.is_err());
-        drop(self);
-        match connected {
-            Ok(()) => lane.send(taken).await,
-            Err(error) => lane.fail(taken, &error),
+        while let Some(lane) = self.lane.upgrade() {
+            let connected = lane.connected().await;
+            let taken = self.take(&lane, connected.is_err());
+            match connected {
+                Ok(()) => lane.send(taken).await,
+                Err(error) => lane.fail(taken, &error),
+            }
+            drop(lane);
+            poll_fn(|context| self.rest(context.waker())).await;
         }
     }
 }
 
 impl<L: Queues> Flush<L> {
     /// Takes what waits, all of it or what may be sent now, and schedules the next flush if something is
-    /// left. Also returns a guard that counts as a call in flight, if requests were taken to be sent.
-    fn take(&mut self, all: bool) -> (Taken, Option<InFlight<L>>) {
-        let (mut taken, is_left) = self.lane.step(self.place, |waiting| waiting.take(all));
-        self.has_taken = true;
-        let is_call = !all && !taken.requests.is_empty();
-        let call = is_call.then(|| InFlight { lane: Arc::clone(&self.lane), place: self.place });
+    /// left.
+    fn take(&mut self, lane: &Arc<L>, all: bool) -> Taken {
+        let (mut taken, is_left) = lane.step(self.place, |waiting| waiting.take(all));
+        self.carries = Some(!all && !taken.requests.is_empty());
         if is_left {
-            self.lane.schedule(self.place);
+            lane.schedule(self.place);
         }
         // A request whose future was dropped is charged nothing.
         taken.requests.retain(|request| !request.is_abandoned());
-        (taken, call)
+        taken
+    }
+
+    /// Ends the call, and waits until the flush is scheduled or its lane is gone.
+    fn rest(&mut self, waker: &Waker) -> Poll<()> {
+        let Some(lane) = self.lane.upgrade() else { return Poll::Ready(()) };
+        if let Some(is_call) = self.carries.take() {
+            self.end_call(&lane, is_call, Some(waker.clone()));
+            return Poll::Pending;
+        }
+        // A timer that has ended meanwhile may wake it as well.
+        let is_same = |resting: &Waker| resting.will_wake(waker);
+        let rests = lane.step(self.place, |waiting| waiting.resting.iter().any(is_same));
+        if rests { Poll::Pending } else { Poll::Ready(()) }
+    }
+
+    fn end_call(&self, lane: &Arc<L>, is_call: bool, rests: Option<Waker>) {
+        if lane.step(self.place, |waiting| waiting.end_call(is_call, rests)) {
+            lane.schedule(self.place);
+        }
     }
 }
 
 impl<L: Queues> Drop for Flush<L> {
     fn drop(&mut self) {
-        if !self.has_taken {
-            self.lane.close(self.place);
-        }
-    }
-}
-
-/// Counts as one of the calls in flight of a queue until it is dropped.
-struct InFlight<L: Queues> {
-    lane: Arc<L>,
-    place: usize,
-}
-
-impl<L: Queues> Drop for InFlight<L> {
-    fn drop(&mut self) {
-        if self.lane.step(self.place, Waiting::end_call) {
-            self.lane.schedule(self.place);
+        match (self.lane.upgrade(), self.carries) {
+            (Some(lane), None) => lane.close(self.place),
+            (Some(lane), Some(is_call)) => self.end_call(&lane, is_call, None),
+            (None, _) => {}
         }
     }
 }

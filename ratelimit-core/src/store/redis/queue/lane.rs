@@ -1,6 +1,7 @@
 //! A lane: the connections and queues on one runtime.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -34,5 +35,13 @@ impl Lane {
         let size = if shared.link.is_cluster() { SLOT_RANGES } else { 1 };
         let queues = (0..size).map(|_| Mutex::new(Waiting::new(shared.link.deadline()))).collect();
         Arc::new(Self { shared: Arc::clone(shared), connections, of_store, queues })
+    }
+}
+
+impl Drop for Lane {
+    /// Ends the flushes that rest.
+    fn drop(&mut self) {
+        let queues = self.queues.iter_mut();
+        queues.flat_map(|queue| queue.get_mut().resting.drain(..)).for_each(Waker::wake);
     }
 }

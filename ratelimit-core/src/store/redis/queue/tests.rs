@@ -193,6 +193,32 @@ async fn a_call_that_ends_makes_room_for_the_next() {
 }
 
 #[tokio::test]
+async fn a_flush_rests_for_the_next_call_and_ends_with_its_lane() {
+    let (lane, _calls) = connected("-ERR not here\r\n").await;
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let others = tasks();
+    for _ in 0..3 {
+        ended(push_check(&lane)).await.unwrap_err();
+        run_ready().await;
+        assert_eq!(tasks(), others + 1);
+    }
+    drop(lane);
+    run_ready().await;
+    assert!(tasks() <= others, "the connection may end as well");
+}
+
+/// As a timer does that has just ended.
+#[tokio::test]
+async fn a_flush_that_something_else_wakes_rests_on() {
+    let (lane, _calls) = connected("").await;
+    let mut flush = Flush { lane: Arc::downgrade(&lane), place: 0, carries: Some(false) };
+    let mut rests = || flush.rest(Waker::noop()).is_pending();
+    assert!(rests() && rests());
+    let _reply = push_check(&lane);
+    assert!(!rests(), "it is scheduled");
+}
+
+#[tokio::test]
 async fn a_reply_of_another_shape_gives_the_connection_up() {
     for (reply, is_kept) in [("$4\r\nodd!\r\n", false), ("+OK\r\n", false), ("-WRONGTYPE no\r\n", true)] {
         let (lane, _calls) = connected(reply).await;

@@ -2,6 +2,7 @@
 //! lock.
 
 use std::mem;
+use std::task::Waker;
 use std::time::Duration;
 
 use super::request::{Queued, QueuedCommand, Requests};
@@ -30,11 +31,14 @@ const MAX_CALL_WEIGHT: usize = 128;
 const KEPT_ROOM: usize = MAX_CALL_WEIGHT;
 
 /// A queue.
+#[derive(Default)]
 pub(super) struct Waiting {
     requests: Requests,
     commands: Vec<QueuedCommand>,
     /// Calls of requests in flight.
     calls: usize,
+    /// Flushes that rest. The last one has rested for the shortest time.
+    pub(super) resting: Vec<Waker>,
     /// Whether a flush will take what waits.
     is_scheduled: bool,
     /// Whether the runtime has ended, so that no flush would run.
@@ -53,9 +57,7 @@ pub(super) struct Taken {
 impl Waiting {
     /// The empty queue of a store with this deadline.
     pub(super) fn new(deadline: Duration) -> Self {
-        let (requests, commands) = (Vec::new(), Vec::new());
-        let patience = deadline / PATIENCE;
-        Self { requests, commands, calls: 0, is_scheduled: false, is_closed: false, patience }
+        Self { patience: deadline / PATIENCE, ..Self::default() }
     }
 
     /// Adds a request or a command. Returns whether a flush has to be scheduled, or gives `queued` back if
@@ -87,9 +89,11 @@ impl Waiting {
         (Taken { commands, requests }, self.schedule())
     }
 
-    /// Ends a call that was in flight. Returns whether a flush has to be scheduled.
-    pub(super) fn end_call(&mut self) -> bool {
-        self.calls -= 1;
+    /// Ends a call that was in flight, if `is_call`; the flush `rests` now. Returns whether a flush has to be
+    /// scheduled.
+    pub(super) fn end_call(&mut self, is_call: bool, rests: Option<Waker>) -> bool {
+        self.calls -= usize::from(is_call);
+        self.resting.extend(rests);
         self.schedule()
     }
 

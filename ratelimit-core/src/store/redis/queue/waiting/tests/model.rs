@@ -1,10 +1,11 @@
 //! Explores a queue with a model checker: all orders in which threads push, flushes take, calls end and the
 //! runtime ends. It runs the code of `queue.rs` with locks and threads of the checker, which has at most five
-//! threads. A flush and its call run in one thread.
+//! threads. A flush and its call run in one thread, until the flush rests.
 
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::task::Wake;
 
 use loom::model::Builder;
 use loom::sync::Mutex;
@@ -15,7 +16,7 @@ use tokio::sync::oneshot::Receiver;
 use super::super::*;
 use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::queue::request::tests::check;
-use crate::store::redis::queue::{Flush, InFlight, QueuedRequest, Queues, Replied};
+use crate::store::redis::queue::{Flush, QueuedRequest, Queues, Replied};
 
 /// An hour, so that no request waits for long and the clock decides nothing.
 const DEADLINE: Duration = Duration::from_secs(3600);
@@ -140,41 +141,57 @@ impl Model {
 
     /// Ends one of the calls with which the lane was made.
     fn end_call(self: &Arc<Self>) {
-        end(InFlight { lane: Arc::clone(self), place: 0 });
+        end(self, Flush { lane: Arc::downgrade(self), place: 0, carries: Some(true) });
     }
 
-    fn end_runtime(&self) {
+    /// Ends the runtime, which drops a flush that rests.
+    fn end_runtime(self: &Arc<Self>) {
         self.has_runtime_ended.store(true, Ordering::Release);
+        if self.step(0, |waiting| !waiting.resting.is_empty()) {
+            drop(Flush { lane: Arc::downgrade(self), place: 0, carries: None });
+        }
+    }
+}
+
+/// A flush that rests. A thread goes on with it.
+struct Resting(Weak<Model>);
+
+impl Wake for Resting {
+    fn wake(self: Arc<Self>) {
+        if let Some(lane) = self.0.upgrade() {
+            lane.spawn(Flush { lane: Weak::clone(&self.0), place: 0, carries: None });
+        }
     }
 }
 
 /// The task of a flush.
 fn run(mut flush: Flush<Model>) {
-    let lane = Arc::clone(&flush.lane);
+    let Some(lane) = flush.lane.upgrade() else { return };
     let has_ended = lane.has_runtime_ended.load(Ordering::Acquire);
     lane.notes.lock().is_flush_due = false;
     if has_ended {
         return;
     }
-    let (taken, call) = flush.take(!lane.can_connect);
+    let taken = flush.take(&lane, !lane.can_connect);
     // No other thread of the checker has run since the step.
-    lane.note(&taken, call.is_some());
-    drop(flush);
-    if let Some(call) = call {
-        end(call);
-    }
+    lane.note(&taken, flush.carries == Some(true));
+    end(&lane, flush);
 }
 
-fn end(call: InFlight<Model>) {
-    let lane = Arc::clone(&call.lane);
-    lane.notes.lock().calls -= 1;
+fn end(lane: &Arc<Model>, mut flush: Flush<Model>) {
+    lane.notes.lock().calls -= usize::from(flush.carries == Some(true));
     if lane.do_calls_panic {
         let panicking = move || {
-            let _call = call;
+            let _flush = flush;
             resume_unwind(Box::new(()))
         };
         let _: Result<(), _> = catch_unwind(AssertUnwindSafe(panicking));
+        return;
     }
+    let resting = Arc::new(Resting(Arc::downgrade(lane))).into();
+    assert!(flush.rest(&resting).is_pending());
+    // It rests without its thread.
+    flush.lane = Weak::new();
 }
 
 /// What flushes took and left in one order.
