@@ -38,11 +38,11 @@ pub use self::builder::{
 };
 pub use self::credentials::RedisCredentials;
 pub use self::error::RedisConfigError;
-use self::groups::{CallOfGroup, Groups};
+use self::groups::Groups;
+pub(crate) use self::groups::Sent;
 use super::{Deadline, Store, Task};
 use crate::algorithm::Operation;
 use crate::check::{Check, in_windows};
-use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::observe::log::help;
 use crate::outcome::GroupOutcome;
@@ -110,13 +110,6 @@ impl RedisStore {
     }
 }
 
-/// A request that was sent.
-pub(crate) struct Sent {
-    call: CallOfGroup,
-    /// The server's time by which its windows were chosen.
-    windows_at: Option<Timestamp>,
-}
-
 /// A decision in two parts, between which nothing of the store waits.
 impl RedisStore {
     /// Queues the request that [`decide`](Store::decide) would send first, without awaiting, of a worker or
@@ -130,20 +123,14 @@ impl RedisStore {
         deadline: Deadline,
         by_worker: bool,
     ) -> Option<Sent> {
-        let groups = self.groups.get().filter(|groups| groups.knows_windows(group))?;
-        let (deadline, windows_at) = (deadline.at_most(self.deadline), groups.windows_at(group));
-        let group = &*in_windows(group, windows_at);
-        let begin = || Sent { windows_at, call: groups.begin(group, operation, deadline, by_worker) };
-        groups.takes_one_call(group, operation).then(begin)
+        let groups = self.groups.get()?;
+        let is_one_call = groups.knows_windows(group) && groups.takes_one_call(group, operation);
+        is_one_call.then(|| groups.begin(group, operation, deadline.at_most(self.deadline), by_worker))
     }
 
     /// Awaits the outcome of a group that was sent.
-    pub(crate) async fn end(
-        &self,
-        group: &[Check<'_>],
-        Sent { windows_at, call }: Sent,
-    ) -> Result<GroupOutcome, StoreError> {
-        self.groups()?.end(&in_windows(group, windows_at), call).await
+    pub(crate) async fn end(&self, group: &[Check<'_>], sent: Sent) -> Result<GroupOutcome, StoreError> {
+        self.groups()?.end(group, sent).await
     }
 }
 
@@ -158,11 +145,10 @@ impl Store for RedisStore {
         let mut deadline = deadline.at_most(self.deadline);
         let group = &*groups.in_windows(group, &mut deadline).await;
         let operation = operation.about(group);
-        if groups.takes_one_call(group, operation) {
-            let call = groups.begin(group, operation, deadline, false);
-            return groups.end(group, call).await;
+        match self.begin(group, operation, deadline, false) {
+            Some(sent) => groups.end(group, sent).await,
+            None => groups.decide_by_several_calls(group, operation, deadline).await,
         }
-        groups.decide_by_several_calls(group, operation, deadline).await
     }
 
     async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {

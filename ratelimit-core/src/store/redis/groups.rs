@@ -28,9 +28,11 @@ use crate::reservation::Reservation;
 use crate::store::Deadline;
 
 /// A request that is queued, until its outcome.
-pub(super) struct CallOfGroup {
+pub(crate) struct Sent {
     pending: PendingReply,
     deadline: Deadline,
+    /// The instant by which its windows were chosen.
+    windows_at: Option<Timestamp>,
     notes: Notes,
 }
 
@@ -58,7 +60,7 @@ impl Groups {
 
     pub(super) fn knows_windows(&self, group: &[Check<'_>]) -> bool {
         self.shared.encoder.knows_server_time()
-            || group.iter().all(|check| check.policy().calendar().is_none())
+            || group.iter().all(|check| check.policy().calendar().is_none() || check.window.is_some())
     }
 
     /// The server's time, if some limits of the group have windows of a calendar, which it chooses.
@@ -107,17 +109,21 @@ impl Groups {
         operation: Operation,
         mut deadline: Deadline,
         by_worker: bool,
-    ) -> CallOfGroup {
+    ) -> Sent {
+        let windows_at = self.windows_at(group);
+        let group = &*in_windows(group, windows_at);
         let notes = self.note(group, operation);
-        CallOfGroup { pending: self.submit(group, operation, &mut deadline, by_worker), deadline, notes }
+        let pending = self.submit(group, operation, &mut deadline, by_worker);
+        Sent { pending, deadline, windows_at, notes }
     }
 
     /// Waits for the reply.
     pub(super) async fn end(
         &self,
         group: &[Check<'_>],
-        CallOfGroup { pending, mut deadline, notes }: CallOfGroup,
+        Sent { pending, mut deadline, windows_at, notes }: Sent,
     ) -> Result<GroupOutcome, StoreError> {
+        let group = &*in_windows(group, windows_at);
         let outcome = pending.outcome(group, &mut deadline).await?;
         Ok(self.conclude(group, outcome, notes))
     }

@@ -33,8 +33,7 @@ impl Groups {
         match operation {
             Operation::Overdraw => {
                 for check in group.chunks(1) {
-                    let call = self.begin(check, operation, deadline, false);
-                    let _ = self.end(check, call).await?;
+                    let _ = self.end(check, self.begin(check, operation, deadline, false)).await?;
                 }
                 Ok(GroupOutcome::unknown(self.shared.denials.now(), group))
             }
