@@ -90,8 +90,7 @@ impl Decider for Ours {
     async fn decide(&self, caller: Caller) -> bool {
         if self.is_worker {
             let check = [Check::new(&self.policy, caller.as_ref())];
-            let begun = self.limiter.begin_on_worker(&check).unwrap();
-            let outcome = self.limiter.end(&check, begun).await.unwrap();
+            let outcome = self.limiter.check_all_on_worker(&check).await.unwrap();
             assert!(!outcome.is_degraded(), "decided without Redis");
             return outcome.is_allowed();
         }

@@ -6,7 +6,7 @@ mod respond;
 pub(crate) mod values;
 
 use actix_web::HttpRequest;
-use ratelimit_core::__private_0_1::{Begun, PrivateLimiter as _};
+use ratelimit_core::__private_0_1::{Begun, PrivateLimiter as _, Waiting};
 use ratelimit_core::{Check, GroupOutcome, Slots};
 use smallvec::SmallVec;
 
@@ -40,7 +40,7 @@ pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
 pub(crate) enum Decision {
     Made(AdmissionResult),
     /// It takes a round trip, and is made by [`end`].
-    Begun(AppliedLimits, Begun),
+    Waits(AppliedLimits, Box<Waiting>),
 }
 
 /// Checks all limits that apply to a request that is counted, each with the values that were computed for the
@@ -64,16 +64,20 @@ pub(crate) fn begin<'v>(
     };
     match begun {
         Ok(Begun::Decided(outcome)) => Decision::Made(decided(req, &mut limits, outcome)),
-        Ok(begun) => Decision::Begun(limits, begun),
+        Ok(Begun::Waits(waiting)) => Decision::Waits(limits, waiting),
         Err(_) => Decision::Made(Err(unavailable(req))),
     }
 }
 
 /// Awaits a decision that takes a round trip.
-pub(crate) async fn end(req: &HttpRequest, mut limits: AppliedLimits, begun: Begun) -> AdmissionResult {
-    let outcome = nearest_limiter(req).end(&checks(&limits), begun).await;
+pub(crate) async fn end(
+    req: &HttpRequest,
+    limits: &mut AppliedLimits,
+    waiting: Box<Waiting>,
+) -> AdmissionResult {
+    let outcome = nearest_limiter(req).end(&checks(limits), waiting).await;
     match outcome {
-        Ok(outcome) => decided(req, &mut limits, outcome),
+        Ok(outcome) => decided(req, limits, outcome),
         Err(_) => Err(unavailable(req)),
     }
 }

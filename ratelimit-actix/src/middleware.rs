@@ -195,7 +195,9 @@ impl Layer {
         };
         match decision {
             Decision::Made(made) => made,
-            Decision::Begun(limits, begun) => Box::pin(end(req, limits, begun)).await,
+            Decision::Waits(mut limits, waiting) => {
+                Box::pin(async move { end(req, &mut limits, waiting).await }).await
+            }
         }
     }
 }

@@ -181,9 +181,9 @@ impl RateLimiter {
             Begun::Decided(outcome) => only(outcome),
             // The check is in a box, so that the in-memory future stays small: a future is copied until it is
             // polled, and copying a large one takes longer than a decision in memory.
-            begun => {
+            Begun::Waits(waiting) => {
                 let check = self.check_of(policy, &partition, cost);
-                Box::pin(async move { only(self.end(&[check], begun).await?) }).await
+                Box::pin(async move { only(self.end(&[check], waiting).await?) }).await
             }
         }
     }
@@ -229,7 +229,7 @@ impl RateLimiter {
     /// # }).unwrap();
     /// ```
     pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.decide(group, || Operation::Check).await
+        self.decide(group, || Operation::Check, false).await
     }
 
     /// Charges one unit like [`check`](Self::check), without awaiting. Returns `Ok(None)`, and charges
@@ -331,6 +331,6 @@ impl RateLimiter {
     /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than
     /// [`MAX_GROUP`](crate::MAX_GROUP) limits.
     pub fn peek_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
-        self.decide(group, || Operation::Peek)
+        self.decide(group, || Operation::Peek, false)
     }
 }

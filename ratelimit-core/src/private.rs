@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-pub use crate::limiter::decide::Begun;
+pub use crate::limiter::decide::{Begun, Waiting};
 pub use crate::limiter::global::{CountsAlone, limiter_id};
 pub use crate::observe::log::{help, is_first};
 #[cfg(feature = "overrides")]
@@ -55,8 +55,12 @@ private_methods! {
 
     PrivateLimiter of RateLimiter {
         fn enforces(policy: &Policy) -> bool;
+        fn check_all_on_worker(group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>>;
         fn begin_on_worker(group: &[Check<'_>]) -> Result<Begun, StoreError>;
-        fn end(group: &[Check<'_>], begun: Begun) -> impl Future<Output = Result<GroupOutcome, StoreError>>;
+        fn end(
+            group: &[Check<'_>],
+            waiting: Box<Waiting>
+        ) -> impl Future<Output = Result<GroupOutcome, StoreError>>;
         fn charge_each(checks: &[Check<'_>]) -> impl Future<Output = Vec<Option<Outcome>>>;
         fn spawn(task: Task) -> Result<(), Task>;
         fn overrides_guard() -> OverridesGuard;

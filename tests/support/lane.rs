@@ -52,7 +52,7 @@ impl Lane {
     ) -> Result<GroupOutcome, StoreError> {
         match self {
             Self::Store => limiter.check_all(group).await,
-            Self::Worker => limiter.end(group, limiter.begin_on_worker(group)?).await,
+            Self::Worker => limiter.check_all_on_worker(group).await,
         }
     }
 

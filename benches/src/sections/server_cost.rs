@@ -96,8 +96,7 @@ pub fn run(bench: &Bench<'_>, servers: &[Server], report: &mut Report) {
         let policy = case.policy();
         let calls = calls(servers, size, &async |limiter: &RateLimiter, caller| {
             let check = [Check::new(&policy, caller.as_ref())];
-            let begun = limiter.begin_on_worker(&check).unwrap();
-            limiter.end(&check, begun).await.unwrap().outcomes()[0].clone()
+            limiter.check_all_on_worker(&check).await.unwrap().outcomes()[0].clone()
         });
         let wire = bench.runtime.block_on(servers[0].connect());
         let commands = move || {

@@ -110,7 +110,7 @@ async fn decide(req: &HttpRequest, limits: &AppliedLimits) -> Result<GroupOutcom
         return Ok(GroupOutcome::new(wall_clock(), []));
     }
     let (limiter, checks) = (nearest_limiter(req), checks(limits));
-    limiter.end(&checks, limiter.begin_on_worker(&checks)?).await
+    limiter.check_all_on_worker(&checks).await
 }
 
 /// A request that [limits checked by hand](admit) admit. Dropping it frees the slots of concurrency limits.

@@ -19,8 +19,8 @@ use crate::store::{Deadline, Sent};
 pub enum Begun {
     /// It is made.
     Decided(GroupOutcome),
-    /// It takes a round trip.
-    Waits(Waiting),
+    /// It takes a round trip. In a box, because a future that is moved should be small.
+    Waits(Box<Waiting>),
 }
 
 /// What is left of a decision that takes a round trip.
@@ -39,8 +39,12 @@ impl RateLimiter {
         &self,
         group: &[Check<'_>],
         operation: impl Fn() -> Operation,
+        by_worker: bool,
     ) -> Result<GroupOutcome, StoreError> {
-        self.end(group, self.begin(group, operation, false)?).await
+        match self.begin(group, operation, by_worker)? {
+            Begun::Decided(outcome) => Ok(outcome),
+            Begun::Waits(waiting) => self.end(group, waiting).await,
+        }
     }
 
     /// Begins a decision, of a worker or of any caller: makes it without awaiting if the store can, and
@@ -72,6 +76,11 @@ impl RateLimiter {
         self.begin(group, || Operation::Check, true)
     }
 
+    /// [`check_all`](Self::check_all) by a worker.
+    pub(crate) async fn check_all_on_worker(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
+        self.decide(group, || Operation::Check, true).await
+    }
+
     /// [`begin`](Self::begin) without a request that is sent.
     #[inline]
     pub(super) fn try_decide(
@@ -82,12 +91,13 @@ impl RateLimiter {
         self.inner.try_decide(&self.validated(group)?, operation, self.deadline)
     }
 
-    /// The outcome of what was begun with this group.
-    pub(crate) async fn end(&self, group: &[Check<'_>], begun: Begun) -> Result<GroupOutcome, StoreError> {
-        match begun {
-            Begun::Decided(outcome) => Ok(outcome),
-            Begun::Waits(waiting) => self.inner.end(&self.validated(group)?, waiting).await,
-        }
+    /// Awaits the outcome of what was begun with this group.
+    pub(crate) async fn end(
+        &self,
+        group: &[Check<'_>],
+        waiting: Box<Waiting>,
+    ) -> Result<GroupOutcome, StoreError> {
+        self.inner.end(&self.validated(group)?, waiting).await
     }
 
     /// A check by this limiter.
@@ -153,7 +163,7 @@ impl Inner {
         operation: Operation,
         deadline: Deadline,
         by_worker: bool,
-    ) -> Waiting {
+    ) -> Box<Waiting> {
         let stopwatch = Stopwatch::start();
         let sent = match &self.store {
             _ if is_look(group, operation) => None,
@@ -161,28 +171,28 @@ impl Inner {
             Backend::Redis(store) => store.begin(group, operation, deadline, by_worker),
             _ => None,
         };
-        Waiting { operation, deadline, by_worker, stopwatch, sent }
+        Box::new(Waiting { operation, deadline, by_worker, stopwatch, sent })
     }
 
     /// Awaits the decision.
     pub(super) async fn end(
         self: &Arc<Self>,
         group: &[Check<'_>],
-        waiting: Waiting,
+        mut waiting: Box<Waiting>,
     ) -> Result<GroupOutcome, StoreError> {
-        let Waiting { operation, deadline, by_worker, stopwatch, sent } = waiting;
+        let Waiting { operation, deadline, by_worker, .. } = *waiting;
         if is_look(group, operation) {
             // In a box, because it is rare and its future is large.
             return Box::pin(self.look(group, deadline, by_worker)).await;
         }
-        let answer = match (&self.store, sent) {
+        let answer = match (&self.store, &mut waiting.sent) {
             #[cfg(feature = "redis")]
             (Backend::Redis(store), Some(sent)) => store.end(group, sent).await,
             (store, _) => store.as_dyn().decide(group, operation, deadline).await,
         };
         let answer = of_each(group, answer);
         if answer.is_ok() && operation.is_reported() {
-            stopwatch.decided();
+            waiting.stopwatch.decided();
         }
         // Unused units of a lease may pay a settlement without the server, which then may still be out.
         if answer.is_ok() && operation != Operation::Overdraw {

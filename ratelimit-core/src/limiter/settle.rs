@@ -79,7 +79,7 @@ impl RateLimiter {
             return Err(StoreError::ConcurrencyLimit { limit: check.policy().name().to_owned() });
         }
         let group: SmallVec<[Check<'_>; 2]> = group.iter().map(|check| check.with_cost(units)).collect();
-        let outcome = self.decide(&group, || Operation::UpTo).await?;
+        let outcome = self.decide(&group, || Operation::UpTo, false).await?;
         let charged = match outcome.outcomes().first() {
             Some(first) if outcome.is_allowed() => first.cost(),
             Some(_) => 0,
@@ -169,7 +169,7 @@ impl RateLimiter {
             self.inner.fallback.overdraw(&rest);
             return Ok(());
         }
-        let result = self.decide(slice::from_ref(&rest), || Operation::Overdraw).await;
+        let result = self.decide(slice::from_ref(&rest), || Operation::Overdraw, false).await;
         if let Err(error) = &result {
             self.inner.fallback.outage.log_failed_settlement(error);
         }
@@ -179,10 +179,7 @@ impl RateLimiter {
     /// Charges each check by itself, on a worker: after the response to a request that was looked
     /// at. `None` if that failed, which is logged.
     pub(crate) async fn charge_each(&self, checks: &[Check<'_>]) -> Vec<Option<Outcome>> {
-        let charge = async |check: &Check<'_>| {
-            let group = slice::from_ref(check);
-            only(self.end(group, self.begin_on_worker(group)?).await?)
-        };
+        let charge = async |check: &Check<'_>| only(self.check_all_on_worker(slice::from_ref(check)).await?);
         let charged = join_all(checks.iter().map(charge)).await;
         let outcome = |charged: Result<Outcome, StoreError>| {
             charged.inspect_err(|error| self.inner.fallback.outage.log_failed_settlement(error)).ok()

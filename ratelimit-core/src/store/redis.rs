@@ -129,7 +129,7 @@ impl RedisStore {
     }
 
     /// Awaits the outcome of a group that was sent.
-    pub(crate) async fn end(&self, group: &[Check<'_>], sent: Sent) -> Result<GroupOutcome, StoreError> {
+    pub(crate) async fn end(&self, group: &[Check<'_>], sent: &mut Sent) -> Result<GroupOutcome, StoreError> {
         self.groups()?.end(group, sent).await
     }
 }
@@ -146,7 +146,7 @@ impl Store for RedisStore {
         let group = &*groups.in_windows(group, &mut deadline).await;
         let operation = operation.about(group);
         match self.begin(group, operation, deadline, false) {
-            Some(sent) => groups.end(group, sent).await,
+            Some(mut sent) => groups.end(group, &mut sent).await,
             None => groups.decide_by_several_calls(group, operation, deadline).await,
         }
     }

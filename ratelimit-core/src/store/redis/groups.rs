@@ -118,14 +118,10 @@ impl Groups {
     }
 
     /// Waits for the reply.
-    pub(super) async fn end(
-        &self,
-        group: &[Check<'_>],
-        Sent { pending, mut deadline, windows_at, notes }: Sent,
-    ) -> Result<GroupOutcome, StoreError> {
-        let group = &*in_windows(group, windows_at);
-        let outcome = pending.outcome(group, &mut deadline).await?;
-        Ok(self.conclude(group, outcome, notes))
+    pub(super) async fn end(&self, group: &[Check<'_>], sent: &mut Sent) -> Result<GroupOutcome, StoreError> {
+        let group = &*in_windows(group, sent.windows_at);
+        let outcome = sent.pending.outcome(group, &mut sent.deadline).await?;
+        Ok(self.conclude(group, outcome, &mut sent.notes))
     }
 
     /// Gives back unused units of leases that the request may need, before that request.
@@ -145,11 +141,16 @@ impl Groups {
     }
 
     /// Unused units of leases count as remaining. Caches a denial.
-    pub(super) fn conclude(&self, group: &[Check<'_>], outcome: GroupOutcome, notes: Notes) -> GroupOutcome {
+    pub(super) fn conclude(
+        &self,
+        group: &[Check<'_>],
+        outcome: GroupOutcome,
+        notes: &mut Notes,
+    ) -> GroupOutcome {
         let Shared { denials, attachments, .. } = &*self.shared;
         let outcome = attachments.leases.with_unused(group, outcome, notes.operation);
         if notes.operation != Operation::Peek {
-            denials.record(group, &outcome, notes.lookup);
+            denials.record(group, &outcome, notes.lookup.take());
         }
         outcome
     }

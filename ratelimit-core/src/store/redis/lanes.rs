@@ -238,7 +238,7 @@ impl Lanes {
             .map(|limit| self.submit(message(limit), Attachment::Message, &mut deadline, false));
         let mut replies: Vec<PendingReply> = messages.collect();
         replies.extend(self.send_give_backs());
-        for reply in replies {
+        for mut reply in replies {
             let _ = reply.done(&mut deadline).await;
         }
     }
@@ -277,7 +277,7 @@ pub(super) struct PendingReply(oneshot::Receiver<Replied>);
 impl PendingReply {
     /// Waits for the reply to a request about this group.
     pub(super) async fn outcome(
-        self,
+        &mut self,
         group: &[Check<'_>],
         deadline: &mut Deadline,
     ) -> Result<GroupOutcome, StoreError> {
@@ -286,12 +286,12 @@ impl PendingReply {
     }
 
     /// Waits for the end of a command, or of a request.
-    pub(super) async fn done(self, deadline: &mut Deadline) -> Result<(), StoreError> {
+    pub(super) async fn done(&mut self, deadline: &mut Deadline) -> Result<(), StoreError> {
         self.replied(deadline).await.map(drop)
     }
 
-    async fn replied(self, deadline: &mut Deadline) -> Result<Option<Box<Reply>>, StoreError> {
-        Ok(match reply_by(deadline, self.0).await {
+    async fn replied(&mut self, deadline: &mut Deadline) -> Result<Option<Box<Reply>>, StoreError> {
+        Ok(match reply_by(deadline, &mut self.0).await {
             Some(reply) => reply.unwrap_or(Err(CallError::Unavailable))?,
             None => Err(deadline.timeout_error())?,
         })

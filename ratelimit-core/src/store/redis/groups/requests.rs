@@ -111,7 +111,7 @@ pub(super) async fn wait_for_all(
     deadline: &mut Deadline,
 ) -> Result<(), StoreError> {
     let mut result = Ok(());
-    for command in commands {
+    for mut command in commands {
         result = result.and(command.done(deadline).await);
     }
     result

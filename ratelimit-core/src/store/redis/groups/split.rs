@@ -33,7 +33,7 @@ impl Groups {
         match operation {
             Operation::Overdraw => {
                 for check in group.chunks(1) {
-                    let _ = self.end(check, self.begin(check, operation, deadline, false)).await?;
+                    let _ = self.end(check, &mut self.begin(check, operation, deadline, false)).await?;
                 }
                 Ok(GroupOutcome::unknown(self.shared.denials.now(), group))
             }
@@ -48,7 +48,7 @@ impl Groups {
         operation: Operation,
         deadline: &mut Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        let notes = self.note(group, operation);
+        let mut notes = self.note(group, operation);
         let callers = split_by_caller(group);
         let outcomes = match operation {
             Operation::Check => match self.charge_in_order(&callers, deadline).await? {
@@ -60,7 +60,7 @@ impl Groups {
         let allowed = outcomes.iter().all(GroupOutcome::is_allowed);
         let indices = callers.iter().map(|caller| &caller.indices[..]);
         let outcome = GroupOutcome::join(group.len(), allowed, indices.zip(&outcomes));
-        Ok(self.conclude(group, outcome, notes))
+        Ok(self.conclude(group, outcome, &mut notes))
     }
 
     /// Charges the callers in their order. At the first denial or error, refunds the charges of the callers
@@ -72,7 +72,7 @@ impl Groups {
     ) -> Result<Result<Outcomes, Box<Denied>>, StoreError> {
         let mut outcomes = Outcomes::new();
         for (index, caller) in callers.iter().enumerate() {
-            let pending = self.submit(&caller.checks, Operation::Check, deadline, false);
+            let mut pending = self.submit(&caller.checks, Operation::Check, deadline, false);
             match pending.outcome(&caller.checks, deadline).await {
                 Ok(outcome) if outcome.is_allowed() => outcomes.push(outcome),
                 ended => {
@@ -104,7 +104,7 @@ impl Groups {
             callers.iter().enumerate().map(&mut submit).collect();
         let mut outcomes = Outcomes::new();
         for (pending, caller) in pending.into_iter().zip(callers) {
-            let Some(pending) = pending else {
+            let Some(mut pending) = pending else {
                 outcomes.extend(denied.take().map(|denied| denied.outcome));
                 continue;
             };
