@@ -53,7 +53,7 @@ pub(super) struct DenialCache {
     /// Longest life of an entry; zero disables the cache.
     ttl: Duration,
     /// Key of the digests.
-    key: [u8; 16],
+    pub(super) key: [u8; 16],
     shards: Box<[Mutex<DenialShard>]>,
     /// Whether there ever was an entry; until then lookups end at once.
     any: AtomicBool,
@@ -259,11 +259,6 @@ impl DenialCache {
         states: SmallVec<[(u128, usize); 2]>,
     ) -> OfProcess<InvalidateOnDrop> {
         OfProcess::new(InvalidateOnDrop { denials: Arc::clone(self), states })
-    }
-
-    /// The key of the digests.
-    pub(super) const fn digest_key(&self) -> [u8; 16] {
-        self.key
     }
 }
 

@@ -290,10 +290,8 @@ impl PendingReply {
         self.replied(deadline).await.map(drop)
     }
 
-    async fn replied(&mut self, deadline: &mut Deadline) -> Result<Option<Box<Reply>>, StoreError> {
-        Ok(match reply_by(deadline, &mut self.0).await {
-            Some(reply) => reply.unwrap_or(Err(CallError::Unavailable))?,
-            None => Err(deadline.timeout_error())?,
-        })
+    async fn replied(&mut self, deadline: &mut Deadline) -> Result<Option<Reply>, StoreError> {
+        let reply = reply_by(deadline, &mut self.0).await.ok_or_else(|| deadline.timeout_error())?;
+        Ok(reply.unwrap_or(Err(CallError::Unavailable))?)
     }
 }

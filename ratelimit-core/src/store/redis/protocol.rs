@@ -27,7 +27,7 @@ use crate::reservation::Charge;
 /// A policy as scripts take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PolicyArg {
-    algorithm: Algorithm,
+    pub(super) algorithm: Algorithm,
     max: u64,
     window_us: u64,
     /// Burst of a token bucket; first instant of a window that has a state of its own; otherwise the number
@@ -63,10 +63,6 @@ impl PolicyArg {
         }
     }
 
-    pub(super) const fn algorithm(&self) -> Algorithm {
-        self.algorithm
-    }
-
     /// Length in bytes of the state under this policy that `bytes` begin with.
     fn state_len(&self, bytes: &[u8]) -> Option<usize> {
         encoded::encoded_len(self.algorithm, self.shape, bytes)
@@ -79,7 +75,7 @@ pub(super) struct LimitArg {
     /// Key of the state.
     pub(super) key: StateKey,
     pub(super) policy: PolicyArg,
-    cost: u64,
+    pub(super) cost: u64,
     /// Whether the limit only reports what it would deny.
     shadow: bool,
     /// For an overdraft, or a wait, the policy of the largest limit.
@@ -100,10 +96,6 @@ impl LimitArg {
     pub(super) const fn of_attachment(key: StateKey, policy: PolicyArg, cost: u64) -> Self {
         let policy = PolicyArg { block_us: 0, ..policy };
         Self { key, policy, cost, shadow: false, largest: None, own: None }
-    }
-
-    pub(super) const fn cost(&self) -> u64 {
-        self.cost
     }
 
     /// A limit that is charged beyond what it admits.
@@ -239,7 +231,7 @@ impl Encoder {
             policies: SmallVec::new(),
             keys: SmallVec::with_capacity(requests.len()),
             entries: SmallVec::with_capacity(requests.len()),
-            body: Vec::with_capacity(32 * requests.len()),
+            bytes: Vec::with_capacity(HEADER_LEN + POLICY_LEN + 48 * requests.len()),
         };
         let requests = requests.iter().map(|request| writer.request(request.borrow())).collect();
         writer.finish(self, requests)
@@ -252,14 +244,14 @@ struct CallWriter<'r> {
     keys: SmallVec<[&'r StateKey; 2]>,
     /// One entry for each of `keys`.
     entries: SmallVec<[KeyEntry; 1]>,
-    /// The second argument.
-    body: Vec<u8>,
+    /// The second argument; then the others, in their order.
+    bytes: Vec<u8>,
 }
 
 impl<'r> CallWriter<'r> {
     fn request(&mut self, request: &'r Request) -> RequestEntry {
         let Request { operation, limits } = request;
-        push(&mut self.body, [header(*operation, limits.len())]);
+        push(&mut self.bytes, [header(*operation, limits.len())]);
         let limits = limits.iter().map(|limit| self.limit(request, limit)).collect();
         RequestEntry { operation: *operation, limits }
     }
@@ -279,10 +271,10 @@ impl<'r> CallWriter<'r> {
         let number = |index: u16| f64::from(index) + 1.0;
         let marked = if is_marked { -number(policy) } else { number(policy) };
         let amount = if let Operation::Wait { at_most_us } = operation { at_most_us } else { cost };
-        push(&mut self.body, [number(key), marked, exact(amount)]);
+        push(&mut self.bytes, [number(key), marked, exact(amount)]);
         if let Some(largest) = limit.largest.as_deref() {
             let largest = self.policy(*largest);
-            push(&mut self.body, [number(key), number(largest), exact(cost)]);
+            push(&mut self.bytes, [number(key), number(largest), exact(cost)]);
         }
         (key, cost)
     }
@@ -312,39 +304,40 @@ impl<'r> CallWriter<'r> {
     }
 
     fn finish(self, encoder: &Encoder, requests: SmallVec<[RequestEntry; 1]>) -> (Command, Batch) {
-        let Self { policies, keys, entries, body, .. } = self;
-        let mut head = Vec::with_capacity(HEADER_LEN + POLICY_LEN * policies.len() + 16 * entries.len());
-        push(&mut head, [or_none((encoder.now)()), exact(policies.len() as u64)]);
-        policies.iter().for_each(|policy| policy.push(&mut head));
+        let Self { policies, keys, entries, mut bytes } = self;
+        let mut ends: SmallVec<[usize; 4]> = smallvec![bytes.len()];
+        push(&mut bytes, [or_none((encoder.now)()), exact(policies.len() as u64)]);
+        policies.iter().for_each(|policy| policy.push(&mut bytes));
         for entry in &entries {
             let total = entry.is_plain.then_some(entry.total);
-            push(&mut head, [f64::from(entry.policy) + 1.0, or_none(total)]);
+            push(&mut bytes, [f64::from(entry.policy) + 1.0, or_none(total)]);
         }
-        let mut arguments: SmallVec<[_; 2]> = smallvec![head, body];
+        ends.push(bytes.len());
         let reports = entries.iter().any(|entry| entry.own.is_some());
         if reports || policies.iter().any(|policy| policy.block_us > 0) {
-            let mut blocks = Vec::with_capacity(8 * policies.len());
-            policies.iter().for_each(|policy| push(&mut blocks, [exact(policy.block_us)]));
-            arguments.push(blocks);
+            policies.iter().for_each(|policy| push(&mut bytes, [exact(policy.block_us)]));
+            ends.push(bytes.len());
         }
         if reports {
-            arguments.push(own_entries(&entries));
+            push_own_entries(&entries, &mut bytes);
+            ends.push(bytes.len());
         }
+        let mut arguments: SmallVec<[&[u8]; 4]> =
+            ends.windows(2).map(|ends| &bytes[ends[0]..ends[1]]).collect();
+        arguments.insert(1, &bytes[..ends[0]]);
         let script = script::check(policies.iter().map(|policy| policy.algorithm));
         (Command::run(script, &keys, &arguments), Batch { requests, policies, keys: entries })
     }
 }
 
-/// What the process reports of its slots: its number, and both numbers of each key.
-fn own_entries(keys: &[KeyEntry]) -> Vec<u8> {
+/// Writes what the process reports of its slots: its number, and both numbers of each key.
+fn push_own_entries(keys: &[KeyEntry], bytes: &mut Vec<u8>) {
     let process = keys.iter().find_map(|key| key.own.as_ref()).map_or(0, |own| own.process);
-    let mut bytes = Vec::with_capacity(8 + 16 * keys.len());
-    push(&mut bytes, [exact(process)]);
+    push(bytes, [exact(process)]);
     for key in keys {
         let own = key.own.as_deref().copied().unwrap_or_default().kept();
-        push(&mut bytes, [own.granted, own.freed].map(exact));
+        push(bytes, [own.granted, own.freed].map(exact));
     }
-    bytes
 }
 
 /// An index into a table of one call, which has fewer than 65,535 entries.

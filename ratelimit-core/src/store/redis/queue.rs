@@ -43,6 +43,7 @@ use self::trip::carry;
 use self::waiting::{Taken, Waiting};
 use super::connections::Connection;
 use super::error::CallError;
+use super::key::StateKey;
 use super::link::Link;
 use super::shared::Shared;
 use super::topology::{NodeId, SLOT_RANGES, range_of_slot};
@@ -128,7 +129,9 @@ impl Lane {
                 }
                 continue;
             }
-            for (_, requests) in grouped(requests, |request| link.is_cluster().then(|| request.caller())) {
+            // What stands for the caller, whose keys are all on one node of a cluster.
+            let caller = |request: &QueuedRequest| first_key(&request.request).map(StateKey::hash_tag);
+            for (_, requests) in grouped(requests, |request| link.is_cluster().then(|| caller(request))) {
                 if let Some(call) = Call::of_requests(requests, node, &self.shared) {
                     part.add(call, link);
                 }
@@ -202,12 +205,8 @@ trait Queues: Sized {
         let Taken { commands, requests } = self.step(place, Waiting::close);
         // Outside the lock: dropping a request wakes the task that waits for its reply, which may queue
         // another.
-        for queued in commands.into_iter().map(Queued::Command) {
-            self.hand_over(queued);
-        }
-        for queued in requests.into_iter().map(Queued::Request) {
-            self.hand_over(queued);
-        }
+        let requests = requests.into_iter().map(Queued::Request);
+        commands.into_iter().map(Queued::Command).chain(requests).for_each(|queued| self.hand_over(queued));
     }
 }
 

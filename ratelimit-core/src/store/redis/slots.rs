@@ -58,10 +58,10 @@ impl CallSlots {
         let mut callers: Vec<CallerSlots> = Vec::new();
         for (index, request) in requests.iter().enumerate() {
             for (place, limit) in request.limits.iter().enumerate() {
-                if !limit.policy.algorithm().holds_slots() {
+                if !limit.policy.algorithm.holds_slots() {
                     continue;
                 }
-                let requested = if request.operation.charges() { limit.cost() } else { 0 };
+                let requested = if request.operation.charges() { limit.cost } else { 0 };
                 let is_stored = request.operation != Operation::Peek;
                 if let Some(caller) = callers.iter_mut().find(|caller| caller.key == limit.key) {
                     caller.requested += requested;

@@ -104,7 +104,7 @@ impl GiveBacks {
             arguments.push_units(&count_id.policy, back.units, back.at, back.until);
             states.push((count_id.digest, count_id.bucket));
         }
-        let script = script::refund(given_back.iter().map(|(count_id, _)| count_id.policy.algorithm()));
+        let script = script::refund(given_back.iter().map(|(count_id, _)| count_id.policy.algorithm));
         let keys: SmallVec<[&StateKey; 4]> = given_back.iter().map(|(count_id, _)| &count_id.key).collect();
         let mut command = Command::run(script, &keys, &[arguments.into_bytes()]);
         // If the server did not know the script, the command would be sent again, behind the request that

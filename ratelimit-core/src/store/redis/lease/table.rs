@@ -126,7 +126,7 @@ impl Leases {
     ) -> Self {
         Self {
             clock,
-            digest_key: denials.digest_key(),
+            digest_key: denials.key,
             instances: AtomicU64::new(1),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             counts: AtomicUsize::new(0),

@@ -39,11 +39,10 @@ impl Batch {
         let first_verdict = bytes.len() - rest.len();
         let has_own = self.keys.iter().any(|key| key.own.is_some());
         let own = self.keys.iter().filter(|_| has_own).map(|key| key.own.clone()).collect();
-        let states = Arc::new(FoundStates { at, bytes, ranges, own });
-        let mut verdicts = &states.bytes[first_verdict..];
+        let mut verdicts = &bytes[first_verdict..];
         let all_pass = verdicts.is_empty();
         let mut effects: SmallVec<[Effect; 1]> = smallvec![Effect::Charged(0); self.keys.len()];
-        let mut replies = SmallVec::with_capacity(self.requests.len());
+        let mut requests = SmallVec::with_capacity(self.requests.len());
         for request in &self.requests {
             let (verdict, details) = if all_pass {
                 (ReplyVerdict::Allowed, Vec::new())
@@ -58,38 +57,35 @@ impl Batch {
                         effects[usize::from(key)].add(request.effect(*effect));
                     }
                 }
-            } else if verdict == ReplyVerdict::Allowed && may_charge(request.operation) {
+            } else if verdict == ReplyVerdict::Allowed
+                && (request.operation.charges() || request.operation.overdraws())
+            {
                 for &(key, cost) in &request.limits {
                     effects[usize::from(key)].add(request.effect(Effect::Charged(cost)));
                 }
             }
-            let (states, operation) = (Arc::clone(&states), request.operation);
-            replies.push(Box::new(Reply {
-                states,
-                verdict,
-                operation,
-                limits,
-                details,
-                slots: Slots::default(),
-                unclaimed: None,
-            }));
+            requests.push(RequestReply { verdict, operation: request.operation, limits, details });
         }
-        verdicts.is_empty().then_some(Replies { replies, effects })
+        if !verdicts.is_empty() {
+            return None;
+        }
+        let call = Arc::new(CallReply { at, bytes, ranges, own, effects, requests });
+        let reply =
+            |place| Reply { call: Arc::clone(&call), place, slots: Slots::default(), unclaimed: None };
+        Some(Replies { replies: (0..call.requests.len()).map(reply).collect() })
     }
 }
 
 /// The replies to the requests of one call, in their order.
 #[derive(Debug, Default)]
 pub(in crate::store::redis) struct Replies {
-    pub(in crate::store::redis) replies: SmallVec<[Box<Reply>; 1]>,
-    /// Effect of all requests together on each key.
-    effects: SmallVec<[Effect; 1]>,
+    pub(in crate::store::redis) replies: SmallVec<[Reply; 1]>,
 }
 
 impl Replies {
     /// Instant of the decisions, by the server's clock.
     pub(in crate::store::redis) fn at(&self) -> Option<Timestamp> {
-        self.replies.first().map(|reply| reply.states.at)
+        self.replies.first().map(|reply| reply.call.at)
     }
 
     /// The state of one limit of one request after all requests of the call. `None` if it is corrupt.
@@ -100,15 +96,15 @@ impl Replies {
         check: &Check<'_>,
     ) -> Option<State> {
         let reply = self.replies.get(request)?;
-        let &(key, _) = reply.limits.get(limit)?;
-        reply.state(check, (key, *self.effects.get(usize::from(key))?)).ok()
+        let &(key, _) = reply.request().limits.get(limit)?;
+        reply.state(check, (key, *reply.call.effects.get(usize::from(key))?)).ok()
     }
 
     /// Units that were charged to one limit of one request with this cost. If the reply has details and
     /// several limits of the request share a key, the first gets the sum of their charges and the others get
     /// 0.
     pub(in crate::store::redis) fn charged(&self, request: usize, limit: usize, cost: u64) -> u64 {
-        let Some(reply) = self.replies.get(request) else { return 0 };
+        let Some(reply) = self.replies.get(request).map(Reply::request) else { return 0 };
         let Some(&(key, _)) = reply.limits.get(limit) else { return 0 };
         if reply.verdict != ReplyVerdict::Allowed || !reply.operation.charges() {
             return 0;
@@ -124,11 +120,10 @@ impl Replies {
     /// corrupt.
     pub(in crate::store::redis) fn granted_there(&self, request: usize, limit: usize) -> Option<u64> {
         let reply = self.replies.get(request)?;
-        let &(key, _) = reply.limits.get(limit)?;
-        let states = &reply.states;
-        let own = states.own.get(usize::from(key))?.as_deref()?;
-        let own = encoded::own_entry(states.bytes_of(key), states.at, *own)?;
-        Some(own.granted + self.effects.get(usize::from(key))?.charged()?)
+        let (call, &(key, _)) = (&reply.call, reply.request().limits.get(limit)?);
+        let own = call.own.get(usize::from(key))?.as_deref()?;
+        let own = encoded::own_entry(call.bytes_of(key), call.at, *own)?;
+        Some(own.granted + call.effects.get(usize::from(key))?.charged()?)
     }
 
     /// Sets what happens to the reply to a request if it is dropped unclaimed.
@@ -148,20 +143,16 @@ impl Replies {
     /// Whether a request of this check passed. `None` if its verdict does not follow from its state, or if
     /// the reply has another charge than was requested.
     pub(in crate::store::redis) fn verdict(&self, request: usize, check: &Check<'_>) -> Option<bool> {
-        let reply = self.replies.get(request)?;
-        let mut state = reply.state(check, *reply.limits.first()?).ok()?;
-        let fits = decide_check(check, &mut state, reply.states.at, Operation::Peek).fits();
+        let all = self.replies.get(request)?;
+        let reply = all.request();
+        let mut state = all.state(check, *reply.limits.first()?).ok()?;
+        let fits = decide_check(check, &mut state, all.call.at, Operation::Peek).fits();
         let charge = if fits { check.cost() } else { 0 };
         let is_as_requested =
             reply.details.iter().all(|detail| detail.charged().map_or(!fits, |units| units == charge));
         let verdict = if fits { ReplyVerdict::Allowed } else { ReplyVerdict::Denied };
         (reply.verdict == verdict && is_as_requested).then_some(fits)
     }
-}
-
-/// Whether a request that passes is charged.
-fn may_charge(operation: Operation) -> bool {
-    operation.charges() || operation.overdraws()
 }
 
 impl RequestEntry {
@@ -202,9 +193,9 @@ fn whole(number: f64) -> Option<u64> {
     (number.fract() == 0.0 && (0.0..MAX_EXACT).contains(&number)).then_some(number as u64)
 }
 
-/// The states of a reply, which its requests share.
+/// The reply to a call, which its requests share.
 #[derive(Debug)]
-struct FoundStates {
+struct CallReply {
     at: Timestamp,
     /// The reply.
     bytes: Vec<u8>,
@@ -212,9 +203,23 @@ struct FoundStates {
     ranges: SmallVec<[Range<usize>; 1]>,
     /// What the process reported of its slots at each key; empty if it reported nothing.
     own: Vec<Option<Box<OwnEntry>>>,
+    /// Effect of all requests together on each key.
+    effects: SmallVec<[Effect; 1]>,
+    requests: SmallVec<[RequestReply; 1]>,
 }
 
-impl FoundStates {
+/// What was decided about one request.
+#[derive(Debug)]
+struct RequestReply {
+    verdict: ReplyVerdict,
+    operation: Operation,
+    /// For each limit the index of its key, and the effect of earlier requests of the batch on that key.
+    limits: SmallVec<[(u16, Effect); 1]>,
+    /// For each limit the effect of this request; empty if it follows from the verdict.
+    details: Vec<Effect>,
+}
+
+impl CallReply {
     fn bytes_of(&self, key: u16) -> &[u8] {
         &self.bytes[self.ranges[usize::from(key)].clone()]
     }
@@ -231,13 +236,9 @@ enum ReplyVerdict {
 /// The part of a reply that concerns one request.
 #[derive(Debug)]
 pub(in crate::store::redis) struct Reply {
-    states: Arc<FoundStates>,
-    verdict: ReplyVerdict,
-    operation: Operation,
-    /// For each limit the index of its key, and the effect of earlier requests of the batch on that key.
-    limits: SmallVec<[(u16, Effect); 1]>,
-    /// For each limit the effect of this request; empty if it follows from the verdict.
-    details: Vec<Effect>,
+    call: Arc<CallReply>,
+    /// The index of the request.
+    place: usize,
     /// Slots that the request holds from now on.
     slots: Slots,
     unclaimed: Option<Box<dyn Unclaimed>>,
@@ -268,13 +269,17 @@ pub(in crate::store::redis) const EXPECTED: &str =
     "the instant, what was found at each key, and verdicts that follow from it";
 
 impl Reply {
+    fn request(&self) -> &RequestReply {
+        &self.call.requests[self.place]
+    }
+
     /// Validates the reply to an overdraft, which has no outcome.
     fn overdrawn(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        for (check, limit) in group.iter().zip(&self.limits) {
+        for (check, limit) in group.iter().zip(&self.request().limits) {
             self.state(check, *limit)?;
         }
-        match self.verdict {
-            ReplyVerdict::Allowed | ReplyVerdict::Denied => Ok(GroupOutcome::unknown(self.states.at, group)),
+        match self.request().verdict {
+            ReplyVerdict::Allowed | ReplyVerdict::Denied => Ok(GroupOutcome::unknown(self.call.at, group)),
             ReplyVerdict::Corrupt => Err(StoreError::Protocol { expected: EXPECTED }),
         }
     }
@@ -288,22 +293,23 @@ impl Reply {
     /// The outcome for the group of the request.
     pub(in crate::store::redis) fn outcome(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
         const PROTOCOL: StoreError = StoreError::Protocol { expected: EXPECTED };
-        if self.operation == Operation::Overdraw {
+        if self.request().operation == Operation::Overdraw {
             return self.overdrawn(group);
         }
         // The script decides about a shadow limit that is alone as if it were enforced.
-        let is_alone = group.len() == 1 && self.operation.takes_whole_cost();
+        let RequestReply { verdict, operation, limits, details } = self.request();
+        let is_alone = group.len() == 1 && operation.takes_whole_cost();
         let mut states: SmallVec<[State; 2]> = SmallVec::new();
         let mut places: SmallVec<[usize; 2]> = SmallVec::new();
-        for (limit, (check, found)) in group.iter().zip(&self.limits).enumerate() {
-            let known = self.limits[..limit].iter().position(|other| other.0 == found.0);
+        for (limit, (check, found)) in group.iter().zip(limits).enumerate() {
+            let known = limits[..limit].iter().position(|other| other.0 == found.0);
             places.push(if let Some(same) = known {
                 places[same]
             } else {
                 states.push(match self.state(check, *found) {
                     // A corrupt state of a shadow limit in a group: the script decided without it.
                     Err(StoreError::CorruptState { .. })
-                        if check.is_shadow() && !is_alone && self.verdict != ReplyVerdict::Corrupt =>
+                        if check.is_shadow() && !is_alone && *verdict != ReplyVerdict::Corrupt =>
                     {
                         State::new(check.policy())
                     }
@@ -312,14 +318,14 @@ impl Reply {
                 states.len() - 1
             });
         }
-        let (at, replied) = (self.states.at, &self.details);
-        let outcome = encoded::decide_as_replied(group, &places, &mut states, at, self.operation, replied);
+        let at = self.call.at;
+        let outcome = encoded::decide_as_replied(group, &places, &mut states, at, *operation, details);
         let mut outcome = outcome.ok_or(PROTOCOL)?;
         let fits = match outcome.outcomes() {
             [only] if is_alone => only.fits(),
             _ => outcome.is_allowed(),
         };
-        match self.verdict {
+        match verdict {
             ReplyVerdict::Allowed if fits => outcome.add_slots(self.slots.clone()),
             ReplyVerdict::Denied if !fits => {}
             _ => return Err(PROTOCOL),
@@ -329,8 +335,8 @@ impl Reply {
 
     /// The state as it was when this request was decided.
     fn state(&self, check: &Check<'_>, (key, effect): (u16, Effect)) -> Result<State, StoreError> {
-        let (bytes, at) = (self.states.bytes_of(key), self.states.at);
-        let own = self.states.own.get(usize::from(key)).and_then(Option::as_deref);
+        let (bytes, at) = (self.call.bytes_of(key), self.call.at);
+        let own = self.call.own.get(usize::from(key)).and_then(Option::as_deref);
         State::decode(check, bytes, at, own, effect)
             .ok_or_else(|| StoreError::CorruptState { policy: check.policy().key().to_owned() })
     }

@@ -167,7 +167,7 @@ fn each_reply_accounts_for_the_requests_before_it() {
     ];
     let (_, batch) = encoder(0).encode(&requests);
     let replies = batch.decode(reply(&[&windows(60_000_000, 1, 0), b"."], 90_000_000.0, "111011")).unwrap();
-    let report = |mut reply: Box<Reply>, group: &[(&str, u64)]| {
+    let report = |mut reply: Reply, group: &[(&str, u64)]| {
         let group: Vec<_> =
             group.iter().map(|(caller, cost)| Check::new(&policy, *caller).with_cost(*cost)).collect();
         let outcome = reply.claim(&group).unwrap();
@@ -260,7 +260,7 @@ fn requests_after_one_that_begins_a_block_are_denied_by_it() {
         let (_, batch) = encoder(0).encode(&[check(), check(), check()]);
         #[allow(clippy::cast_precision_loss, reason = "a small number")]
         let replies = batch.decode(reply(&[&found], now as f64, verdicts))?;
-        let outcome = |mut reply: Box<Reply>| reply.claim(&group).map(|outcome| outcome.retry_after());
+        let outcome = |mut reply: Reply| reply.claim(&group).map(|outcome| outcome.retry_after());
         Some(replies.replies.into_iter().map(outcome).collect())
     };
     let waits = outcomes(&with_detail("1+0", b'b', until, "0")).unwrap();

@@ -6,7 +6,6 @@ use redis::Value;
 use smallvec::SmallVec;
 
 use super::request::{QueuedRequest, ReplySender, Requests, send_reply};
-use crate::clock::Timestamp;
 use crate::store::redis::attachments::CallAttachments;
 use crate::store::redis::command::{Command, GuardedCommand};
 use crate::store::redis::error::CallError;
@@ -39,17 +38,8 @@ enum Expected {
 /// A decoded reply.
 pub(super) enum Decoded {
     Replies(Replies),
-    /// A command has ended.
-    Ended,
-    /// A refund has ended, and a charge stays.
-    TurnsNotDue,
-}
-
-impl Decoded {
-    /// Instant of the decisions, by the server's clock.
-    pub(super) fn at(&self) -> Option<Timestamp> {
-        if let Self::Replies(replies) = self { replies.at() } else { None }
-    }
+    /// The end of a command. An error if a charge stays that was to be refunded.
+    Ended(Result<(), CallError>),
 }
 
 impl Call {
@@ -127,8 +117,10 @@ impl Call {
             (Expected::Replies(batch, _), reply) => {
                 batch.decode(reply).map(Decoded::Replies).ok_or(CallError::Protocol(protocol::EXPECTED))
             }
-            (Expected::End { is_refund: true, .. }, Value::Int(0)) => Ok(Decoded::TurnsNotDue),
-            (Expected::End { .. }, Value::Int(_)) => Ok(Decoded::Ended),
+            (Expected::End { is_refund: true, .. }, Value::Int(0)) => {
+                Ok(Decoded::Ended(Err(CallError::TurnsNotDue)))
+            }
+            (Expected::End { .. }, Value::Int(_)) => Ok(Decoded::Ended(Ok(()))),
             (Expected::End { .. }, _) => Err(CallError::Protocol("a number as the reply to a command")),
         }
     }
@@ -144,10 +136,9 @@ impl Call {
                 }
                 return;
             }
-            (Expected::End { .. }, Ok(Decoded::TurnsNotDue)) => Err(CallError::TurnsNotDue),
-            (Expected::End { .. }, result) => result.map(drop),
-            // An error, since `decode` returns no other kind for requests.
-            (Expected::Replies(..), result) => result.and(Err(CallError::Protocol(protocol::EXPECTED))),
+            (_, Ok(Decoded::Ended(end))) => end,
+            // An error, since `decode` returns no replies to a command.
+            (_, result) => result.and(Err(CallError::Protocol(protocol::EXPECTED))),
         };
         // First, so that the tasks that wait see what the attachments or the guard change.
         drop(self);

@@ -6,11 +6,11 @@ use tokio::sync::oneshot;
 use crate::store::redis::attachments::Attachment;
 use crate::store::redis::command::GuardedCommand;
 use crate::store::redis::error::CallError;
-use crate::store::redis::key::{StateKey, TAG_LEN};
+use crate::store::redis::key::StateKey;
 use crate::store::redis::protocol::{Reply, Request};
 
 /// The end of a request, or without a reply the end of a command.
-pub(in crate::store::redis) type Replied = Result<Option<Box<Reply>>, CallError>;
+pub(in crate::store::redis) type Replied = Result<Option<Reply>, CallError>;
 
 /// The channel for a reply.
 pub(in crate::store::redis) type ReplySender = oneshot::Sender<Replied>;
@@ -63,11 +63,6 @@ impl Queued {
 }
 
 impl QueuedRequest {
-    /// What stands for the caller, whose keys are all on one node of a cluster.
-    pub(super) fn caller(&self) -> Option<[u8; TAG_LEN]> {
-        first_key(&self.request).map(StateKey::hash_tag)
-    }
-
     /// Whether the request's future was dropped.
     pub(super) fn is_abandoned(&self) -> bool {
         self.reply.as_ref().is_some_and(ReplySender::is_closed)

@@ -11,7 +11,7 @@ use redis::{ErrorKind, RedisError, RedisResult, Value};
 use smallvec::SmallVec;
 use tokio::time::sleep;
 
-use super::call::Call;
+use super::call::{Call, Decoded};
 use super::lane::{Calls, Lane};
 use crate::store::Deadline;
 use crate::store::deadline::{now, since};
@@ -183,7 +183,9 @@ impl Lane {
             Ok(reply) => {
                 let decoded = call.decode(reply);
                 if let Ok(decoded) = &decoded {
-                    if let Some(at) = decoded.at() {
+                    if let Decoded::Replies(replies) = decoded
+                        && let Some(at) = replies.at()
+                    {
                         self.shared.encoder.note_server_time(at.as_micros(), times);
                     }
                     link.record_reply(call.range());
