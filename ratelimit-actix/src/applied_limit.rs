@@ -43,7 +43,7 @@ pub(crate) struct AppliedLimit {
 }
 
 /// The limits that are checked together, in the order of the source.
-pub(crate) type AppliedLimits = SmallVec<[AppliedLimit; 2]>;
+pub(crate) type AppliedLimits = SmallVec<[AppliedLimit; 1]>;
 
 impl AppliedLimit {
     /// A limit that a check describes, under which every response counts. A look is charged later.

@@ -40,7 +40,7 @@ pub(crate) fn is_counted(req: &HttpRequest, config: &RateLimitConfig) -> bool {
 pub(crate) enum Decision {
     Made(AdmissionResult),
     /// It takes a round trip, and is made by [`end`].
-    Waits(AppliedLimits, Box<Waiting>),
+    Waits(AppliedLimits, Waiting),
 }
 
 /// Checks all limits that apply to a request that is counted, each with the values that were computed for the
@@ -73,7 +73,7 @@ pub(crate) fn begin<'v>(
 pub(crate) async fn end(
     req: &HttpRequest,
     limits: &mut AppliedLimits,
-    waiting: Box<Waiting>,
+    waiting: &mut Waiting,
 ) -> AdmissionResult {
     let outcome = nearest_limiter(req).end(&checks(limits), waiting).await;
     match outcome {
@@ -82,7 +82,7 @@ pub(crate) async fn end(
     }
 }
 
-fn checks(limits: &AppliedLimits) -> SmallVec<[Check<'_>; 2]> {
+fn checks(limits: &AppliedLimits) -> SmallVec<[Check<'_>; 1]> {
     limits.iter().map(AppliedLimit::first_check).collect()
 }
 

@@ -154,8 +154,8 @@ pub(crate) fn admission(
         Decision::Made(Err(rejection)) => {
             Admission::Pending(Box::pin(async move { Err(reject(&req, payload, rejection).await) }))
         }
-        Decision::Waits(mut limits, waiting) => Admission::Pending(Box::pin(async move {
-            match end(&req, &mut limits, waiting).await {
+        Decision::Waits(mut limits, mut waiting) => Admission::Pending(Box::pin(async move {
+            match end(&req, &mut limits, &mut waiting).await {
                 Ok(held) => Ok(admitted(req, payload, held)),
                 // Boxed, because it is rare and its future is large.
                 Err(rejection) => Err(Box::pin(reject(&req, payload, rejection)).await),

@@ -195,8 +195,8 @@ impl Layer {
         };
         match decision {
             Decision::Made(made) => made,
-            Decision::Waits(mut limits, waiting) => {
-                Box::pin(async move { end(req, &mut limits, waiting).await }).await
+            Decision::Waits(mut limits, mut waiting) => {
+                Box::pin(async move { end(req, &mut limits, &mut waiting).await }).await
             }
         }
     }

@@ -181,9 +181,9 @@ impl RateLimiter {
             Begun::Decided(outcome) => only(outcome),
             // The check is in a box, so that the in-memory future stays small: a future is copied until it is
             // polled, and copying a large one takes longer than a decision in memory.
-            Begun::Waits(waiting) => {
+            Begun::Waits(mut waiting) => {
                 let check = self.check_of(policy, &partition, cost);
-                Box::pin(async move { only(self.end(&[check], waiting).await?) }).await
+                Box::pin(async move { only(self.end(&[check], &mut waiting).await?) }).await
             }
         }
     }

@@ -59,7 +59,7 @@ private_methods! {
         fn begin_on_worker(group: &[Check<'_>]) -> Result<Begun, StoreError>;
         fn end(
             group: &[Check<'_>],
-            waiting: Box<Waiting>
+            waiting: &mut Waiting
         ) -> impl Future<Output = Result<GroupOutcome, StoreError>>;
         fn charge_each(checks: &[Check<'_>]) -> impl Future<Output = Vec<Option<Outcome>>>;
         fn spawn(task: Task) -> Result<(), Task>;

@@ -19,8 +19,8 @@ use crate::store::{Deadline, Sent};
 pub enum Begun {
     /// It is made.
     Decided(GroupOutcome),
-    /// It takes a round trip. In a box, because a future that is moved should be small.
-    Waits(Box<Waiting>),
+    /// It takes a round trip.
+    Waits(Waiting),
 }
 
 /// What is left of a decision that takes a round trip.
@@ -30,7 +30,8 @@ pub struct Waiting {
     deadline: Deadline,
     by_worker: bool,
     stopwatch: Stopwatch,
-    sent: Option<Sent>,
+    /// In a box, because futures that are moved should be small.
+    sent: Option<Box<Sent>>,
 }
 
 impl RateLimiter {
@@ -43,7 +44,7 @@ impl RateLimiter {
     ) -> Result<GroupOutcome, StoreError> {
         match self.begin(group, operation, by_worker)? {
             Begun::Decided(outcome) => Ok(outcome),
-            Begun::Waits(waiting) => self.end(group, waiting).await,
+            Begun::Waits(mut waiting) => self.end(group, &mut waiting).await,
         }
     }
 
@@ -95,7 +96,7 @@ impl RateLimiter {
     pub(crate) async fn end(
         &self,
         group: &[Check<'_>],
-        waiting: Box<Waiting>,
+        waiting: &mut Waiting,
     ) -> Result<GroupOutcome, StoreError> {
         self.inner.end(&self.validated(group)?, waiting).await
     }
@@ -163,7 +164,7 @@ impl Inner {
         operation: Operation,
         deadline: Deadline,
         by_worker: bool,
-    ) -> Box<Waiting> {
+    ) -> Waiting {
         let stopwatch = Stopwatch::start();
         let sent = match &self.store {
             _ if is_look(group, operation) => None,
@@ -171,28 +172,28 @@ impl Inner {
             Backend::Redis(store) => store.begin(group, operation, deadline, by_worker),
             _ => None,
         };
-        Box::new(Waiting { operation, deadline, by_worker, stopwatch, sent })
+        Waiting { operation, deadline, by_worker, stopwatch, sent }
     }
 
     /// Awaits the decision.
     pub(super) async fn end(
         self: &Arc<Self>,
         group: &[Check<'_>],
-        mut waiting: Box<Waiting>,
+        Waiting { operation, deadline, by_worker, stopwatch, sent }: &mut Waiting,
     ) -> Result<GroupOutcome, StoreError> {
-        let Waiting { operation, deadline, by_worker, .. } = *waiting;
+        let (operation, deadline) = (*operation, *deadline);
         if is_look(group, operation) {
             // In a box, because it is rare and its future is large.
-            return Box::pin(self.look(group, deadline, by_worker)).await;
+            return Box::pin(self.look(group, deadline, *by_worker)).await;
         }
-        let answer = match (&self.store, &mut waiting.sent) {
+        let answer = match (&self.store, sent) {
             #[cfg(feature = "redis")]
             (Backend::Redis(store), Some(sent)) => store.end(group, sent).await,
             (store, _) => store.as_dyn().decide(group, operation, deadline).await,
         };
         let answer = of_each(group, answer);
         if answer.is_ok() && operation.is_reported() {
-            waiting.stopwatch.decided();
+            stopwatch.decided();
         }
         // Unused units of a lease may pay a settlement without the server, which then may still be out.
         if answer.is_ok() && operation != Operation::Overdraw {

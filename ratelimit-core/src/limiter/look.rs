@@ -79,8 +79,8 @@ impl Inner {
     ) -> Result<GroupOutcome, StoreError> {
         let [looks, charged] = split(group);
         let send = |part: &Part<'_>, operation| self.send(&part.checks, operation, deadline, by_worker);
-        let look = self.end(&looks.checks, send(&looks, Operation::Judge));
-        let decide = |operation| self.end(&charged.checks, send(&charged, operation));
+        let look = async { self.end(&looks.checks, &mut send(&looks, Operation::Judge)).await };
+        let decide = async |operation| self.end(&charged.checks, &mut send(&charged, operation)).await;
         if charged.checks.iter().any(|check| check.policy().block_us() > 0) || charged.checks.is_empty() {
             let looked = look.await?;
             let operation = if looked.is_allowed() { Operation::Check } else { Operation::Judge };

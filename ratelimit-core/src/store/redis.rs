@@ -122,7 +122,7 @@ impl RedisStore {
         operation: Operation,
         deadline: Deadline,
         by_worker: bool,
-    ) -> Option<Sent> {
+    ) -> Option<Box<Sent>> {
         let groups = self.groups.get()?;
         let is_one_call = groups.knows_windows(group) && groups.takes_one_call(group, operation);
         is_one_call.then(|| groups.begin(group, operation, deadline.at_most(self.deadline), by_worker))

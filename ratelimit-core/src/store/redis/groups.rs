@@ -109,12 +109,12 @@ impl Groups {
         operation: Operation,
         mut deadline: Deadline,
         by_worker: bool,
-    ) -> Sent {
+    ) -> Box<Sent> {
         let windows_at = self.windows_at(group);
         let group = &*in_windows(group, windows_at);
         let notes = self.note(group, operation);
         let pending = self.submit(group, operation, &mut deadline, by_worker);
-        Sent { pending, deadline, windows_at, notes }
+        Box::new(Sent { pending, deadline, windows_at, notes })
     }
 
     /// Waits for the reply.
