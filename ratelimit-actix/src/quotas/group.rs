@@ -141,7 +141,7 @@ impl DecidedGroup {
             let check = quota.limit.first_check();
             Some((check.with_cost(if refunded { outcome.cost() } else { 0 }), outcome.clone()))
         });
-        let (checks, outcomes): (SmallVec<[Check<'_>; 2]>, SmallVec<[Outcome; 2]>) = charged.unzip();
+        let (checks, outcomes): (SmallVec<[Check<'_>; 2]>, SmallVec<[Outcome; 1]>) = charged.unzip();
         // Each refund is searched at the instant of its charge, which in a cluster is that of its node.
         decided_apart(outcomes).reservation(&checks)
     }

@@ -122,7 +122,7 @@ fn deny(members: &[Member<'_>], states: &mut [State], now: Timestamp, operation:
 #[cold]
 fn begin_blocks(members: &[Member<'_>], states: &mut [State], decided: &GroupOutcome) -> GroupOutcome {
     let (now, before) = (decided.at(), decided.outcomes());
-    let mut outcomes: SmallVec<[Outcome; 2]> = before.into();
+    let mut outcomes: SmallVec<[Outcome; 1]> = before.into();
     for (member, denial) in members.iter().zip(before) {
         if member.check.policy().block_us() == 0 || !passes_later(denial) {
             continue;

@@ -147,7 +147,7 @@ impl<'a> Group<'a> {
 
     /// The outcome of every member, after the charge if there was a charge. `units` replaces the cost of each
     /// member, if the group was for as many units as fit.
-    fn outcomes(&self, units: Option<u64>, is_charged: bool) -> SmallVec<[Outcome; 2]> {
+    fn outcomes(&self, units: Option<u64>, is_charged: bool) -> SmallVec<[Outcome; 1]> {
         let limits = self.members_with_states().zip(&self.available);
         let outcomes = limits.map(|((member, state), available)| {
             let (policy, total, step) = (member.check.policy(), state.cost, state.unpacked.step());

@@ -19,7 +19,7 @@ pub struct GroupOutcome {
     at: Timestamp,
     allowed: bool,
     degraded: bool,
-    outcomes: SmallVec<[Outcome; 2]>,
+    outcomes: SmallVec<[Outcome; 1]>,
     slots: Slots,
 }
 
@@ -55,7 +55,7 @@ impl GroupOutcome {
     /// As [`new`](Self::new), for limits that were decided at different instants, such as those of several
     /// nodes. Each keeps its own, and the latest is that of the group.
     pub(crate) fn decided_apart(outcomes: impl IntoIterator<Item = Outcome>) -> Self {
-        let outcomes: SmallVec<[Outcome; 2]> = outcomes.into_iter().collect();
+        let outcomes: SmallVec<[Outcome; 1]> = outcomes.into_iter().collect();
         let at = outcomes.iter().map(Outcome::at).max().unwrap_or_default();
         let (allowed, degraded) =
             (outcomes.iter().all(Outcome::is_allowed), outcomes.iter().any(Outcome::is_degraded));
@@ -69,7 +69,7 @@ impl GroupOutcome {
     }
 
     /// The outcome of a group that is known to be admitted or denied.
-    pub(crate) fn decided(at: Timestamp, allowed: bool, outcomes: SmallVec<[Outcome; 2]>) -> Self {
+    pub(crate) fn decided(at: Timestamp, allowed: bool, outcomes: SmallVec<[Outcome; 1]>) -> Self {
         Self { at, allowed, degraded: false, outcomes, slots: Slots::default() }
     }
 
@@ -84,7 +84,7 @@ impl GroupOutcome {
     }
 
     /// Replaces the outcomes of the limits. The group stays admitted or denied.
-    pub(crate) fn with_outcomes(self, outcomes: SmallVec<[Outcome; 2]>) -> Self {
+    pub(crate) fn with_outcomes(self, outcomes: SmallVec<[Outcome; 1]>) -> Self {
         Self { outcomes, ..self }
     }
 

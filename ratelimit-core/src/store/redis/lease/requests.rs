@@ -123,7 +123,7 @@ impl Leases {
             }
         }
         let mut wanted = SmallVec::new();
-        let mut outcomes = SmallVec::<[Outcome; 2]>::new();
+        let mut outcomes = SmallVec::<[Outcome; 1]>::new();
         for (index, member) in members.iter().enumerate() {
             let mut guard = self.count_in(shard_in(&mut locked, member)?, member.digest)?;
             let (outcome, wants_lease) = self.use_units(&mut guard, member, now);
