@@ -1,5 +1,6 @@
 //! Third stage: turns specifications into tokens. It cannot fail. `expand.md` shows what a handler becomes.
 
+mod calendar;
 pub(crate) mod fallback;
 mod limits;
 pub(crate) mod paths;

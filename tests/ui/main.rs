@@ -72,7 +72,7 @@ const OF_FILES: [(&str, &str); 35] = [
     ("validate/container.rs", "on_module_without_handlers"),
     // The condition is the compiler's to read.
     ("validate/container.rs", "module_conditional"),
-    ("validate/arguments.rs", "calendar_zone_alone"),
+    ("validate/calendar.rs", "calendar_zone_alone"),
     ("validate/counts.rs", "charged_twice"),
     ("validate/extractors.rs", "on_impl_trait_argument"),
     ("validate/spec.rs", "exempt_and_limited"),

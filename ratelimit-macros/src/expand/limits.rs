@@ -17,7 +17,7 @@ use crate::parse::kind::Kind;
 use crate::parse::usage::{Of, Usage};
 use crate::parse::values::algorithm::Algorithm;
 use crate::parse::values::bounds::is_name;
-use crate::parse::values::calendar::{Anchor, AnchorDay, CalendarUnit, WEEKDAYS, Window};
+use crate::parse::values::calendar::{Anchor, Window};
 use crate::parse::values::choice::{ChargeTime, Choice, Count, Mode, OnError, OnMissing, Responses, Show};
 use crate::parse::values::name::{Key, Text};
 use crate::parse::values::number::Number;
@@ -161,7 +161,7 @@ fn default_key(handler: &str, index: usize) -> String {
     if index == 0 { name } else { format!("{name}#{}", index + 1) }
 }
 
-fn string_literal(name: &Text) -> TokenStream {
+pub(super) fn string_literal(name: &Text) -> TokenStream {
     let mut literal = Literal::string(&name.text);
     literal.set_span(located(name.span));
     literal.into_token_stream()
@@ -184,7 +184,7 @@ fn setters(facade: Facade<'_>, limit: &Args, of: Of) -> TokenStream {
 }
 
 /// The value of an argument.
-trait Value {
+pub(super) trait Value {
     /// `.name(value)`, or nothing for what has no setter of its own.
     fn setter(&self, _name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
         TokenStream::new()
@@ -205,12 +205,6 @@ impl Value for RequestFn {
     fn computed(&self, name: &str, facade: Facade<'_>, _: &Args) -> Option<TokenStream> {
         let returned = if name == "plan" { PLAN } else { Returned::Primitive("bool") };
         Some(per_request::value(facade, self, returned))
-    }
-}
-
-impl Value for Anchor {
-    fn computed(&self, _: &str, facade: Facade<'_>, limit: &Args) -> Option<TokenStream> {
-        Some(per_request::value(facade, self.per_request()?, Returned::Day(limit.calendar_unit()?)))
     }
 }
 
@@ -249,15 +243,6 @@ impl Value for Length {
     }
 }
 
-impl Value for Window {
-    fn setter(&self, name: &str, facade: Facade<'_>, limit: &Args) -> TokenStream {
-        match self {
-            Self::Length(window) => window.setter(name, facade, limit),
-            Self::Calendar(unit, span) => calendar(facade, *unit, *span, limit),
-        }
-    }
-}
-
 impl Value for Text {
     fn setter(&self, name: &str, _: Facade<'_>, _: &Args) -> TokenStream {
         call(name, Span::mixed_site(), &string_literal(self))
@@ -271,40 +256,9 @@ impl<T: Choice> Value for T {
 }
 
 /// `.name(value)`.
-fn call(name: &str, span: Span, value: &impl ToTokens) -> TokenStream {
+pub(super) fn call(name: &str, span: Span, value: &impl ToTokens) -> TokenStream {
     let name = Ident::new(name, span);
     quote_spanned!(span=> .#name(#value))
-}
-
-/// `.calendar(Calendar::month(15).in_zone("Europe/Berlin"))`; from the first day if that is chosen per
-/// request.
-fn calendar(facade: Facade<'_>, unit: CalendarUnit, span: Span, limit: &Args) -> TokenStream {
-    let span = located(span);
-    let private = facade.private(span);
-    let days = match (unit, value_of(limit.anchor.as_ref()).and_then(Anchor::fixed)) {
-        (CalendarUnit::Day, _) => quote_spanned!(span=> day()),
-        (CalendarUnit::Week, day) => {
-            let index = if let Some(AnchorDay::Week(index)) = day { index } else { 0 };
-            let day = Ident::new(WEEKDAYS[index].1, span);
-            quote_spanned!(span=> week(#private::Weekday::#day))
-        }
-        (CalendarUnit::Month, day) => {
-            let day = if let Some(AnchorDay::Month(day)) = day { day } else { 1 };
-            quote_spanned!(span=> month(#day))
-        }
-        (CalendarUnit::Year, day) => {
-            let (month, day) =
-                if let Some(AnchorDay::Year(month, day)) = day { (month, day) } else { (1, 1) };
-            quote_spanned!(span=> year(#month, #day))
-        }
-    };
-    let zone = value_of(limit.zone.as_ref()).map(|zone| {
-        let name = string_literal(zone);
-        quote_spanned!(span=> .in_zone(#name))
-    });
-    let moves = value_of(limit.anchor.as_ref()).and_then(Anchor::per_request);
-    let moves = moves.map(|_| quote_spanned!(span=> .clamped()));
-    call("calendar", span, &quote_spanned!(span=> #private::Calendar::#days #zone #moves))
 }
 
 /// `.setter(Type::Variant)`.

@@ -10,11 +10,12 @@ use crate::parse::kind::Kind;
 use crate::parse::usage::Usage;
 use crate::parse::values::algorithm::{self, ALGORITHMS, Algorithm};
 use crate::parse::values::bounds::{DEFAULT_MAX, DEFAULT_MICROS, SUB_WINDOWS};
-use crate::parse::values::calendar::{Anchor, Window, calendar_units};
+use crate::parse::values::calendar::{Anchor, Window};
 use crate::parse::values::choice::{ChargeTime, Count, Responses};
 use crate::parse::values::name::Key;
 use crate::parse::values::number::Number;
 use crate::parse::values::window::grammar;
+use crate::validate::calendar;
 
 /// Reads the arguments of an attribute, and records a mistake for each broken rule between them.
 pub(crate) fn read(kind: Kind, attribute: &Attribute, diagnostics: &mut Diagnostics) -> Args {
@@ -30,7 +31,7 @@ pub(crate) fn read(kind: Kind, attribute: &Attribute, diagnostics: &mut Diagnost
         // The numbers of the policy are not in view. The compiler compares them with `cost`.
         check_policy(policy, &args, diagnostics);
     } else {
-        check_calendar(&args, diagnostics);
+        calendar::check(&args, diagnostics);
         check_number(args.sub_windows.as_ref(), sub_windows_fault, &args, diagnostics);
         check_number(args.burst.as_ref(), burst_fault, &args, diagnostics);
         check_block(&args, diagnostics);
@@ -42,13 +43,10 @@ pub(crate) fn read(kind: Kind, attribute: &Attribute, diagnostics: &mut Diagnost
     args
 }
 
-/// The algorithm of calendar windows.
-const FIXED_WINDOW: &str = "fixed_window";
-
 /// The algorithm of the limit. `None` if its name is wrong.
 pub(super) fn algorithm(args: &Args) -> Option<&'static Algorithm> {
     match &args.algorithm {
-        None if args.calendar_unit().is_some() => algorithm::named(FIXED_WINDOW),
+        None if args.calendar_unit().is_some() => algorithm::named(calendar::ALGORITHM),
         None => Some(algorithm::DEFAULT),
         Some(argument) => argument.value.ok(),
     }
@@ -207,51 +205,6 @@ fn check_contradictions(args: &Args, diagnostics: &mut Diagnostics) {
     ] {
         for keyword in args.present(|usage| contradicts && usage.name == name) {
             diagnostics.error(keyword, message);
-        }
-    }
-}
-
-/// Rules between a calendar window and other arguments.
-fn check_calendar(args: &Args, diagnostics: &mut Diagnostics) {
-    if args.window.as_ref().is_some_and(|window| window.value.is_err()) {
-        return;
-    }
-    let Some(unit) = args.calendar_unit() else {
-        for keyword in args.present(|usage| matches!(usage.name, "zone" | "anchor")) {
-            let message =
-                format!("`{keyword}` is only for a `window` that is one of: {}; remove it", calendar_units());
-            diagnostics.error(keyword, message);
-        }
-        return;
-    };
-    let name = unit.name();
-    if let Some(algorithm) = &args.algorithm
-        && algorithm.value.is_ok_and(|algorithm| algorithm.name != FIXED_WINDOW)
-    {
-        let message = format!("`window = \"{name}\"` is counted by \"{FIXED_WINDOW}\"; remove `algorithm`");
-        diagnostics.error(&algorithm.keyword, message);
-    }
-    if let Some(block) = value_of(args.block.as_ref()) {
-        let example = grammar::format(block.micros);
-        let message = format!(
-            "`block` is not for `window = \"{name}\"`, whose counts end with the {name}; remove it, or write it for a second \
-             limit with a window of one length: `window = \"{example}\", block = \"{example}\"`"
-        );
-        diagnostics.error_at(block.span, message);
-    }
-    if let Some(anchor) = &args.anchor {
-        let without = "a day begins with its first instant; remove `anchor`".to_owned();
-        match (&anchor.value, unit.anchor_example()) {
-            (Ok(Anchor::Fixed(day, span)), example) if !unit.takes(*day) => {
-                let example = example.map(|example| {
-                    format!("a {name} does not begin on such a day; write for example `{example}`")
-                });
-                diagnostics.error_at(*span, example.unwrap_or(without));
-            }
-            (Ok(Anchor::PerRequest(_)), None) => {
-                diagnostics.error(&anchor.keyword, without);
-            }
-            _ => {}
         }
     }
 }
