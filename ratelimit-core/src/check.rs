@@ -170,8 +170,8 @@ impl<'a> Check<'a> {
     /// or. So the digests of one partition differ whenever the fingerprints do, and those of two partitions
     /// collide as rarely as random numbers.
     pub fn digest(&self, key: &[u8; 16], at: Timestamp) -> u128 {
-        let caller: u128 = keyed(key).hash(self.partition).into();
         let policy = u128::from(self.state_id_at(at));
+        let caller: u128 = keyed(key).hash(self.partition).into();
         caller ^ (policy << 64 | policy)
     }
 }

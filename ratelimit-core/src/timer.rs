@@ -1,9 +1,9 @@
 //! A clock that runs while the machine is suspended and cannot be set, and sleeps by this clock. A sleep
 //! needs no runtime: all sleeps of a process are in one queue, and a thread wakes their tasks.
 //!
-//! Most sleeps are dropped long before their end, and nearly all have one length. Such a sleep is added at the
-//! back of the queue and removed near its front: the thread is unparked only for a sleep that ends before the
-//! thread looks by itself.
+//! Most sleeps are dropped long before their end, and nearly all have one length. Such a sleep is added at
+//! the back of the queue and removed near its front: the thread is unparked only for a sleep that ends before
+//! the thread looks by itself.
 //!
 //! Crates for timers keep their thread in a static. In a child of a fork, which has no such thread, a sleep
 //! would never end.

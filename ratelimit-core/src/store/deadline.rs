@@ -5,9 +5,9 @@ use std::time::Duration;
 #[cfg(any(feature = "redis", test))]
 use crate::clock::micros;
 
-/// The instant now, in microseconds, by the clock of sleeps and of this process's messages. It is not tokio's
-/// clock, which a test of the application may pause: the store's thread has another runtime, and the server
-/// another clock.
+/// The instant now, in microseconds since boot, by the clock of deadlines, sleeps and measurements. It is not
+/// tokio's clock, which a test of the application may pause: the store's thread has another runtime, and the
+/// server another clock.
 #[cfg(not(test))]
 pub(crate) fn now() -> u64 {
     crate::timer::since_boot_us()

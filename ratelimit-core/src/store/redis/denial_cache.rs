@@ -203,17 +203,12 @@ impl DenialCache {
     /// Notes the instant and the changes before a check is sent, so that its denial can be cached. `None` if
     /// the cache is disabled.
     pub(super) fn begin_lookup(&self, group: &[Check<'_>]) -> Option<Lookup> {
-        if self.ttl.is_zero() {
-            return None;
-        }
-        Some(Lookup { sent_at: self.clock.now(), changes: self.changes(group).collect() })
+        let lookup = || Lookup { sent_at: self.clock.now(), changes: self.changes(group).collect() };
+        (!self.ttl.is_zero()).then(lookup)
     }
 
     /// Caches the outcome, if it is a denial.
     fn insert(&self, group: &[Check<'_>], lookup: Lookup, outcome: &GroupOutcome) {
-        if outcome.is_allowed() {
-            return;
-        }
         let violated = || group.iter().zip(outcome.outcomes()).filter(|(_, outcome)| !outcome.is_allowed());
         let Some((check, _)) = violated().next() else { return };
         if violated().any(|(_, outcome)| !matches!(outcome.decision(), Decision::Denied { .. })) {
@@ -227,15 +222,14 @@ impl DenialCache {
         if until <= now {
             return;
         }
-        let Lookup { changes, .. } = lookup;
         let digest = group_digest(group, &self.key);
         let mut shard = self.lock_shard(state);
         // A change since then may be the cause of the denial.
-        if !self.changes(group).eq(changes.iter().copied()) {
+        if !self.changes(group).eq(lookup.changes.iter().copied()) {
             return;
         }
-        let denial =
-            Denial { state, group: digest, received_at: now, until, changes, outcome: outcome.clone() };
+        let (changes, outcome) = (lookup.changes, outcome.clone());
+        let denial = Denial { state, group: digest, received_at: now, until, changes, outcome };
         if let Some(known) = shard.table.find_mut(hash(state), |known| known.state == state) {
             *known = denial;
         } else if shard.has_room(now) {

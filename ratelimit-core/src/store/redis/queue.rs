@@ -1,11 +1,10 @@
 //! The queues of a lane: requests and commands wait here for a flush, which sends them.
 //!
-//! A flush is a task that rests until it is scheduled. Then it runs after all tasks that are ready, and sends the
-//! requests that were queued meanwhile as one call. At most eight calls are in flight; requests that come then
-//! go into the next. One call decides many
-//! requests, in the order in which they were made and at one instant. Single calls would decide the same: the
-//! script decides each request after charging the requests before it. Other commands, such as refunds, go
-//! before the requests that were queued with them.
+//! A flush is a task that rests until it is scheduled. Then it runs after all tasks that are ready, and sends
+//! the requests that were queued meanwhile as one call. At most eight calls are in flight; requests that come
+//! then go into the next. One call decides many requests, in the order in which they were made and at one
+//! instant. Single calls would decide the same: the script decides each request after charging the requests
+//! before it. Other commands, such as refunds, go before the requests that were queued with them.
 //!
 //! In a cluster there is a queue for each node. It sends one call per caller, all in one write, because a
 //! call for several callers might find their keys on different nodes while a hash slot moves.
@@ -40,7 +39,7 @@ pub(super) use self::lane::Lane;
 pub(super) use self::request::{Queued, QueuedCommand, QueuedRequest, Replied, ReplySender, first_key};
 use self::request::{grouped, send_reply};
 use self::trip::carry;
-use self::waiting::{Taken, Waiting};
+use self::waiting::{Due, Taken, Waiting};
 use super::connections::Connection;
 use super::error::CallError;
 use super::key::StateKey;
@@ -49,16 +48,12 @@ use super::shared::Shared;
 use super::topology::{NodeId, SLOT_RANGES, range_of_slot};
 
 impl Lane {
-    /// Queues a request or a command. Drops it if the runtime has ended, which ends the wait for the reply.
+    /// Queues a request or a command, in a cluster by the node of its hash slot, or by the hash slot's range
+    /// while the node is not known. Drops it if the runtime has ended, which ends the wait for the reply.
     pub(super) fn push(self: &Arc<Self>, queued: Queued) {
-        let place = self.place_of(queued.hash_slot());
+        let (hash_slot, is_only) = (queued.hash_slot(), self.queues.len() == 1);
+        let place = if is_only { 0 } else { place_of(hash_slot, self.shared.link.owner(hash_slot)) };
         self.push_to(place, queued);
-    }
-
-    /// The index of the queue of a hash slot: in a cluster by the hash slot's node, or by its range while the
-    /// node is not known.
-    fn place_of(&self, hash_slot: u16) -> usize {
-        if self.queues.len() == 1 { 0 } else { place_of(hash_slot, self.shared.link.owner(hash_slot)) }
     }
 
     /// Waits until the store has a connection. The lane of a worker does not wait: it leaves to the store's
@@ -187,16 +182,16 @@ trait Queues: Sized {
 
     fn push_to(self: &Arc<Self>, place: usize, queued: Queued) {
         match self.step(place, |waiting| waiting.push(queued)) {
-            Ok(true) => self.schedule(place),
-            Ok(false) => {}
+            Ok(due) => self.schedule(place, due),
             Err(queued) => self.hand_over(*queued),
         }
     }
 
-    fn schedule(self: &Arc<Self>, place: usize) {
-        match self.step(place, |waiting| waiting.resting.pop()) {
-            Some(flush) => flush.wake(),
-            None => self.spawn(Flush { lane: Arc::downgrade(self), place, carries: None }),
+    fn schedule(self: &Arc<Self>, place: usize, due: Due) {
+        match due {
+            Due::Nothing => {}
+            Due::Resting(flush) => flush.wake(),
+            Due::New => self.spawn(Flush { lane: Arc::downgrade(self), place, carries: None }),
         }
     }
 
@@ -255,11 +250,9 @@ impl<L: Queues> Flush<L> {
     /// Takes what waits, all of it or what may be sent now, and schedules the next flush if something is
     /// left.
     fn take(&mut self, lane: &Arc<L>, all: bool) -> Taken {
-        let (mut taken, is_left) = lane.step(self.place, |waiting| waiting.take(all));
+        let (mut taken, due) = lane.step(self.place, |waiting| waiting.take(all));
         self.carries = Some(!all && !taken.requests.is_empty());
-        if is_left {
-            lane.schedule(self.place);
-        }
+        lane.schedule(self.place, due);
         // A request whose future was dropped is charged nothing.
         taken.requests.retain(|request| !request.is_abandoned());
         taken
@@ -279,9 +272,8 @@ impl<L: Queues> Flush<L> {
     }
 
     fn end_call(&self, lane: &Arc<L>, is_call: bool, rests: Option<Waker>) {
-        if lane.step(self.place, |waiting| waiting.end_call(is_call, rests)) {
-            lane.schedule(self.place);
-        }
+        let due = lane.step(self.place, |waiting| waiting.end_call(is_call, rests));
+        lane.schedule(self.place, due);
     }
 }
 
@@ -295,6 +287,7 @@ impl<L: Queues> Drop for Flush<L> {
     }
 }
 
+/// The index of the queue of a hash slot.
 fn place_of(hash_slot: u16, node: Option<NodeId>) -> usize {
     node.map_or_else(|| range_of_slot(hash_slot), |node| node.index() % SLOT_RANGES)
 }

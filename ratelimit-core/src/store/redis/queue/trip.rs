@@ -145,8 +145,8 @@ async fn follow(lane: &Arc<Lane>, mut call: Box<Call>, redirect: Option<Redirect
 }
 
 impl Lane {
-    /// Handles the reply to a call that was sent and answered at these times. A call is sent again only if it is still of use: otherwise it would
-    /// charge requests that no task waits for.
+    /// Handles the reply to a call that was sent and answered at these times. A call is sent again only if it
+    /// is still of use: otherwise it would charge requests that no task waits for.
     pub(super) fn take_reply(
         self: &Arc<Self>,
         connection: &Connection,

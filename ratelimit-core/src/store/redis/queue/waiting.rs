@@ -47,6 +47,13 @@ pub(super) struct Waiting {
     patience: Duration,
 }
 
+/// The flush that has to take what waits.
+pub(super) enum Due {
+    Nothing,
+    Resting(Waker),
+    New,
+}
+
 /// What a flush takes.
 #[derive(Default)]
 pub(super) struct Taken {
@@ -60,9 +67,9 @@ impl Waiting {
         Self { patience: deadline / PATIENCE, ..Self::default() }
     }
 
-    /// Adds a request or a command. Returns whether a flush has to be scheduled, or gives `queued` back if
-    /// the queue is closed.
-    pub(super) fn push(&mut self, queued: Queued) -> Result<bool, Box<Queued>> {
+    /// Adds a request or a command. Returns the flush to schedule, or gives `queued` back if the queue is
+    /// closed.
+    pub(super) fn push(&mut self, queued: Queued) -> Result<Due, Box<Queued>> {
         if self.is_closed {
             return Err(Box::new(queued));
         }
@@ -74,8 +81,8 @@ impl Waiting {
     }
 
     /// Takes all that waits; or without `all` the commands, and the requests of a call if one more may be in
-    /// flight. Returns whether another flush has to be scheduled.
-    pub(super) fn take(&mut self, all: bool) -> (Taken, bool) {
+    /// flight. Also returns the flush to schedule.
+    pub(super) fn take(&mut self, all: bool) -> (Taken, Due) {
         self.is_scheduled = false;
         let commands = mem::take(&mut self.commands);
         let requests = if all {
@@ -89,9 +96,8 @@ impl Waiting {
         (Taken { commands, requests }, self.schedule())
     }
 
-    /// Ends a call that was in flight, if `is_call`; the flush `rests` now. Returns whether a flush has to be
-    /// scheduled.
-    pub(super) fn end_call(&mut self, is_call: bool, rests: Option<Waker>) -> bool {
+    /// Ends a call that was in flight, if `is_call`; the flush `rests` now. Returns the flush to schedule.
+    pub(super) fn end_call(&mut self, is_call: bool, rests: Option<Waker>) -> Due {
         self.calls -= usize::from(is_call);
         self.resting.extend(rests);
         self.schedule()
@@ -103,11 +109,13 @@ impl Waiting {
         Taken { commands: mem::take(&mut self.commands), requests: mem::take(&mut self.requests) }
     }
 
-    fn schedule(&mut self) -> bool {
+    fn schedule(&mut self) -> Due {
         // A closed queue has nothing to send.
-        let is_new = !self.is_scheduled && (!self.commands.is_empty() || self.may_call());
-        self.is_scheduled |= is_new;
-        is_new
+        if self.is_scheduled || self.commands.is_empty() && !self.may_call() {
+            return Due::Nothing;
+        }
+        self.is_scheduled = true;
+        self.resting.pop().map_or(Due::New, Due::Resting)
     }
 
     /// Whether requests wait, and may be sent.
