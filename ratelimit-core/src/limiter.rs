@@ -2,7 +2,7 @@
 
 mod backend;
 mod builder;
-pub(crate) mod decide;
+pub(crate) mod decision;
 pub(crate) mod global;
 mod look;
 mod overrides;
@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::backend::only;
-use self::backend::{Backend, Inner, decide_in_memory, validate_size};
+use self::backend::{Backend, Inner, check_in_memory, validate_size};
 pub use self::builder::RateLimiterBuilder;
-use self::decide::Begun;
+use self::decision::Begun;
 pub use self::global::InstallError;
 use crate::algorithm::Operation;
 use crate::check::Check;
@@ -175,7 +175,7 @@ impl RateLimiter {
     ) -> Result<Outcome, StoreError> {
         let check = self.check_of(policy, &partition, cost);
         if let Backend::Memory(store) = &self.inner.store {
-            return Ok(decide_in_memory(store, &check, &self.inner.observer));
+            return Ok(check_in_memory(store, &check, &self.inner.observer));
         }
         match self.begin(slice::from_ref(&check), || operation_of_one(policy), false)? {
             Begun::Decided(outcome) => only(outcome),
@@ -229,7 +229,7 @@ impl RateLimiter {
     /// # }).unwrap();
     /// ```
     pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.decide(group, || Operation::Check, false).await
+        self.outcome(group, || Operation::Check, false).await
     }
 
     /// Charges one unit like [`check`](Self::check), without awaiting. Returns `Ok(None)`, and charges
@@ -273,8 +273,8 @@ impl RateLimiter {
     ) -> Result<Option<Outcome>, StoreError> {
         let check = self.check_of(policy, &partition, 1);
         match &self.inner.store {
-            Backend::Memory(store) => Ok(Some(decide_in_memory(store, &check, &self.inner.observer))),
-            _ => self.try_decide(slice::from_ref(&check), || operation_of_one(policy))?.map(only).transpose(),
+            Backend::Memory(store) => Ok(Some(check_in_memory(store, &check, &self.inner.observer))),
+            _ => self.at_once(slice::from_ref(&check), || operation_of_one(policy))?.map(only).transpose(),
         }
     }
 
@@ -312,7 +312,7 @@ impl RateLimiter {
     /// ```
     #[inline]
     pub fn try_check_all(&self, group: &[Check<'_>]) -> Result<Option<GroupOutcome>, StoreError> {
-        self.try_decide(group, || Operation::Check)
+        self.at_once(group, || Operation::Check)
     }
 
     /// Decides about one unit, and charges nothing.
@@ -331,6 +331,6 @@ impl RateLimiter {
     /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than
     /// [`MAX_GROUP`](crate::MAX_GROUP) limits.
     pub fn peek_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
-        self.decide(group, || Operation::Peek, false)
+        self.outcome(group, || Operation::Peek, false)
     }
 }

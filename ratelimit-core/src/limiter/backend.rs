@@ -186,13 +186,13 @@ pub(super) fn validate_size(group: &[Check<'_>]) -> Result<(), StoreError> {
 
 /// Decides about one limit in memory, without a group, which would take as long as the decision itself.
 #[inline]
-pub(super) fn decide_in_memory(store: &MemoryStore, check: &Check<'_>, observer: &Observer) -> Outcome {
+pub(super) fn check_in_memory(store: &MemoryStore, check: &Check<'_>, observer: &Observer) -> Outcome {
     let group = slice::from_ref(check);
     measured(group, observer, || store.decide_one(check, Operation::Check), slice::from_ref)
 }
 
 #[inline]
-pub(super) fn decide_group_in_memory(
+pub(super) fn check_group_in_memory(
     store: &MemoryStore,
     group: &[Check<'_>],
     operation: Operation,

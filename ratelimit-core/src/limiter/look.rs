@@ -56,13 +56,13 @@ impl Inner {
         timeout: Duration,
     ) -> Result<Option<GroupOutcome>, StoreError> {
         let [looks, charged] = split(group);
-        let Some(looked) = self.try_decide(&looks.checks, || Operation::Judge, timeout)? else {
+        let Some(looked) = self.at_once(&looks.checks, || Operation::Judge, timeout)? else {
             return Ok(None);
         };
         let operation = || if looked.is_allowed() { Operation::Check } else { Operation::Judge };
         let rest = match &charged.checks[..] {
             [] => Some(untouched(&[])),
-            checks => self.try_decide(checks, operation, timeout)?,
+            checks => self.at_once(checks, operation, timeout)?,
         };
         let rest = rest.or_else(|| (!looked.is_allowed()).then(|| untouched(&charged.checks)));
         Ok(rest.map(|rest| joined([&looks, &charged], &looked, &rest)))

@@ -147,7 +147,7 @@ impl Store for RedisStore {
         let operation = operation.about(group);
         match self.begin(group, operation, deadline, false) {
             Some(mut sent) => groups.end(group, &mut sent).await,
-            None => groups.decide_by_several_calls(group, operation, deadline).await,
+            None => groups.end_by_several_calls(group, operation, deadline).await,
         }
     }
 
@@ -175,7 +175,7 @@ impl Store for RedisStore {
     /// Decides by unused units of a lease, or repeats a denial from the denial cache.
     fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
         let groups = self.groups.get()?;
-        groups.try_decide(&in_windows(group, groups.windows_at(group)), operation)
+        groups.known(&in_windows(group, groups.windows_at(group)), operation)
     }
 
     fn set_instances(&self, instances: NonZeroU32) {

@@ -70,14 +70,14 @@ impl Groups {
     }
 
     /// Whether one call decides about the group; see
-    /// [`decide_by_several_calls`](Self::decide_by_several_calls).
+    /// [`end_by_several_calls`](Self::end_by_several_calls).
     pub(super) fn takes_one_call(&self, group: &[Check<'_>], operation: Operation) -> bool {
         if operation == Operation::Overdraw { group.len() == 1 } else { !self.is_split(group) }
     }
 
     /// Decides without the server: by unused units of leases, if there are enough for all limits, and
     /// otherwise by a cached denial.
-    pub(super) fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
+    pub(super) fn known(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
         if matches!(operation, Operation::Check | Operation::Peek | Operation::Overdraw)
             && let Some((outcome, wanted)) = self.shared.attachments.leases.take(group, operation)
         {

@@ -24,7 +24,7 @@ struct Denied {
 
 impl Groups {
     /// Decides about a group that no single call can decide about. All calls share one deadline.
-    pub(in crate::store::redis) async fn decide_by_several_calls(
+    pub(in crate::store::redis) async fn end_by_several_calls(
         &self,
         group: &[Check<'_>],
         operation: Operation,
@@ -38,11 +38,11 @@ impl Groups {
                 Ok(GroupOutcome::unknown(self.shared.denials.now(), group))
             }
             Operation::UpTo => Err(StoreError::SeveralCallers),
-            _ => self.decide_each_caller(group, operation, &mut deadline).await,
+            _ => self.call_each(group, operation, &mut deadline).await,
         }
     }
 
-    async fn decide_each_caller(
+    async fn call_each(
         &self,
         group: &[Check<'_>],
         operation: Operation,

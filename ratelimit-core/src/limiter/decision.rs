@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RateLimiter;
-use super::backend::{Backend, Inner, decide_group_in_memory, of_each, validate_size};
+use super::backend::{Backend, Inner, check_group_in_memory, of_each, validate_size};
 use crate::algorithm::Operation;
 use crate::check::{Check, has_looks};
 use crate::error::StoreError;
@@ -36,7 +36,7 @@ pub struct Waiting {
 
 impl RateLimiter {
     /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.
-    pub(super) async fn decide(
+    pub(super) async fn outcome(
         &self,
         group: &[Check<'_>],
         operation: impl Fn() -> Operation,
@@ -62,7 +62,7 @@ impl RateLimiter {
         by_worker: bool,
     ) -> Result<Begun, StoreError> {
         let group = &*self.validated(group)?;
-        Ok(match self.inner.try_decide(group, &operation, self.deadline)? {
+        Ok(match self.inner.at_once(group, &operation, self.deadline)? {
             Some(outcome) => Begun::Decided(outcome),
             None => {
                 let deadline = Deadline::after(self.deadline);
@@ -79,17 +79,17 @@ impl RateLimiter {
 
     /// [`check_all`](Self::check_all) by a worker.
     pub(crate) async fn check_all_on_worker(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.decide(group, || Operation::Check, true).await
+        self.outcome(group, || Operation::Check, true).await
     }
 
     /// [`begin`](Self::begin) without a request that is sent.
     #[inline]
-    pub(super) fn try_decide(
+    pub(super) fn at_once(
         &self,
         group: &[Check<'_>],
         operation: impl Fn() -> Operation,
     ) -> Result<Option<GroupOutcome>, StoreError> {
-        self.inner.try_decide(&self.validated(group)?, operation, self.deadline)
+        self.inner.at_once(&self.validated(group)?, operation, self.deadline)
     }
 
     /// Awaits the outcome of what was begun with this group.
@@ -132,7 +132,7 @@ fn is_look(group: &[Check<'_>], operation: Operation) -> bool {
 impl Inner {
     /// Decides about a group without awaiting, if the store can.
     #[inline]
-    pub(super) fn try_decide(
+    pub(super) fn at_once(
         self: &Arc<Self>,
         group: &[Check<'_>],
         operation: impl Fn() -> Operation,
@@ -144,7 +144,7 @@ impl Inner {
         let Self { store, observer, .. } = &**self;
         match store {
             Backend::Memory(store) => {
-                let mut outcome = decide_group_in_memory(store, group, operation(), observer);
+                let mut outcome = check_group_in_memory(store, group, operation(), observer);
                 outcome.count_slots(group, observer);
                 Ok(Some(outcome))
             }
@@ -214,7 +214,7 @@ impl Inner {
     ) -> Result<GroupOutcome, StoreError> {
         let mut outcome = match answer {
             Ok(outcome) => outcome,
-            Err(error) => return self.decide_without_store(group, operation, error),
+            Err(error) => return self.without_store(group, operation, error),
         };
         if operation.is_reported() {
             self.observer.decided(group, outcome.outcomes());
@@ -237,7 +237,7 @@ impl Inner {
     /// Not inlined, because its locals would enlarge the futures of decisions by the store.
     #[cold]
     #[inline(never)]
-    fn decide_without_store(
+    fn without_store(
         &self,
         group: &[Check<'_>],
         operation: Operation,
