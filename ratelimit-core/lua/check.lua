@@ -22,7 +22,7 @@
 --         '0' it is denied, '-' a state of it is corrupt. If the verdict does not say what became of each key, '+' is before it
 --         and details are behind it, 8 bytes for each limit: 'b' and the end of a block that begins or is cut (7 bytes), or 'c'
 --         and the units charged to the key (7 bytes)
--- Twin    src/algorithm/decide.rs, src/algorithm/group.rs
+-- Twin    src/algorithm/judge.rs, src/algorithm/group.rs
 -- When the sum of a key's costs fits, each of its requests passes in its turn. So each key is charged once with the sum
 -- here. That decides nearly every call; open.lua and the files behind it decide what is left. Functions are defined behind this
 -- part where possible, because Redis runs every definition at each call.

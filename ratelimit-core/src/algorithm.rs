@@ -18,11 +18,11 @@
 mod block;
 mod bytes;
 pub(crate) mod concurrency;
-mod decide;
 #[cfg(feature = "redis")]
 pub(crate) mod encoded;
 mod fixed_window;
 mod group;
+mod judge;
 mod numbers;
 mod places;
 mod shadow;
@@ -36,7 +36,7 @@ mod token_bucket;
 
 #[cfg(feature = "redis")]
 pub(crate) use self::concurrency::OwnEntry;
-pub use self::decide::Operation;
-pub(crate) use self::places::{StatePlaces, decide_at};
-pub(crate) use self::shadow::{decide, decide_check};
+pub use self::judge::Operation;
+pub(crate) use self::places::{StatePlaces, judge_at};
+pub(crate) use self::shadow::{judge, judge_check};
 pub use self::state::State;

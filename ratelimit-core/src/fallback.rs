@@ -38,10 +38,10 @@ impl Fallback {
         Self { local: MemoryStore::with_max_callers(max_callers), instances, outage: Outage::default() }
     }
 
-    /// Decides in place of the store, by the failure policy of each limit. Returns `error` if one of them
+    /// Judges in place of the store, by the failure policy of each limit. Returns `error` if one of them
     /// fails closed, or if the program is the cause (`is_of_program`). `is_outage` is false if only this
     /// request had too little time. Only an outage is logged and counted as a failure of the store.
-    pub(crate) fn decide(
+    pub(crate) fn judge(
         &self,
         group: &[Check<'_>],
         operation: Operation,
@@ -53,7 +53,7 @@ impl Fallback {
             observer.failed(&error);
             self.outage.record_failure(&error);
         }
-        let decided = self.decide_locally(group, operation, error);
+        let decided = self.judge_locally(group, operation, error);
         if operation.is_reported() {
             match &decided {
                 Ok(outcome) => {
@@ -67,7 +67,7 @@ impl Fallback {
         decided
     }
 
-    fn decide_locally(
+    fn judge_locally(
         &self,
         group: &[Check<'_>],
         operation: Operation,
@@ -80,7 +80,7 @@ impl Fallback {
         let counted = group.iter().zip(&parts);
         let counted: SmallVec<[Check<'_>; 2]> =
             counted.filter_map(|(check, part)| Some(check.with_policy(part.as_ref()?))).collect();
-        let decided = self.local.decide_group(&counted, operation);
+        let decided = self.local.judge_group(&counted, operation);
         let mut local_outcomes = decided.outcomes().iter();
         let all_outcomes = group.iter().zip(&parts).map(|(check, part)| {
             let capacity = check.policy().capacity();
@@ -131,7 +131,7 @@ impl Fallback {
     /// Charges beyond a limit of this process, during an outage.
     pub(crate) fn overdraw(&self, check: &Check<'_>) {
         if let Some(part) = self.part(check) {
-            let _ = self.local.decide_group(&[check.with_policy(&part)], Operation::Overdraw);
+            let _ = self.local.judge_group(&[check.with_policy(&part)], Operation::Overdraw);
         }
     }
 

@@ -8,7 +8,7 @@
 //! retry_after  until - now                                       (never when the cost exceeds the limit)
 //! ```
 //!
-//! A decision looks first whether the state is blocked. The algorithms know no blocks: they decide only if it
+//! A decision looks first whether the state is blocked. The algorithms know no blocks: they judge only if it
 //! is not. A denial by the algorithm may begin a block.
 //!
 //! The block replaces the counts. From `until` on, the state is that of a new caller. Neither a denial nor a
@@ -21,8 +21,8 @@
 
 use smallvec::SmallVec;
 
-use super::decide::{Operation, decide_step};
-use super::group::{Member, decide_steps};
+use super::group::{Member, judge_steps};
+use super::judge::{Operation, judge_step};
 use super::state::{Packed, State};
 use crate::check::Check;
 use crate::clock::Timestamp;
@@ -33,9 +33,9 @@ use crate::policy::{MAX_WINDOW, Policy};
 #[allow(clippy::cast_possible_truncation, reason = "366 days")]
 const LONGEST_US: u64 = MAX_WINDOW.as_micros() as u64;
 
-/// Decides about one limit, by its block or by its algorithm. Slots are not taken.
+/// Judges one limit, by its block or by its algorithm. Slots are not taken.
 #[inline]
-pub(super) fn decide_limit(
+pub(super) fn judge_limit(
     check: &Check<'_>,
     state: &mut State,
     now: Timestamp,
@@ -45,7 +45,7 @@ pub(super) fn decide_limit(
     if let Some(until) = state.cut_block(policy, now) {
         return denial(policy, cost, now, until);
     }
-    let outcome = decide_step::<false>(check, state, now, operation);
+    let outcome = judge_step::<false>(check, state, now, operation);
     if policy.block_us() > 0 && operation != Operation::Peek && passes_later(&outcome) {
         return denial(policy, cost, now, state.begin_block(now, policy.block_us()));
     }
@@ -71,8 +71,8 @@ fn outcome(policy: &Policy, cost: u64, verdict: Verdict, wait: u64) -> Outcome {
     Outcome::from_numbers(numbers).with_next_unit_after_us(wait)
 }
 
-/// Decides about a group of enforced limits, by their blocks or by their algorithms.
-pub(super) fn decide_members(
+/// Judges a group of enforced limits, by their blocks or by their algorithms.
+pub(super) fn judge_members(
     members: &[Member<'_>],
     states: &mut [State],
     now: Timestamp,
@@ -84,7 +84,7 @@ pub(super) fn decide_members(
     if blocked.count() > 0 {
         return deny(members, states, now, operation);
     }
-    let outcome = decide_steps(members, states, now, operation);
+    let outcome = judge_steps(members, states, now, operation);
     let may_begin = matches!(operation, Operation::Check | Operation::Judge | Operation::UpTo);
     let begins = |(member, outcome): (&Member<'_>, &Outcome)| {
         member.check.policy().block_us() > 0 && passes_later(outcome)
@@ -106,7 +106,7 @@ fn deny(members: &[Member<'_>], states: &mut [State], now: Timestamp, operation:
     let ends: SmallVec<[Option<u64>; 2]> =
         members.iter().map(|member| states[member.state].cut_block(member.check.policy(), now)).collect();
     let others = members.iter().zip(&ends).filter(|(_, end)| end.is_none()).map(|(member, _)| *member);
-    let others = decide_members(&others.collect::<SmallVec<[Member<'_>; 2]>>(), states, now, operation);
+    let others = judge_members(&others.collect::<SmallVec<[Member<'_>; 2]>>(), states, now, operation);
     let mut others = others.outcomes().iter().cloned();
     let blocked = |(member, end): (&Member<'_>, &Option<u64>)| {
         let sharing = members.iter().filter(|other| other.state == member.state);

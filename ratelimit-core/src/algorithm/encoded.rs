@@ -6,8 +6,8 @@ mod tests;
 use smallvec::SmallVec;
 
 use super::concurrency::{Entries, OwnEntry};
-use super::decide::Operation;
-use super::shadow::decide;
+use super::judge::Operation;
+use super::shadow::judge;
 use super::state::{Packed, State, Unpacked, each};
 use super::step::{ABSENT, Encoded, Reader, Step};
 use super::{fixed_window, sliding_window_counter, sliding_window_log, token_bucket};
@@ -85,9 +85,9 @@ pub(crate) fn own_entry(bytes: &[u8], now: Timestamp, reported: OwnEntry) -> Opt
     Some(Entries::found(bytes)?.merge(reported, now.as_micros()))
 }
 
-/// Decides again what a script decided, and checks that both begin and cut the same blocks. `replied` has the
+/// Judges again what a script decided, and checks that both begin and cut the same blocks. `replied` has the
 /// effect on each limit, if the script replied effects. `None` if the blocks differ.
-pub(crate) fn decide_as_replied(
+pub(crate) fn judge_as_replied(
     group: &[Check<'_>],
     places: &[usize],
     states: &mut [State],
@@ -97,7 +97,7 @@ pub(crate) fn decide_as_replied(
 ) -> Option<GroupOutcome> {
     let was_blocked: SmallVec<[bool; 2]> =
         states.iter().map(|state| state.blocked_until().is_some()).collect();
-    let outcome = decide(group, places, states, now, operation);
+    let outcome = judge(group, places, states, now, operation);
     let agrees = |(limit, &place): (usize, &usize)| {
         let until = states[place].blocked_until();
         match replied.get(limit) {

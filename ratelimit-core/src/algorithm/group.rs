@@ -5,7 +5,7 @@ mod tests;
 
 use smallvec::SmallVec;
 
-use super::decide::{Operation, decide_step, with_next_unit};
+use super::judge::{Operation, judge_step, with_next_unit};
 use super::state::{State, Unpacked};
 use crate::check::Check;
 use crate::clock::Timestamp;
@@ -22,9 +22,9 @@ pub(super) struct Member<'a> {
     pub(super) state: usize,
 }
 
-/// Decides about a group of enforced limits by their algorithms. Members that share a state are each decided
+/// Judges a group of enforced limits by their algorithms. Members that share a state are each judged
 /// with the sum of their costs.
-pub(super) fn decide_steps(
+pub(super) fn judge_steps(
     members: &[Member<'_>],
     states: &mut [State],
     now: Timestamp,
@@ -32,7 +32,7 @@ pub(super) fn decide_steps(
 ) -> GroupOutcome {
     if operation == Operation::Overdraw {
         overdraw(members, states, now);
-        return decide_steps(members, states, now, Operation::Peek);
+        return judge_steps(members, states, now, Operation::Peek);
     }
     if let ([member], [state]) = (members, &mut *states)
         && operation != Operation::UpTo
@@ -40,7 +40,7 @@ pub(super) fn decide_steps(
         let check = &member.check.with_cost(member.cost);
         let outcome = match operation {
             Operation::Wait { at_most_us } => take_turn(check, state, now, at_most_us),
-            _ => decide_step::<true>(check, state, now, operation),
+            _ => judge_step::<true>(check, state, now, operation),
         };
         return GroupOutcome::from(outcome);
     }
@@ -58,7 +58,7 @@ pub(super) fn decide_steps(
     outcome
 }
 
-/// A group while it is decided, at one instant.
+/// A group while it is judged, at one instant.
 struct Group<'a> {
     at: u64,
     members: &'a [Member<'a>],
@@ -194,9 +194,9 @@ fn overdraw(members: &[Member<'_>], states: &mut [State], now: Timestamp) {
 /// grows by that, so requests are due in the order of these decisions.
 fn take_turn(check: &Check<'_>, state: &mut State, now: Timestamp, at_most_us: u64) -> Outcome {
     let (policy, at, cost) = (check.policy(), now.as_micros(), check.cost());
-    let peeked = decide_step::<true>(check, state, now, Operation::Peek);
+    let peeked = judge_step::<true>(check, state, now, Operation::Peek);
     let wait = match peeked.verdict() {
-        Verdict::Allowed => return decide_step::<true>(check, state, now, Operation::Check),
+        Verdict::Allowed => return judge_step::<true>(check, state, now, Operation::Check),
         Verdict::RetryAfterMicros(wait) if wait <= at_most_us => wait,
         _ => return peeked,
     };
@@ -209,7 +209,7 @@ fn take_turn(check: &Check<'_>, state: &mut State, now: Timestamp, at_most_us: u
     unpacked.charge_in_debt(policy, at, cost, true);
     state.pack(unpacked);
     // The peek computes the wait for one more unit, as after any other decision.
-    decide_step::<true>(&check.with_cost(1), state, now, Operation::Peek).with_cost(cost).due_after_us(wait)
+    judge_step::<true>(&check.with_cost(1), state, now, Operation::Peek).with_cost(cost).due_after_us(wait)
 }
 
 impl Unpacked {

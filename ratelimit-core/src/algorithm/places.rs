@@ -1,10 +1,10 @@
-//! A decision about a group whose states are in a store: loads each distinct state once, decides, and stores
+//! A decision about a group whose states are in a store: loads each distinct state once, judges, and stores
 //! the states that changed.
 
 use smallvec::SmallVec;
 
 use super::shadow::is_one_step;
-use super::{Operation, State, decide, decide_check};
+use super::{Operation, State, judge, judge_check};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::{GroupOutcome, Outcome};
@@ -23,9 +23,9 @@ pub(crate) trait StatePlaces {
     fn store(&mut self, place: Self::Place, state: State);
 }
 
-/// Decides about a group whose states are in `places`, one for each check in their order. Checks with the
+/// Judges a group whose states are in `places`, one for each check in their order. Checks with the
 /// same place share a state.
-pub(crate) fn decide_at<T: StatePlaces>(
+pub(crate) fn judge_at<T: StatePlaces>(
     group: &[Check<'_>],
     places: impl Iterator<Item = T::Place>,
     now: Timestamp,
@@ -46,7 +46,7 @@ pub(crate) fn decide_at<T: StatePlaces>(
             distinct.len() - 1
         }));
     }
-    let outcome = decide(group, &indices, &mut states, now, operation);
+    let outcome = judge(group, &indices, &mut states, now, operation);
     let charged = operation.charges() && outcome.is_allowed() || operation == Operation::Overdraw;
     for ((place, taken_out), state) in distinct.into_iter().zip(states) {
         // The state of a new caller is stored only if it was charged.
@@ -80,8 +80,8 @@ impl State {
     pub fn decide(&mut self, policy: &Policy, cost: u64, now: Timestamp, operation: Operation) -> Outcome {
         let check = Check::new(policy, "").with_cost(cost);
         if is_one_step(&check, operation) {
-            return decide_check(&check, self, now, operation);
+            return judge_check(&check, self, now, operation);
         }
-        decide(&[check], &[0], std::slice::from_mut(self), now, operation).outcomes()[0].clone()
+        judge(&[check], &[0], std::slice::from_mut(self), now, operation).outcomes()[0].clone()
     }
 }

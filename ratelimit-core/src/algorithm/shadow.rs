@@ -1,14 +1,14 @@
-//! Shadow limits: the enforced limits of a group are decided first, without them. Then the shadow limits are
-//! decided, depending on that result.
+//! Shadow limits: the enforced limits of a group are judged first, without them. Then the shadow limits are
+//! judged, depending on that result.
 //!
 //! A shadow limit never shares a state with an enforced limit. The shadow limits over one state are a group
 //! of their own: it is charged if the enforced limits admit the request, and if it fits.
 
 use smallvec::{SmallVec, smallvec};
 
-use super::block::{decide_limit, decide_members};
-use super::decide::Operation;
+use super::block::{judge_limit, judge_members};
 use super::group::Member;
+use super::judge::Operation;
 use super::state::State;
 use crate::check::Check;
 use crate::clock::Timestamp;
@@ -17,35 +17,35 @@ use crate::outcome::{GroupOutcome, Outcome};
 /// Places of limits in their group.
 type Indices = SmallVec<[usize; 2]>;
 
-/// Decides about a check that is alone, in less time than [`decide`]. Slots are not taken: no request holds
+/// Judges a check that is alone, in less time than [`judge`]. Slots are not taken: no request holds
 /// them.
 #[inline]
-pub(crate) fn decide_check(
+pub(crate) fn judge_check(
     check: &Check<'_>,
     state: &mut State,
     now: Timestamp,
     operation: Operation,
 ) -> Outcome {
-    let outcome = decide_limit(check, state, now, operation);
+    let outcome = judge_limit(check, state, now, operation);
     outcome.in_shadow_if(check.is_shadow())
 }
 
-/// Whether [`decide_check`] decides as [`decide`] does about the check alone.
+/// Whether [`judge_check`] judges as [`judge`] does about the check alone.
 #[inline]
 pub(super) fn is_one_step(check: &Check<'_>, operation: Operation) -> bool {
     operation.takes_whole_cost() && !check.policy().is_concurrency()
 }
 
-/// Decides about a group of limits at one instant: all are charged, or none is. `places` has the index of the
+/// Judges a group of limits at one instant: all are charged, or none is. `places` has the index of the
 /// state of each.
 ///
-/// Checks that share a state are each decided with the sum of their costs, and the state is charged that sum
+/// Checks that share a state are each judged with the sum of their costs, and the state is charged that sum
 /// once. Shadow limits do not decide whether the group is admitted; their state is charged if the sum fits
 /// each of them. A store only ensures that no other decision about these states runs at the same time.
 ///
 /// Every state must come from [`State::new`] for a policy with the same algorithm, window and sub-windows.
 /// Panics if the index of a state is out of bounds.
-pub(crate) fn decide(
+pub(crate) fn judge(
     group: &[Check<'_>],
     places: &[usize],
     states: &mut [State],
@@ -55,7 +55,7 @@ pub(crate) fn decide(
     if let ([check], [state]) = (group, &mut *states)
         && is_one_step(check, operation)
     {
-        return GroupOutcome::from(decide_check(check, state, now, operation));
+        return GroupOutcome::from(judge_check(check, state, now, operation));
     }
     let of_enforced = operation.about(group);
     let members = |indices: &[usize], units: Option<u64>| -> SmallVec<[Member<'_>; 2]> {
@@ -67,7 +67,7 @@ pub(crate) fn decide(
     };
     let (mut shadow, enforced): (Indices, Indices) =
         (0..group.len()).partition(|&index| group[index].is_shadow());
-    let decided = decide_members(&members(&enforced, None), states, now, of_enforced);
+    let decided = judge_members(&members(&enforced, None), states, now, of_enforced);
     if shadow.is_empty() {
         return decided;
     }
@@ -79,12 +79,12 @@ pub(crate) fn decide(
         Operation::UpTo => Operation::Check,
         _ => of_enforced,
     };
-    // The shadow limits over each state are decided by themselves.
+    // The shadow limits over each state are judged by themselves.
     let mut parts: SmallVec<[(Indices, GroupOutcome); 2]> = smallvec![(enforced, decided)];
     while let Some(&first) = shadow.first() {
         let sharing: Indices;
         (sharing, shadow) = shadow.into_iter().partition(|&index| places[index] == places[first]);
-        let decided = decide_members(&members(&sharing, units), states, now, of_shadow);
+        let decided = judge_members(&members(&sharing, units), states, now, of_shadow);
         parts.push((sharing, decided.map(|_, outcome| outcome.in_shadow())));
     }
     GroupOutcome::join(group.len(), allowed, parts.iter().map(|(indices, part)| (&indices[..], part)))

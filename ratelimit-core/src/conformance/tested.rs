@@ -69,11 +69,11 @@ impl<'s, S: Store> Tested<'s, S> {
     }
 
     pub(super) async fn check(&self, group: &[Check<'_>]) -> GroupOutcome {
-        decided(self.decide(group, Operation::Check).await)
+        answer(self.decide(group, Operation::Check).await)
     }
 
     pub(super) async fn peek(&self, group: &[Check<'_>]) -> GroupOutcome {
-        decided(self.decide(group, Operation::Peek).await)
+        answer(self.decide(group, Operation::Peek).await)
     }
 
     pub(super) async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {
@@ -87,13 +87,13 @@ impl<'s, S: Store> Tested<'s, S> {
     /// Frees the slots of a decision: those in the outcome by dropping it, and the others by a refund.
     pub(super) async fn free(&self, group: &[Check<'_>], outcome: GroupOutcome) {
         if let Some(charges) = outcome.charges_to_free(group) {
-            decided(self.refund(&charges).await);
+            answer(self.refund(&charges).await);
         }
     }
 }
 
 /// The result of a call. A store under test must return no error.
-fn decided<T>(result: Result<T, StoreError>) -> T {
+fn answer<T>(result: Result<T, StoreError>) -> T {
     result.unwrap_or_else(|error| panic!("the store returned an error: {error}: {error:?}"))
 }
 

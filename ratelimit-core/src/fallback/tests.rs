@@ -25,9 +25,9 @@ fn refill(units: u64) -> Duration {
     Duration::from_millis(units * 200)
 }
 
-fn decide(fallback: &Fallback, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
+fn judge(fallback: &Fallback, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
     let error = StoreError::timeout(Duration::ZERO);
-    fallback.decide(group, operation, error, true, &Observer::new(0.1)).unwrap()
+    fallback.judge(group, operation, error, true, &Observer::new(0.1)).unwrap()
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn requests_pass_at_the_rate_of_the_part() {
         let check = Check::new(&policy, "a").with_cost(cost);
         let mut passed = 0;
         for _ in 0..2_000 {
-            passed += if decide(&fallback, &[check], Operation::Check).is_allowed() { cost } else { 0 };
+            passed += if judge(&fallback, &[check], Operation::Check).is_allowed() { cost } else { 0 };
             clock.advance(Duration::from_millis(10));
         }
         // A full part, and what it refills within 20 s.
@@ -53,7 +53,7 @@ fn a_request_that_costs_more_than_the_part_is_denied_and_charges_nothing() {
         let [one, eleven] = [1, 11].map(|cost| Check::new(&policy, "a").with_cost(cost));
         let parts = [Check::new(&policy, "a").with_cost(5), Check::new(&policy, "a").with_cost(6)];
         for group in [&[eleven][..], &parts] {
-            let denied = decide(&fallback, group, Operation::Check);
+            let denied = judge(&fallback, group, Operation::Check);
             assert!(!denied.is_allowed(), "{algorithm}");
             for (outcome, check) in denied.outcomes().iter().zip(group) {
                 let numbers =
@@ -63,8 +63,8 @@ fn a_request_that_costs_more_than_the_part_is_denied_and_charges_nothing() {
             }
         }
         let never = Check::new(&policy, "a").with_cost(101);
-        assert_eq!(decide(&fallback, &[never], Operation::Check).retry_after(), None, "{algorithm}");
-        assert_eq!(decide(&fallback, &[one], Operation::Check).outcomes()[0].remaining(), 9, "{algorithm}");
+        assert_eq!(judge(&fallback, &[never], Operation::Check).retry_after(), None, "{algorithm}");
+        assert_eq!(judge(&fallback, &[one], Operation::Check).outcomes()[0].remaining(), 9, "{algorithm}");
     }
 }
 
@@ -72,7 +72,7 @@ fn a_request_that_costs_more_than_the_part_is_denied_and_charges_nothing() {
 fn a_turn_that_costs_more_than_the_part_is_denied() {
     let ((fallback, _), policy) = (one_of_ten(), bucket());
     let check = Check::new(&policy, "a").with_cost(11);
-    let turn = decide(&fallback, &[check], Operation::Wait { at_most_us: 60_000_000 });
+    let turn = judge(&fallback, &[check], Operation::Wait { at_most_us: 60_000_000 });
     assert!(!turn.is_allowed());
     assert_eq!(turn.retry_after(), Some(Duration::from_secs(1)));
 }
@@ -82,7 +82,7 @@ fn what_a_whole_limit_cannot_admit_never_passes() {
     let fallback = Fallback::new(NonZeroU32::MIN, 100);
     let policy = Policy::builder("p").max(100).build();
     let group = [60, 50].map(|cost| Check::new(&policy, "a").with_cost(cost));
-    let denied = decide(&fallback, &group, Operation::Check);
+    let denied = judge(&fallback, &group, Operation::Check);
     assert_eq!((denied.is_allowed(), denied.retry_after()), (false, None));
 }
 
@@ -91,8 +91,8 @@ fn a_group_of_which_one_limit_denies_charges_nothing() {
     let ((fallback, _), policy) = (one_of_ten(), bucket());
     let other = Policy::builder("other").max(20).build();
     let group = [Check::new(&policy, "a").with_cost(5), Check::new(&other, "a").with_cost(3)];
-    assert!(!decide(&fallback, &group, Operation::Check).is_allowed());
-    let left = |check| decide(&fallback, &[check], Operation::Peek).outcomes()[0].remaining();
+    assert!(!judge(&fallback, &group, Operation::Check).is_allowed());
+    let left = |check| judge(&fallback, &[check], Operation::Peek).outcomes()[0].remaining();
     assert_eq!(group.map(left), [10, 2]);
 }
 
@@ -100,9 +100,9 @@ fn a_group_of_which_one_limit_denies_charges_nothing() {
 fn a_refund_beside_a_settlement_gives_back_its_own_charge_only() {
     let ((fallback, _), policy) = (one_of_ten(), bucket());
     let check = Check::new(&policy, "a").with_cost(4);
-    let charged = decide(&fallback, &[check], Operation::Check);
+    let charged = judge(&fallback, &[check], Operation::Check);
     fallback.overdraw(&check.with_cost(50));
-    let wait = || decide(&fallback, &[check.with_cost(1)], Operation::Peek).retry_after();
+    let wait = || judge(&fallback, &[check.with_cost(1)], Operation::Peek).retry_after();
     assert_eq!(wait(), Some(refill(45)));
     fallback.refund(&charged.reservation(&[check]).unwrap()).unwrap();
     assert_eq!(wait(), Some(refill(41)));
@@ -113,10 +113,10 @@ fn a_settlement_may_charge_more_than_the_part() {
     let ((fallback, clock), policy) = (one_of_ten(), bucket());
     let check = Check::new(&policy, "a");
     fallback.overdraw(&check.with_cost(50));
-    let wait = decide(&fallback, &[check], Operation::Peek).retry_after();
+    let wait = judge(&fallback, &[check], Operation::Peek).retry_after();
     assert_eq!(wait, Some(refill(41)));
     clock.advance(refill(41));
-    assert!(decide(&fallback, &[check], Operation::Check).is_allowed());
+    assert!(judge(&fallback, &[check], Operation::Check).is_allowed());
 }
 
 #[test]
@@ -124,10 +124,10 @@ fn a_turn_of_an_outage_is_given_up_only_if_it_is_the_last() {
     let ((fallback, _), policy) = (one_of_ten(), bucket());
     let check = Check::new(&policy, "a").with_cost(10);
     let wait = Operation::Wait { at_most_us: 60_000_000 };
-    let [_, first, second] = [(); 3].map(|()| decide(&fallback, &[check], wait).into_only().unwrap());
+    let [_, first, second] = [(); 3].map(|()| judge(&fallback, &[check], wait).into_only().unwrap());
     assert_eq!([&first, &second].map(Outcome::due_after), [refill(10), refill(20)]);
     let give_up = |turn| fallback.refund(&Reservation::single(Charge::turn(check, turn)));
-    let reset_after = || decide(&fallback, &[check], Operation::Peek).outcomes()[0].reset_after();
+    let reset_after = || judge(&fallback, &[check], Operation::Peek).outcomes()[0].reset_after();
     assert!(matches!(give_up(&first), Err(StoreError::TurnsNotDue)));
     assert_eq!(reset_after(), refill(30));
     give_up(&second).unwrap();
@@ -139,7 +139,7 @@ fn the_callers_of_an_outage_are_as_many_as_there_is_room_for() {
     let fallback = Fallback::new(NonZeroU32::MIN, 100);
     let policy = Policy::builder("p").max(10).build();
     for caller in 0..300_u32 {
-        let _ = decide(&fallback, &[Check::new(&policy, &caller.to_le_bytes())], Operation::Check);
+        let _ = judge(&fallback, &[Check::new(&policy, &caller.to_le_bytes())], Operation::Check);
     }
     assert_eq!(fallback.callers(), 100 + 1, "the callers without room share a count");
 }
@@ -166,9 +166,9 @@ fn a_calendar_in_an_outage_follows_the_wall_clock_that_is_set() {
     let (bucket, midnight) = (bucket(), 1_797_379_200_000_000);
     let group = [Check::new(&day, "a"), Check::new(&bucket, "a"), Check::new(&open, "a")];
     let set = |wall_clock| clock.set_wall_clock(Timestamp::from_micros(wall_clock));
-    let left = |check| decide(&fallback, &[check], Operation::Peek).outcomes()[0].remaining();
+    let left = |check| judge(&fallback, &[check], Operation::Peek).outcomes()[0].remaining();
     set(midnight - 1);
-    let charged = decide(&fallback, &group, Operation::Check);
+    let charged = judge(&fallback, &group, Operation::Check);
     assert!(charged.outcomes().iter().all(Outcome::is_degraded));
     let [of_day, of_bucket, _] = charged.outcomes() else { panic!("{charged:?}") };
     assert_eq!((of_day.at().as_micros(), of_day.reset_after()), (midnight - 1, Duration::from_micros(1)));
@@ -179,7 +179,7 @@ fn a_calendar_in_an_outage_follows_the_wall_clock_that_is_set() {
     set(midnight - 1);
     fallback.refund(&charged.reservation(&group).unwrap()).unwrap();
     assert_eq!(group.map(left), [2, 10, 5]);
-    assert!(decide(&fallback, &group, Operation::Check).is_allowed());
+    assert!(judge(&fallback, &group, Operation::Check).is_allowed());
     fallback.reset(&group[0]);
     assert_eq!(group.map(left), [2, 9, 5]);
 }

@@ -188,7 +188,7 @@ pub(super) fn validate_size(group: &[Check<'_>]) -> Result<(), StoreError> {
 #[inline]
 pub(super) fn check_in_memory(store: &MemoryStore, check: &Check<'_>, observer: &Observer) -> Outcome {
     let group = slice::from_ref(check);
-    measured(group, observer, || store.decide_one(check, Operation::Check), slice::from_ref)
+    measured(group, observer, || store.judge_one(check, Operation::Check), slice::from_ref)
 }
 
 #[inline]
@@ -199,9 +199,9 @@ pub(super) fn check_group_in_memory(
     observer: &Observer,
 ) -> GroupOutcome {
     if !operation.is_reported() {
-        return store.decide_group(group, operation);
+        return store.judge_group(group, operation);
     }
-    measured(group, observer, || store.decide_group(group, operation), GroupOutcome::outcomes)
+    measured(group, observer, || store.judge_group(group, operation), GroupOutcome::outcomes)
 }
 
 /// Decides in memory, and records the decision.

@@ -254,7 +254,7 @@ impl Inner {
             (StoreError::NoTimeLeft, _) => false,
             _ => true,
         };
-        let mut outcome = fallback.decide(group, operation, error, is_outage, observer)?;
+        let mut outcome = fallback.judge(group, operation, error, is_outage, observer)?;
         if operation.charges() {
             outcome.count_slots(group, observer);
         }

@@ -89,7 +89,7 @@ impl Store for Custom {
         if deadline.remaining().is_zero() {
             return Err(StoreError::timeout(deadline.timeout()));
         }
-        Ok(self.counts.decide_group(group, operation))
+        Ok(self.counts.judge_group(group, operation))
     }
 
     async fn reset(&self, group: &[Check<'_>], deadline: Deadline) -> Result<(), StoreError> {
@@ -104,7 +104,7 @@ impl Store for Custom {
 
     fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
         let decides = self.provides && operation == Operation::Check && group.len() != 3;
-        decides.then(|| self.counts.decide_group(group, operation))
+        decides.then(|| self.counts.judge_group(group, operation))
     }
 
     fn is_ready(&self) -> bool {

@@ -114,11 +114,11 @@ impl RateLimiter {
                 let group = slice::from_ref(check);
                 let decide = || {
                     // Most requests need not wait. If this one must, the check has charged nothing.
-                    let outcome = store.decide_one(check, Operation::Check);
+                    let outcome = store.judge_one(check, Operation::Check);
                     if outcome.fits() {
                         return outcome;
                     }
-                    store.decide_group(group, operation()).into_only().unwrap_or(outcome)
+                    store.judge_group(group, operation()).into_only().unwrap_or(outcome)
                 };
                 Ok(measured(group, &self.inner.observer, decide, slice::from_ref))
             }

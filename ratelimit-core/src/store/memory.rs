@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use self::shard::{Digest, Shard, overflow_digest, split};
 use super::{Deadline, Store};
-use crate::algorithm::{Operation, State, StatePlaces, decide_at};
+use crate::algorithm::{Operation, State, StatePlaces, judge_at};
 use crate::check::{Check, random_key};
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::StoreError;
@@ -124,59 +124,59 @@ impl MemoryStore {
         split(check.digest(&self.digest_key, at))
     }
 
-    /// Decides about one limit without the work that a group takes. Takes no slots, because the outcome of
+    /// Judges one limit without the work that a group takes. Takes no slots, because the outcome of
     /// one limit does not hold them.
-    pub(crate) fn decide_one(&self, check: &Check<'_>, operation: Operation) -> Outcome {
+    pub(crate) fn judge_one(&self, check: &Check<'_>, operation: Operation) -> Outcome {
         if check.policy().calendar().is_some() {
-            return self.decide_group(slice::from_ref(check), operation).outcomes()[0].clone();
+            return self.judge_group(slice::from_ref(check), operation).outcomes()[0].clone();
         }
         let now = self.clock.now();
         let digest = self.digest(check, now);
         let mut shard = self.shards[self.shard_of(digest)].lock();
         let mut outcome = if let Some(entry) = shard.find(digest) {
-            entry.decide(check, now, operation)
+            entry.judge(check, now, operation)
         } else if shard.has_room(0, now, self.max_per_shard) {
-            shard.decide_new(digest, check, now, operation)
+            shard.judge_new(digest, check, now, operation)
         } else {
             drop(shard);
-            self.decide_in_overflow(check, now, operation)
+            self.judge_in_overflow(check, now, operation)
         };
         outcome.is_by_system_clock = self.has_system_clock;
         outcome
     }
 
-    /// Decides about one limit by the overflow count of its policy.
+    /// Judges one limit by the overflow count of its policy.
     #[cold]
-    fn decide_in_overflow(&self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
+    fn judge_in_overflow(&self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
         let (mut overflow, digest) = (self.lock_overflow(now), overflow_digest(check, now));
         let mut outcome = match overflow.find(digest) {
-            Some(entry) => entry.decide(check, now, operation),
-            None => overflow.decide_new(digest, check, now, operation),
+            Some(entry) => entry.judge(check, now, operation),
+            None => overflow.judge_new(digest, check, now, operation),
         };
         outcome.is_overflowed = true;
         outcome
     }
 
-    /// Decides about a group.
-    pub(crate) fn decide_group(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
+    /// Judges a group.
+    pub(crate) fn judge_group(&self, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
         if operation.takes_whole_cost()
             && let [check] = group
             && !check.policy().is_concurrency()
             && check.policy().calendar().is_none()
         {
-            return GroupOutcome::from(self.decide_one(check, operation));
+            return GroupOutcome::from(self.judge_one(check, operation));
         }
         let now = self.clock.now();
         if group.iter().all(|check| check.policy().calendar().is_none()) {
-            return self.decide_at(now, group, operation);
+            return self.judge_at(now, group, operation);
         }
-        windows::decide(&*self.clock, now, group, |group| self.decide_at(now, group, operation))
+        windows::judge(&*self.clock, now, group, |group| self.judge_at(now, group, operation))
     }
 
     /// The same by the store's clock alone.
-    fn decide_at(&self, now: Timestamp, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
+    fn judge_at(&self, now: Timestamp, group: &[Check<'_>], operation: Operation) -> GroupOutcome {
         let (mut locked, places) = self.lock_shards(group, now);
-        let outcome = decide_at(group, places.iter().copied(), now, operation, &mut locked);
+        let outcome = judge_at(group, places.iter().copied(), now, operation, &mut locked);
         let shard_of = |index: usize| locked.order[places[index].0];
         let is_overflowed = |index| shard_of(index) == self.overflow();
         let mut outcome = outcome.decided_in_memory(self.has_system_clock, is_overflowed);
@@ -295,7 +295,7 @@ impl Store for MemoryStore {
         operation: Operation,
         _: Deadline,
     ) -> Result<GroupOutcome, StoreError> {
-        Ok(self.decide_group(group, operation))
+        Ok(self.judge_group(group, operation))
     }
 
     async fn reset(&self, group: &[Check<'_>], _: Deadline) -> Result<(), StoreError> {
@@ -308,7 +308,7 @@ impl Store for MemoryStore {
     }
 
     fn try_decide(&self, group: &[Check<'_>], operation: Operation) -> Option<GroupOutcome> {
-        Some(self.decide_group(group, operation))
+        Some(self.judge_group(group, operation))
     }
 
     fn status(&self) -> super::StoreStatus {

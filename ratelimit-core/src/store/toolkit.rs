@@ -54,7 +54,7 @@ use std::hash::BuildHasher;
 use smallvec::SmallVec;
 
 pub use crate::algorithm::{Operation, State};
-use crate::algorithm::{StatePlaces, decide_at};
+use crate::algorithm::{StatePlaces, judge_at};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -141,7 +141,7 @@ pub fn decide_with(
 ) -> Decided {
     let digests = group.iter().map(|check| check.digest(digest_key, now));
     let mut places = TablePlaces { table, now, taken: SmallVec::new(), changed: Vec::new() };
-    let outcome = decide_at(group, digests, now, operation, &mut places);
+    let outcome = judge_at(group, digests, now, operation, &mut places);
     Decided { outcome, changed: places.changed }
 }
 

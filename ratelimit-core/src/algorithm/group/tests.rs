@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::algorithm::decide;
+use crate::algorithm::judge;
 use crate::algorithm::tests::{Report, START, at, charge, policies, report};
 use crate::check::Check;
 use crate::policy::Algorithm;
@@ -17,10 +17,10 @@ fn a_denied_group_stores_that_the_clock_went_back() {
         let earlier = START - 3 * policy.window_us();
         charge(&mut states[1], &full, earlier, 1);
         let group = [&policy, &full].map(|policy| Check::new(policy, "a"));
-        let first = decide(&group, &[0, 1], &mut states, at(earlier), Operation::Check);
+        let first = judge(&group, &[0, 1], &mut states, at(earlier), Operation::Check);
         assert!(!first.is_allowed());
         let wait = report(&first.outcomes()[0]).retry_after.unwrap();
-        let second = decide(&group, &[0, 1], &mut states, at(earlier + wait / 2), Operation::Check);
+        let second = judge(&group, &[0, 1], &mut states, at(earlier + wait / 2), Operation::Check);
         assert_eq!(report(&second.outcomes()[0]).retry_after, Some(wait - wait / 2), "{policy:?}");
     }
 }

@@ -109,7 +109,7 @@ fn two_windows_with_counts_above_32_bits_are_boxed() {
 #[cfg(feature = "calendar")]
 #[test]
 fn a_decision_outside_of_its_window_is_one_at_the_nearest_instant_in_it() {
-    use crate::algorithm::{decide, decide_check};
+    use crate::algorithm::{judge, judge_check};
     use crate::clock::micros;
     use crate::policy::Calendar;
 
@@ -121,13 +121,13 @@ fn a_decision_outside_of_its_window_is_one_at_the_nearest_instant_in_it() {
     {
         let mut state = State::new(&daily);
         let mut decided = |cost| {
-            decide_check(&day.with_cost(cost), &mut state, Timestamp::from_micros(now), Operation::Check)
+            judge_check(&day.with_cost(cost), &mut state, Timestamp::from_micros(now), Operation::Check)
         };
         let (charged, denied) = (decided(2), decided(1));
         assert_eq!((charged.at().as_micros(), micros(charged.reset_after())), (at, before - at));
         assert_eq!((denied.at().as_micros(), denied.retry_after().map(micros)), (at, Some(before - at)));
         let (group, mut states) = ([day, day], [State::new(&daily)]);
-        let outcome = decide(&group, &[0, 0], &mut states, Timestamp::from_micros(now), Operation::Check);
+        let outcome = judge(&group, &[0, 0], &mut states, Timestamp::from_micros(now), Operation::Check);
         let reservation = outcome.reservation(&group).unwrap();
         let charge = reservation.charges().next().unwrap();
         assert_eq!((charge.at().as_micros(), charge.until().as_micros()), (at, before));

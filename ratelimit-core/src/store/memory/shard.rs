@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::algorithm::{Operation, State, decide_check};
+use crate::algorithm::{Operation, State, judge_check};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::outcome::Outcome;
@@ -24,17 +24,17 @@ pub(super) struct StoredState {
 
 impl StoredState {
     #[inline]
-    pub(super) fn decide(&mut self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
+    pub(super) fn judge(&mut self, check: &Check<'_>, now: Timestamp, operation: Operation) -> Outcome {
         match operation {
             Operation::Peek => self.peek(check, now),
-            _ => decide_check(check, &mut self.state, now, operation),
+            _ => judge_check(check, &mut self.state, now, operation),
         }
     }
 
-    /// A function of its own, so that `decide` is small enough to be inlined.
+    /// A function of its own, so that `judge` is small enough to be inlined.
     #[cold]
     fn peek(&self, check: &Check<'_>, now: Timestamp) -> Outcome {
-        decide_check(check, &mut self.state.clone(), now, Operation::Peek)
+        judge_check(check, &mut self.state.clone(), now, Operation::Peek)
     }
 }
 
@@ -88,9 +88,9 @@ impl Shard {
         self.next_sweep = if expiries.is_empty() { now } else { *expiries.select_nth_unstable(sixteenth).1 };
     }
 
-    /// Decides about a new caller, and stores its state if it was charged.
+    /// Judges a new caller, and stores its state if it was charged.
     #[inline]
-    pub(super) fn decide_new(
+    pub(super) fn judge_new(
         &mut self,
         digest: Digest,
         check: &Check<'_>,
@@ -98,7 +98,7 @@ impl Shard {
         operation: Operation,
     ) -> Outcome {
         let mut state = State::new(check.policy());
-        let outcome = decide_check(check, &mut state, now, operation);
+        let outcome = judge_check(check, &mut state, now, operation);
         if operation == Operation::Check && outcome.fits() {
             self.table.insert_unique(hash(digest), StoredState { digest, state }, |entry| hash(entry.digest));
         }

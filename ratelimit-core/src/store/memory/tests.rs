@@ -18,7 +18,7 @@ fn store(max_callers: usize) -> (MemoryStore, FakeClock) {
 }
 
 fn check_n(store: &MemoryStore, policy: &Policy, caller: &str, cost: u64) -> Outcome {
-    store.decide_group(&[Check::new(policy, caller).with_cost(cost)], Operation::Check).outcomes()[0].clone()
+    store.judge_group(&[Check::new(policy, caller).with_cost(cost)], Operation::Check).outcomes()[0].clone()
 }
 
 fn passes(store: &MemoryStore, policy: &Policy, caller: &str) -> bool {
@@ -54,7 +54,7 @@ fn groups_keep_to_the_bound_as_well() {
                 .enumerate()
                 .map(|(j, caller)| Check::new([&one, &two][j % 2], caller).with_cost(0))
                 .collect();
-            let _ = store.decide_group(&group, Operation::Check);
+            let _ = store.judge_group(&group, Operation::Check);
             assert!(store.len() <= max + 2, "{} for {max}", store.len());
         }
     }
@@ -112,7 +112,7 @@ fn callers_without_room_share_one_limited_count() {
         let callers: Vec<String> = (0..4).map(late).collect();
         let group: Vec<Check<'_>> =
             callers.iter().map(|caller| Check::new(&other, caller).with_cost(0)).collect();
-        let outcome = store.decide_group(&group, Operation::Peek);
+        let outcome = store.judge_group(&group, Operation::Peek);
         assert!(outcome.outcomes().iter().all(|outcome| outcome.remaining() == 0), "also in a group");
         assert_eq!(store.len(), stored + 1);
         clock.advance(MINUTE);
@@ -126,9 +126,9 @@ fn a_group_of_callers_without_room_is_charged_once_each() {
     let (store, _) = store(1);
     assert!(passes(&store, &policy, "first"));
     let group = ["second", "third"].map(|caller| Check::new(&policy, caller));
-    assert!(store.decide_group(&group, Operation::Check).is_allowed());
+    assert!(store.judge_group(&group, Operation::Check).is_allowed());
     assert_eq!(check_n(&store, &policy, "fourth", 0).remaining(), 1, "two of three are taken");
-    assert!(!store.decide_group(&group, Operation::Check).is_allowed());
+    assert!(!store.judge_group(&group, Operation::Check).is_allowed());
     assert_eq!(check_n(&store, &policy, "first", 0).remaining(), 2, "a caller with room has its own count");
 }
 
@@ -137,9 +137,9 @@ fn a_denied_new_caller_and_a_peek_take_no_room() {
     let policy = policy("k", Algorithm::SlidingWindowCounter);
     let (store, _) = store(100);
     assert!(!check_n(&store, &policy, "greedy", 4).is_allowed());
-    let _ = store.decide_group(&[Check::new(&policy, "curious")], Operation::Peek);
+    let _ = store.judge_group(&[Check::new(&policy, "curious")], Operation::Peek);
     let group = [Check::new(&policy, "greedy").with_cost(4), Check::new(&policy, "companion")];
-    assert!(!store.decide_group(&group, Operation::Check).is_allowed());
+    assert!(!store.judge_group(&group, Operation::Check).is_allowed());
     assert!(store.is_empty());
 }
 
@@ -167,7 +167,7 @@ fn reset_and_refund_of_callers_without_room_change_no_other_count() {
     let (store, _) = store(1);
     assert!(passes(&store, &policy, "first"));
     let group = [Check::new(&policy, "second")];
-    let reservation = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
+    let reservation = store.judge_group(&group, Operation::Check).reservation(&group).unwrap();
     store.refund_all(&reservation).unwrap();
     store.reset_group(&group);
     assert_eq!(check_n(&store, &policy, "third", 0).remaining(), 2, "the shared count stays");
@@ -181,10 +181,10 @@ fn units_of_the_overflow_count_are_not_refunded_to_a_count_of_its_own() {
     assert!(passes(&store, &policy, "first"));
     clock.advance(MINUTE / 2);
     let group = [Check::new(&policy, "second")];
-    let overflowed = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
+    let overflowed = store.judge_group(&group, Operation::Check).reservation(&group).unwrap();
     // Now there is room.
     clock.advance(MINUTE / 2 + Duration::from_micros(1));
-    let own = store.decide_group(&group, Operation::Check);
+    let own = store.judge_group(&group, Operation::Check);
     assert_eq!(own.outcomes()[0].remaining(), 2);
     store.refund_all(&overflowed).unwrap();
     assert_eq!(check_n(&store, &policy, "second", 0).remaining(), 2);
@@ -235,7 +235,7 @@ fn a_spent_budget_is_not_swept_while_a_later_day_has_its_label() {
 fn a_refund_reaches_the_window_of_its_charge_by_any_day() {
     let (store, clock, [early, late]) = months([15, 20]);
     let group = [Check::new(&early, "a").with_cost(2)];
-    let charged = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
+    let charged = store.judge_group(&group, Operation::Check).reservation(&group).unwrap();
     clock.advance(DAY);
     assert_eq!(check_n(&store, &late, "a", 1).remaining(), 0);
     store.refund_all(&charged).unwrap();
@@ -247,7 +247,7 @@ fn a_refund_reaches_the_window_of_its_charge_by_any_day() {
 fn a_refund_reaches_the_window_of_its_charge_from_a_clock_that_went_back() {
     let (store, clock, [first]) = months([1]);
     let (now, group) = (clock.now(), [Check::new(&first, "a").with_cost(2)]);
-    let charged = store.decide_group(&group, Operation::Check).reservation(&group).unwrap();
+    let charged = store.judge_group(&group, Operation::Check).reservation(&group).unwrap();
     // The month before.
     clock.set(Timestamp::from_micros(now.as_micros() - 30 * 86_400_000_000));
     store.refund_all(&charged).unwrap();
@@ -262,7 +262,7 @@ fn a_shadow_limit_takes_no_turn() {
     let shadow = shadow.mode(crate::policy::Mode::Shadow).build();
     let wait = || {
         let operation = Operation::Wait { at_most_us: 3_600_000_000 };
-        store.decide_group(&[Check::new(&shadow, "a")], operation).outcomes()[0].clone()
+        store.judge_group(&[Check::new(&shadow, "a")], operation).outcomes()[0].clone()
     };
     for would_deny in [false, true, true] {
         let outcome = wait();
@@ -280,7 +280,7 @@ fn the_instant_of_a_calendar_window_is_not_one_of_the_system_clock() {
     let [day, rate] = [&day, &rate].map(|policy| Check::new(policy, "a"));
     let system = MemoryStore::new();
     let is_by_system_clock = |store: &MemoryStore, group: &[Check<'_>]| {
-        let outcome = store.decide_group(group, Operation::Check);
+        let outcome = store.judge_group(group, Operation::Check);
         outcome.outcomes().iter().map(|outcome| outcome.is_by_system_clock).collect::<Vec<_>>()
     };
     assert_eq!(is_by_system_clock(&system, &[day, rate]), [false, true]);

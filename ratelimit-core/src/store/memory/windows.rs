@@ -14,19 +14,19 @@ fn wall_clock_ahead_us(clock: &dyn Clock, now: Timestamp) -> i64 {
     clock.on_wall_clock(now).as_micros().wrapping_sub(now.as_micros()).cast_signed()
 }
 
-/// Calls `decide` with a group in its calendar windows.
+/// Calls `judge` with a group in its calendar windows.
 #[cold]
-pub(super) fn decide(
+pub(super) fn judge(
     clock: &dyn Clock,
     now: Timestamp,
     group: &[Check<'_>],
-    decide: impl FnOnce(&[Check<'_>]) -> GroupOutcome,
+    judge: impl FnOnce(&[Check<'_>]) -> GroupOutcome,
 ) -> GroupOutcome {
     let ahead_us = wall_clock_ahead_us(clock, now);
     let wall_clock = now.on_clock_ahead(ahead_us);
     let checks = group.iter().map(|check| check.in_window(wall_clock, -ahead_us));
     let checks: SmallVec<[Check<'_>; 2]> = checks.collect();
-    decide(&checks).with_windows_on_wall_clock(group, ahead_us)
+    judge(&checks).with_windows_on_wall_clock(group, ahead_us)
 }
 
 /// A charge in its calendar window.

@@ -2,7 +2,7 @@
 //! the last answer.
 
 use super::units::MAX_AGE_US;
-use crate::algorithm::{Operation, State, decide_check};
+use crate::algorithm::{Operation, State, judge_check};
 use crate::check::Check;
 use crate::clock::{Timestamp, micros};
 use crate::outcome::Outcome;
@@ -90,7 +90,7 @@ impl LastAnswer {
     /// The outcome that a request of this cost would get at `at`, by the server's clock.
     pub(super) fn peek(&self, check: Check<'_>, cost: u64, at: u64) -> Outcome {
         let (check, at) = (check.with_cost(cost), Timestamp::from_micros(at));
-        decide_check(&check, &mut self.state.clone(), at, Operation::Peek)
+        judge_check(&check, &mut self.state.clone(), at, Operation::Peek)
     }
 
     /// Units that are left at the local instant `now`, if nothing was charged since.

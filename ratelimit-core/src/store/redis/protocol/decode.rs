@@ -9,7 +9,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{Batch, RequestEntry};
 use crate::algorithm::encoded::{self, Effect};
-use crate::algorithm::{Operation, OwnEntry, State, decide_check};
+use crate::algorithm::{Operation, OwnEntry, State, judge_check};
 use crate::check::Check;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
@@ -146,7 +146,7 @@ impl Replies {
         let all = self.replies.get(request)?;
         let reply = all.request();
         let mut state = all.state(check, *reply.limits.first()?).ok()?;
-        let fits = decide_check(check, &mut state, all.call.at, Operation::Peek).fits();
+        let fits = judge_check(check, &mut state, all.call.at, Operation::Peek).fits();
         let charge = if fits { check.cost() } else { 0 };
         let is_as_requested =
             reply.details.iter().all(|detail| detail.charged().map_or(!fits, |units| units == charge));
@@ -319,7 +319,7 @@ impl Reply {
             });
         }
         let at = self.call.at;
-        let outcome = encoded::decide_as_replied(group, &places, &mut states, at, *operation, details);
+        let outcome = encoded::judge_as_replied(group, &places, &mut states, at, *operation, details);
         let mut outcome = outcome.ok_or(PROTOCOL)?;
         let fits = match outcome.outcomes() {
             [only] if is_alone => only.fits(),

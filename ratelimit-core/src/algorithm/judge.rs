@@ -62,16 +62,16 @@ impl Operation {
         matches!(self, Self::Overdraw | Self::Wait { .. })
     }
 
-    /// Whether the decision is about the whole cost. Then a limit that is alone is decided by
-    /// [`decide_step`].
+    /// Whether the decision is about the whole cost. Then a limit that is alone is judged by
+    /// [`judge_step`].
     pub(crate) const fn takes_whole_cost(self) -> bool {
         matches!(self, Self::Check | Self::Peek | Self::Judge)
     }
 }
 
-/// Decides about one limit by its algorithm, whatever the kind of its state.
+/// Judges one limit by its algorithm, whatever the kind of its state.
 #[inline]
-pub(super) fn decide_step<const TAKES_SLOTS: bool>(
+pub(super) fn judge_step<const TAKES_SLOTS: bool>(
     check: &Check<'_>,
     state: &mut State,
     now: Timestamp,
