@@ -63,7 +63,7 @@ pub(crate) fn begin<'v>(
         _ => limiter.begin_on_worker(&checks(&limits)),
     };
     match begun {
-        Ok(Begun::Decided(outcome)) => Decision::Made(decided(req, &mut limits, outcome)),
+        Ok(Begun::Decided(outcome)) => Decision::Made(admission(req, &mut limits, outcome)),
         Ok(Begun::Waits(waiting)) => Decision::Waits(limits, waiting),
         Err(_) => Decision::Made(Err(unavailable(req))),
     }
@@ -77,7 +77,7 @@ pub(crate) async fn end(
 ) -> AdmissionResult {
     let outcome = nearest_limiter(req).end(&checks(limits), waiting).await;
     match outcome {
-        Ok(outcome) => decided(req, limits, outcome),
+        Ok(outcome) => admission(req, limits, outcome),
         Err(_) => Err(unavailable(req)),
     }
 }
@@ -87,7 +87,7 @@ fn checks(limits: &AppliedLimits) -> SmallVec<[Check<'_>; 1]> {
 }
 
 #[inline]
-fn decided(req: &HttpRequest, limits: &mut AppliedLimits, mut outcome: GroupOutcome) -> AdmissionResult {
+fn admission(req: &HttpRequest, limits: &mut AppliedLimits, mut outcome: GroupOutcome) -> AdmissionResult {
     Quotas::add(req, limits, &outcome);
     if outcome.is_allowed() { Ok(outcome.take_slots()) } else { Err(denied(req, outcome)) }
 }

@@ -99,10 +99,10 @@ pub async fn admit_computed(
     let skips_all = may_skip && !is_counted(&req, RateLimitConfig::nearest(&req));
     let extracted = Extracted::new(req);
     let computed = compute(limits.iter(), &extracted, skips_all).await;
-    decide(extracted.into_request(), payload.into_inner(), limits, computed).await
+    admit_with(extracted.into_request(), payload.into_inner(), limits, computed).await
 }
 
-fn decide(
+fn admit_with(
     req: HttpRequest,
     payload: Payload,
     limits: &'static [WrittenLimit],
@@ -133,7 +133,7 @@ async fn reject_failed(
     for (limit, values) in limits.iter().zip(&mut values) {
         values.skip_unless_known(limit, &req);
     }
-    match decide(req, payload, limits, (values, None)).await {
+    match admit_with(req, payload, limits, (values, None)).await {
         Ok(admitted) => admitted.fail(*error).await,
         Err(denied) => denied,
     }

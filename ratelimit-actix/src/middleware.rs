@@ -173,7 +173,7 @@ impl Layer {
 
     /// Decides about a request, if it is counted here. Keeps no clone of the request: the router needs to be
     /// its only owner.
-    async fn decide(&self, req: &HttpRequest) -> AdmissionResult {
+    async fn admit(&self, req: &HttpRequest) -> AdmissionResult {
         let config = RateLimitConfig::nearest(req);
         if !is_counted(req, config) || !self.filter.applies_to(req) {
             return Ok(Slots::default());
@@ -257,7 +257,7 @@ where
             let styles = RateLimitConfig::nearest(req.request()).header_styles();
             let styles: SmallVec<[HeaderStyle; 2]> = SmallVec::from_slice(styles);
             let outer_groups = layer.has_conditions().then(|| number_of_groups(req.request()));
-            let slots = match layer.decide(req.request()).await {
+            let slots = match layer.admit(req.request()).await {
                 Ok(slots) => slots,
                 Err(rejection) => {
                     let (req, payload) = req.into_parts();

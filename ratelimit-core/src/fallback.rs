@@ -57,7 +57,7 @@ impl Fallback {
         if operation.is_reported() {
             match &decided {
                 Ok(outcome) => {
-                    observer.decided(group, outcome.outcomes());
+                    observer.observe(group, outcome.outcomes());
                     observer.degraded(group, Some(outcome.outcomes()), || self.callers());
                 }
                 Err(error) if error.is_of_program() => {}
@@ -98,7 +98,7 @@ impl Fallback {
                 _ => check.cost(),
             };
             // Fails open: reported as untouched.
-            Outcome::unknown(check).with_cost(cost).with_remaining(capacity).decided_at(wall_clock())
+            Outcome::unknown(check).with_cost(cost).with_remaining(capacity).with_at(wall_clock())
         });
         let all_outcomes = all_outcomes.collect();
         Ok(decided.with_outcomes(all_outcomes).degraded())

@@ -146,7 +146,7 @@ impl Outcome {
     }
 
     /// Sets the instant of the decision.
-    pub(crate) const fn decided_at(mut self, at: Timestamp) -> Self {
+    pub(crate) const fn with_at(mut self, at: Timestamp) -> Self {
         self.at = at;
         self
     }

@@ -308,7 +308,7 @@ mod tests {
         let [before, after] = [midnight - 1, midnight].map(Timestamp::from_micros);
         let [zulu, other] = [Check::new(&utc, "a").with_cost(3), Check::new(&ahead, "a").with_cost(5)];
         let charged = |checks: [Check<'_>; 2], instants: [Timestamp; 2]| {
-            let outcomes = instants.map(|at| allowed(9, 60).decided_at(at));
+            let outcomes = instants.map(|at| allowed(9, 60).with_at(at));
             let reservation = GroupOutcome::decided_apart(outcomes).reservation(&checks).unwrap();
             let charges: Vec<u64> = reservation.charges().map(|charge| charge.check().cost()).collect();
             charges
@@ -320,8 +320,7 @@ mod tests {
         // One that would deny spares the count of its own day only.
         let [spared, other] = [zulu, other].map(|check| check.in_shadow_if(true));
         for (at, count) in [(after, Some(1)), (before, None)] {
-            let outcomes =
-                [denied(7).in_shadow().decided_at(before), allowed(9, 60).in_shadow().decided_at(at)];
+            let outcomes = [denied(7).in_shadow().with_at(before), allowed(9, 60).in_shadow().with_at(at)];
             let reservation = GroupOutcome::decided_apart(outcomes).reservation(&[spared, other]);
             assert_eq!(reservation.map(|reservation| reservation.charges().len()), count);
         }

@@ -55,7 +55,7 @@ pub(super) fn counts_of_limit(
     let mut counts = Counts { limiter, partition, found: Vec::new() };
     counts.add_limit(policy, computed);
     #[cfg(feature = "stats")]
-    counts.add_decided(policy.name(), |decided| {
+    counts.add_of_requests(policy.name(), |decided| {
         decided.key() == policy.key() && decided.algorithm() == policy.algorithm()
     });
     counts.found
@@ -72,7 +72,7 @@ pub(crate) fn counts_of_name(limiter: &RateLimiter, partition: &[u8], name: &str
     for policy in limiter.builder_policies().iter().filter(|policy| policy.name() == name) {
         counts.add_limit(policy, &Computed::NONE);
     }
-    counts.add_decided(name, |_| true);
+    counts.add_of_requests(name, |_| true);
     counts.found
 }
 
@@ -110,7 +110,7 @@ impl Counts<'_> {
 
     /// Adds the counts by numbers of earlier decisions about limits with this name.
     #[cfg(feature = "stats")]
-    fn add_decided(&mut self, name: &str, is_of: impl Fn(&Policy) -> bool) {
+    fn add_of_requests(&mut self, name: &str, is_of: impl Fn(&Policy) -> bool) {
         let deciding = self.found.iter().filter(|count| count.may_decide);
         let known: HashSet<_> = deciding.map(|count| count.in_force.policy().state_id()).collect();
         let limits = self.limiter.stats().limits();

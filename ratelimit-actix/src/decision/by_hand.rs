@@ -64,7 +64,7 @@ pub fn admit<'c>(
     // Not in the future, where the place of the call is unknown.
     let limits = applied(req, checks.as_ref());
     async move {
-        match decide(req, &limits).await {
+        match check(req, &limits).await {
             Ok(outcome) => {
                 let (quotas, group) = Quotas::add_by_hand(req, limits, &outcome);
                 if outcome.is_allowed() {
@@ -105,7 +105,7 @@ fn applied(req: &HttpRequest, checks: &[Check<'_>]) -> AppliedLimits {
 }
 
 /// A request is no `Send`, so its handler is on a worker.
-async fn decide(req: &HttpRequest, limits: &AppliedLimits) -> Result<GroupOutcome, StoreError> {
+async fn check(req: &HttpRequest, limits: &AppliedLimits) -> Result<GroupOutcome, StoreError> {
     if limits.is_empty() {
         return Ok(GroupOutcome::new(wall_clock(), []));
     }

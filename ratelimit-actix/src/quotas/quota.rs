@@ -67,12 +67,12 @@ impl Quota {
     /// Whether the limit is a [shadow limit](ratelimit_core::Mode::Shadow), which denies nothing and is not
     /// shown to clients. Its [outcome](Self::outcome) says whether it [would deny](Outcome::would_deny).
     pub fn is_shadow(&self) -> bool {
-        self.decided().is_shadow()
+        self.answer().is_shadow()
     }
 
     /// Whether clients see the limit.
     pub(crate) fn is_shown(&self) -> bool {
-        !self.is_shadow() && (self.limit.show() == Show::Always || !self.decided().is_allowed())
+        !self.is_shadow() && (self.limit.show() == Show::Always || !self.answer().is_allowed())
     }
 
     /// False for a concurrency limit, whose slots are freed when the request ends.
@@ -106,13 +106,13 @@ impl Quota {
     }
 
     /// The decision about the request, which is the first charge.
-    fn decided(&self) -> &Outcome {
+    fn answer(&self) -> &Outcome {
         self.charges.first().unwrap_or(&self.left)
     }
 
     /// Whether the decision about the request was made by the local fallback.
     pub(super) fn was_degraded(&self) -> bool {
-        self.decided().is_degraded()
+        self.answer().is_degraded()
     }
 
     /// Replaces what is left. The first time, the decision becomes the first of the charges.

@@ -58,7 +58,7 @@ impl Quotas {
         let mut extensions = req.extensions_mut();
         match shared(req, &mut extensions) {
             Some(shared) => {
-                let decided = decided(req, quotas);
+                let decided = with_limiter(req, quotas);
                 let groups = &mut shared.decisions.borrow_mut().groups;
                 if outcome.is_allowed() {
                     decided.warn_about_second_charge(groups);
@@ -76,7 +76,7 @@ impl Quotas {
         mut limits: AppliedLimits,
         outcome: &GroupOutcome,
     ) -> (Self, usize) {
-        let (quotas, decided) = (Self::of_any(req), decided(req, group(&mut limits, outcome)));
+        let (quotas, decided) = (Self::of_any(req), with_limiter(req, group(&mut limits, outcome)));
         let position = quotas.decisions.borrow().groups.len();
         quotas.decisions.borrow_mut().groups.push(decided);
         (quotas, position)
@@ -90,14 +90,14 @@ fn shared(req: &HttpRequest, extensions: &mut Extensions) -> Option<Quotas> {
     }
     let quotas = Quotas::default();
     if let Stored::Unshared(group) = mem::replace(stored, Stored::Shared(quotas.clone())) {
-        quotas.decisions.borrow_mut().groups.push(decided(req, group));
+        quotas.decisions.borrow_mut().groups.push(with_limiter(req, group));
     }
     Some(quotas)
 }
 
 /// Only a handler stores quotas unshared. Nothing wraps the request after that, so the nearest limiter is
 /// still the one that decided.
-fn decided(req: &HttpRequest, quotas: QuotaGroup) -> DecidedGroup {
+fn with_limiter(req: &HttpRequest, quotas: QuotaGroup) -> DecidedGroup {
     DecidedGroup { limiter: nearest_limiter(req).clone(), quotas }
 }
 

@@ -62,7 +62,7 @@ const fn passes_later(outcome: &Outcome) -> bool {
 fn denial(policy: &Policy, cost: u64, now: Timestamp, until: u64) -> Outcome {
     let wait = until - now.as_micros();
     let verdict = Verdict::denied((cost <= policy.capacity()).then_some(wait));
-    outcome(policy, cost, verdict, wait).decided_at(now)
+    outcome(policy, cost, verdict, wait).with_at(now)
 }
 
 /// The outcome of a limit whose block lasts for `wait` microseconds.
@@ -136,7 +136,7 @@ fn begin_blocks(members: &[Member<'_>], states: &mut [State], decided: &GroupOut
             let (policy, before) = (members[place].check.policy(), &before[place]);
             let verdict =
                 if passes_later(before) { Verdict::RetryAfterMicros(wait) } else { before.verdict() };
-            outcomes[place] = outcome(policy, before.cost(), verdict, wait).decided_at(now);
+            outcomes[place] = outcome(policy, before.cost(), verdict, wait).with_at(now);
         }
     }
     GroupOutcome::decided(now, decided.is_allowed(), outcomes)

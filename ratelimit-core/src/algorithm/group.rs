@@ -160,7 +160,7 @@ impl<'a> Group<'a> {
             let outcome =
                 Outcome::from_numbers(Numbers { capacity, cost, remaining, reset_after_us, verdict })
                     .with_returned_us(step.returned_us())
-                    .decided_at(Timestamp::from_micros(at));
+                    .with_at(Timestamp::from_micros(at));
             if remaining == 0 { with_next_unit(outcome, step, policy, at, total) } else { outcome }
         });
         outcomes.collect()

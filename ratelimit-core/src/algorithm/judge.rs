@@ -114,7 +114,7 @@ fn run_step<const TAKES_SLOTS: bool>(
     let capacity = policy.capacity();
     let outcome = Outcome::from_numbers(Numbers { capacity, cost, remaining, reset_after_us, verdict })
         .with_returned_us(state.returned_us())
-        .decided_at(Timestamp::from_micros(now));
+        .with_at(Timestamp::from_micros(now));
     (if remaining == 0 { with_next_unit(outcome, state, policy, now, cost) } else { outcome }, dirty)
 }
 

@@ -55,7 +55,7 @@ impl<'s, S: Store> Tested<'s, S> {
         self.handles[self.calls.fetch_add(1, Ordering::Relaxed) % 2]
     }
 
-    pub(super) async fn decide(
+    pub(super) async fn outcome(
         &self,
         group: &[Check<'_>],
         operation: Operation,
@@ -69,11 +69,11 @@ impl<'s, S: Store> Tested<'s, S> {
     }
 
     pub(super) async fn check(&self, group: &[Check<'_>]) -> GroupOutcome {
-        answer(self.decide(group, Operation::Check).await)
+        answer(self.outcome(group, Operation::Check).await)
     }
 
     pub(super) async fn peek(&self, group: &[Check<'_>]) -> GroupOutcome {
-        answer(self.decide(group, Operation::Peek).await)
+        answer(self.outcome(group, Operation::Peek).await)
     }
 
     pub(super) async fn reset(&self, group: &[Check<'_>]) -> Result<(), StoreError> {

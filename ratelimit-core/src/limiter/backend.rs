@@ -214,8 +214,8 @@ pub(super) fn measured<T>(
 ) -> T {
     let stopwatch = Stopwatch::start();
     let decided = decide();
-    stopwatch.decided();
-    observer.decided(group, outcomes(&decided));
+    stopwatch.stop();
+    observer.observe(group, outcomes(&decided));
     decided
 }
 

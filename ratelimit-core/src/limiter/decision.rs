@@ -193,7 +193,7 @@ impl Inner {
         };
         let answer = of_each(group, answer);
         if answer.is_ok() && operation.is_reported() {
-            stopwatch.decided();
+            stopwatch.stop();
         }
         // Unused units of a lease may pay a settlement without the server, which then may still be out.
         if answer.is_ok() && operation != Operation::Overdraw {
@@ -217,7 +217,7 @@ impl Inner {
             Err(error) => return self.without_store(group, operation, error),
         };
         if operation.is_reported() {
-            self.observer.decided(group, outcome.outcomes());
+            self.observer.observe(group, outcome.outcomes());
         }
         if !operation.charges() {
             return Ok(outcome);

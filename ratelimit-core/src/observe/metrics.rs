@@ -158,7 +158,7 @@ pub(super) fn name(policy: &Policy) -> SharedString {
 }
 
 /// Records a decision about one limit, by the store or without it.
-pub(super) fn decided(policy: &Policy, counted: Counted, is_near_limit: bool) {
+pub(super) fn count(policy: &Policy, counted: Counted, is_near_limit: bool) {
     counter!(DECISIONS, "policy" => name(policy), "outcome" => label(counted)).increment(1);
     if is_near_limit {
         counter!(NEAR_LIMIT, "policy" => name(policy)).increment(1);

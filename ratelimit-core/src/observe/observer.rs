@@ -62,7 +62,7 @@ impl Observer {
 
     /// A group was decided, by the store or without it.
     #[inline]
-    pub(crate) fn decided(&self, group: &[Check<'_>], outcomes: &[Outcome]) {
+    pub(crate) fn observe(&self, group: &[Check<'_>], outcomes: &[Outcome]) {
         if cfg!(any(feature = "metrics", feature = "stats")) {
             self.count(group, outcomes);
         }
@@ -78,7 +78,7 @@ impl Observer {
             let counted = Counted::of(outcome, is_admitted);
             let is_near_limit = is_admitted && is_near_limit(outcome, self.near_limit_ratio);
             #[cfg(feature = "metrics")]
-            metrics::decided(check.policy(), counted, is_near_limit);
+            metrics::count(check.policy(), counted, is_near_limit);
             #[cfg(feature = "stats")]
             self.stats.record(check, counted, is_near_limit);
         }
@@ -192,7 +192,7 @@ impl Stopwatch {
     /// The store has decided.
     #[allow(clippy::disallowed_methods, reason = "measures, and decides nothing")]
     #[inline]
-    pub(crate) fn decided(&self) {
+    pub(crate) fn stop(&self) {
         #[cfg(feature = "metrics")]
         histogram!(metrics::STORE_SECONDS).record(self.start.elapsed());
     }

@@ -49,7 +49,7 @@ impl GroupOutcome {
     /// The group is admitted if every limit admits it. It was decided without the store if an outcome
     /// [was](Outcome::is_degraded).
     pub fn new(at: Timestamp, outcomes: impl IntoIterator<Item = Outcome>) -> Self {
-        Self { at, ..Self::decided_apart(outcomes.into_iter().map(|outcome| outcome.decided_at(at))) }
+        Self { at, ..Self::decided_apart(outcomes.into_iter().map(|outcome| outcome.with_at(at))) }
     }
 
     /// As [`new`](Self::new), for limits that were decided at different instants, such as those of several
@@ -112,7 +112,7 @@ impl GroupOutcome {
 
     /// Marks the outcome as decided in this process: whether by a [`SystemClock`](crate::clock::SystemClock),
     /// and the limits at which indices are charged to an overflow count.
-    pub(crate) fn decided_in_memory(
+    pub(crate) fn made_in_memory(
         mut self,
         by_system_clock: bool,
         is_overflowed: impl Fn(usize) -> bool,

@@ -64,9 +64,9 @@ fn available_after_is_the_wait_for_the_request_or_one_unit_or_the_full_quota() {
 fn an_aged_denial_has_shorter_waits_by_the_clock_of_each_node() {
     let at = Timestamp::from_micros;
     let denial = GroupOutcome::decided_apart([
-        denied(9).with_next_unit_after_us(7).decided_at(at(1_000)),
-        denied(20).decided_at(at(4_000)),
-        allowed(0, 60).with_next_unit_after_us(3).decided_at(at(2_000)),
+        denied(9).with_next_unit_after_us(7).with_at(at(1_000)),
+        denied(20).with_at(at(4_000)),
+        allowed(0, 60).with_next_unit_after_us(3).with_at(at(2_000)),
     ]);
     let denial = denial.aged(at(500), at(505));
     let instants: Vec<u64> = denial.outcomes().iter().map(|outcome| outcome.at().as_micros()).collect();

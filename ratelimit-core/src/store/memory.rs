@@ -179,7 +179,7 @@ impl MemoryStore {
         let outcome = judge_at(group, places.iter().copied(), now, operation, &mut locked);
         let shard_of = |index: usize| locked.order[places[index].0];
         let is_overflowed = |index| shard_of(index) == self.overflow();
-        let mut outcome = outcome.decided_in_memory(self.has_system_clock, is_overflowed);
+        let mut outcome = outcome.made_in_memory(self.has_system_clock, is_overflowed);
         if !operation.charges() || !outcome.is_allowed() {
             return outcome;
         }

@@ -111,7 +111,7 @@ async fn play(
             let decided = if matches!(what, What::TryCheck) { store.try_check(&group) } else { None };
             let decided = match decided {
                 Some(outcome) => Ok(outcome),
-                None => store.decide(&group, operation).await,
+                None => store.outcome(&group, operation).await,
             };
             let has_several_callers = group.windows(2).any(|pair| pair[0].partition() != pair[1].partition());
             if has_several_callers
@@ -121,7 +121,7 @@ async fn play(
                 // A store may decide about one caller at a time.
                 continue;
             }
-            let (found, expected) = (errors(decided)?, errors(reference.decide(&group, operation).await)?);
+            let (found, expected) = (errors(decided)?, errors(reference.outcome(&group, operation).await)?);
             // A store need not report what is left after a charge beyond the limit.
             if operation != Operation::Overdraw {
                 differs(&format!("event {id}"), &group, &found, &expected)?;
@@ -140,8 +140,8 @@ async fn play(
         // A difference of the stored states may show only later, so all of them are compared now.
         let all = world.everything(limits, *id as u64 % 4);
         for group in all.chunks(crate::check::MAX_GROUP) {
-            let found = errors(store.decide(group, Operation::Peek).await)?;
-            let expected = errors(reference.decide(group, Operation::Peek).await)?;
+            let found = errors(store.outcome(group, Operation::Peek).await)?;
+            let expected = errors(reference.outcome(group, Operation::Peek).await)?;
             differs(&format!("a peek behind event {id}"), group, &found, &expected)?;
         }
     }

@@ -53,7 +53,7 @@ fn outcome(check: &Check<'_>, taken: &Taken) -> Outcome {
     let outcome = Outcome::unknown(check)
         .with_remaining(taken.remaining)
         .with_reset_after(Duration::from_micros(taken.reset_after))
-        .decided_at(Timestamp::from_micros(taken.at));
+        .with_at(Timestamp::from_micros(taken.at));
     match taken.next_unit_after {
         Some(wait) => outcome.with_next_unit_after_us(wait),
         None => outcome,
