@@ -127,7 +127,7 @@ tests::on_both_stores! {
         let processes = ["Europe/London", "Europe/Berlin"].map(|zone| policy(day.in_zone(zone), 10));
         let start = micros("2026-01-10T12:00:00Z");
         let mut admitted = 0;
-        for minute in 0..3 * 24 * 60 {
+        for minute in (0..3 * 24 * 60).step_by(10) {
             store.set_with_expiry(start + minute * 60_000_000);
             for process in &processes {
                 admitted += u64::from(store.check(process, "a").is_allowed());

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, civil};
 
 use super::*;
@@ -49,23 +49,33 @@ fn contains(window: WindowSpan, at: u64) -> bool {
 }
 
 fn local_date(zone: &TimeZone, at: u64) -> civil::Date {
-    let second = i64::try_from(at / MICROS).unwrap();
-    zone.to_datetime(Timestamp::from_second(second).unwrap()).date()
+    zone.to_datetime(at_second(at)).date()
+}
+
+fn at_second(at: u64) -> Timestamp {
+    Timestamp::from_second(i64::try_from(at / MICROS).unwrap()).unwrap()
+}
+
+/// What the clock of a zone shows from `start` to `end`: its offset at first, and each change.
+fn clock_of(zone: &TimeZone, (start, end): (u64, u64)) -> (Offset, Vec<(Timestamp, Offset)>) {
+    let margin = 32 * 86_400 * MICROS;
+    let [start, end] = [start - margin, end + margin].map(at_second);
+    let changes = zone.following(start).map(|change| (change.timestamp(), change.offset()));
+    (zone.to_offset(start), changes.take_while(|(at, _)| *at < end).collect())
 }
 
 /// The time from `start` to `end`, or what lies within `around` of a change of the zone's clock. Between two
 /// changes a zone has one offset, so each of its days and weeks is as long as the next.
 fn around_changes(zone: &TimeZone, (start, end): (u64, u64), around: u64) -> Vec<(u64, u64)> {
-    let second = |at: u64| Timestamp::from_second(i64::try_from(at / MICROS).unwrap()).unwrap();
-    let changes = zone.following(second(start)).map(|change| change.timestamp());
+    let changes = zone.following(at_second(start)).map(|change| change.timestamp());
     let instants =
-        changes.take_while(|at| *at < second(end)).map(|at| u64::try_from(at.as_microsecond()).unwrap());
+        changes.take_while(|at| *at < at_second(end)).map(|at| u64::try_from(at.as_microsecond()).unwrap());
     [start, end].into_iter().chain(instants).map(|at| (at - around, at + around)).collect()
 }
 
 /// Windows of every zone and kind since 2008 follow each other, begin with a day, and are found from every
 /// instant in them. Months and years of all zones; days and weeks of some, and of the others all around
-/// changes of their clocks.
+/// changes of their clocks. Many names are of zones whose clocks show the same all the time.
 #[test]
 fn windows_of_all_zones_and_kinds_tile_the_time_from_2008_to_2040() {
     const DAY: u64 = 86_400 * MICROS;
@@ -73,13 +83,16 @@ fn windows_of_all_zones_and_kinds_tile_the_time_from_2008_to_2040() {
     let database = TimeZoneDatabase::bundled();
     let names: Vec<_> = database.available().collect();
     assert!(names.len() > 500, "{}", names.len());
-    let (mut windows, mut longest) = (0_u64, [0; 4]);
-    for (number, name) in names.iter().enumerate() {
+    let (mut windows, mut longest, mut clocks) = (0_u64, [0; 4], HashSet::new());
+    for name in &names {
         let zone = database.get(name.as_str()).unwrap();
+        if !clocks.insert(clock_of(&zone, time)) {
+            continue;
+        }
         for calendar in kinds() {
             let spans = match calendar.unit() {
-                CalendarUnit::Day if number % 64 != 21 => around_changes(&zone, time, 2 * DAY),
-                CalendarUnit::Week if number % 64 != 21 => around_changes(&zone, time, 8 * DAY),
+                CalendarUnit::Day if clocks.len() % 64 != 21 => around_changes(&zone, time, 2 * DAY),
+                CalendarUnit::Week if clocks.len() % 64 != 21 => around_changes(&zone, time, 8 * DAY),
                 _ => vec![time],
             };
             for (start, end) in spans {
@@ -114,7 +127,7 @@ fn windows_of_all_zones_and_kinds_tile_the_time_from_2008_to_2040() {
             }
         }
     }
-    assert!(windows > 300_000, "{windows}");
+    assert!(windows > 150_000, "{windows}");
     for calendar in kinds() {
         let longest = longest[calendar.unit() as usize];
         let bound = calendar.longest_us();
@@ -274,7 +287,8 @@ fn the_nearest_day_stands_for_one_that_the_window_cannot_have() {
 #[test]
 fn the_window_of_an_instant_has_one_of_two_labels_by_any_anchor() {
     for zone in ["UTC", "America/New_York"] {
-        for day in 0..800 {
+        // Between all anchors and instants a week apart there is each distance to an edge.
+        for day in (0..800).step_by(7) {
             let at = micros("2027-01-01T12:00:00Z") + day * 86_400 * MICROS;
             let weeks = Weekday::ALL.iter().map(|day| Calendar::week(*day));
             let months = (1..=31).map(Calendar::month);
