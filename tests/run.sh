@@ -162,10 +162,12 @@ prepare_tests() {
 cargo_test=(cargo test --workspace --all-features --no-fail-fast)
 ui_test=mistakes_fail_as_expected
 
-# Builds all tests, and fails if the compiler warns. Without the examples that have no tests: they are built as the programs of the tests
-# as well.
-build_tests() {
-  "${cargo_test[@]}" --exclude ui-pass --tests --no-run 2>&1 | tee "$logs/build"
+# Runs a program of tests, unless it is that of the outages.
+not_outages='target."cfg(unix)".runner = ["sh", "-c", "case $0 in */outages-*) ;; *) exec \"$0\" \"$@\" ;; esac"]'
+
+# Builds tests, and fails if the compiler warns.
+build_tests() { # build_tests ARGUMENT..
+  "${cargo_test[@]}" --no-run "$@" 2>&1 | tee "$logs/build"
   if grep -E '^warning: .* generated [0-9]+ warning' "$logs/build"; then
     echo "error: the compiler warns, see above" >&2
     return 1
@@ -173,9 +175,14 @@ build_tests() {
   rm "$logs/build"
 }
 
-# The messages of the compiler, which checks the facade once more in a folder of its own; and what it accepts, a program each.
-ui() {
-  "${cargo_test[@]}" --test ui --test pass -- "$ui_test" every_accepted_form_starts
+# Without the examples that have no tests: they are built as the programs of the tests as well.
+others() {
+  build_tests --tests
+}
+
+# What the compiler says of mistakes. It checks the facade once more, in a folder of its own.
+messages() {
+  "${cargo_test[@]}" --test ui -- "$ui_test"
 }
 
 tests() {
@@ -185,9 +192,10 @@ tests() {
   # Random cases enough to find what is broken; the step `random` tries many.
   export DIFFERENTIAL_CASES=${DIFFERENTIAL_CASES:-500} ORACLE_CASES=${ORACLE_CASES:-150}
   export REFUND_CASES=${REFUND_CASES:-100} CALENDAR_CASES=${CALENDAR_CASES:-20}
-  build_tests
-  start_beside ui
-  "${cargo_test[@]}" --exclude ui-pass --tests -- --skip "$ui_test" || failed=1
+  build_tests --test outages
+  start_beside others messages
+  "${cargo_test[@]}" --test outages || failed=1
+  "${cargo_test[@]}" --tests --config "$not_outages" -- --skip "$ui_test" || failed=1
   "${cargo_test[@]}" --doc || failed=1
   wait_beside || failed=1
   rm -r "$logs"
