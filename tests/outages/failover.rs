@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 use ratelimit_core::{Algorithm, Check, GroupOutcome, OnError, Policy, RateLimiter, RedisStore};
 use tests::cluster::{Cluster, cluster};
 use tests::noise::Noise;
-use tests::outage::{LONGEST, millis};
+use tests::outage::{LONGEST, SLACK, millis};
 use tests::proxy::Proxy;
 use tests::redis::{Server, ask};
 use tests::sentinel::{SERVICE, Sentinels, master_port, sentinels};
 use tokio::task::JoinHandle;
+
+use crate::topology::{ELECTED, MINUTE};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -256,6 +258,67 @@ async fn limits_are_shared_soon_after_a_master_was_killed_under_load() {
 async fn limits_are_shared_soon_after_a_master_hung_under_load() {
     let stop = |set_up: &mut Sentinels| set_up.master.signal("STOP");
     lose_a_master("Sentinel, master hung", stop, |set_up| set_up.master.signal("CONT")).await;
+}
+
+/// Sends until the limiter decides by the store again.
+async fn until_decided(limiter: &RateLimiter, limit: Duration) -> (Duration, Duration) {
+    let began = Instant::now();
+    let mut slowest = Duration::ZERO;
+    loop {
+        let sent = Instant::now();
+        let decided = limiter.check(&MINUTE, "a").await.is_ok();
+        slowest = slowest.max(sent.elapsed());
+        if decided {
+            return (slowest, began.elapsed());
+        }
+        assert!(began.elapsed() < limit, "not back after {limit:?}; slowest answer {slowest:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// What a server answers, printed for debugging; nothing while it changes its role and cuts its connections.
+async fn query(server: &Server, command: &redis::Cmd) -> String {
+    let client = redis::Client::open(server.url()).unwrap();
+    let Ok(mut wire) = client.get_multiplexed_async_connection().await else { return String::new() };
+    let answer: redis::RedisResult<redis::Value> = command.query_async(&mut wire).await;
+    answer.map(|answer| format!("{answer:?}")).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn the_new_master_is_found_when_roles_are_changed_by_command() {
+    let Some(set_up) = sentinels().await else { return };
+    let limiter = RateLimiter::redis(&set_up.url()).unwrap();
+    until_decided(&limiter, Duration::from_secs(10)).await;
+    let first = set_up.url();
+    let port: u16 =
+        first.trim_start_matches("redis-sentinel://127.0.0.1:").split(',').next().unwrap().parse().unwrap();
+    let client = redis::Client::open(("127.0.0.1", port)).unwrap();
+    let mut sentinel = client.get_multiplexed_async_connection().await.unwrap();
+    let mut failover = redis::cmd("SENTINEL");
+    failover.arg("FAILOVER").arg(SERVICE);
+    let _: () = failover.query_async(&mut sentinel).await.unwrap();
+    // What is decided from now on is written at the new master.
+    let end = Instant::now() + ELECTED;
+    let mut again = Instant::now() + Duration::from_secs(15);
+    loop {
+        let _ = limiter.check(&MINUTE, "b").await;
+        let keys = query(&set_up.replica, redis::cmd("KEYS").arg("*minute*")).await;
+        let roles = (
+            query(&set_up.replica, &redis::cmd("ROLE")).await,
+            query(&set_up.master, &redis::cmd("ROLE")).await,
+        );
+        if keys.contains("minute") && roles.0.contains("master") && roles.1.contains("slave") {
+            break;
+        }
+        assert!(Instant::now() < end, "{keys} {roles:?}");
+        if Instant::now() > again && roles.0.contains("slave") {
+            // A sentinel of a busy machine gives a failover up.
+            again += Duration::from_secs(15);
+            let _: redis::RedisResult<()> = failover.query_async(&mut sentinel).await;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(until_decided(&limiter, Duration::from_secs(10)).await.0 <= LONGEST + SLACK);
 }
 
 #[tokio::test(flavor = "multi_thread")]
