@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ratelimit_core::Timestamp;
 use ratelimit_core::clock::{Clock, FakeClock};
-use ratelimit_core::conformance::{Fixture, Reference};
+use ratelimit_core::conformance::{Fixture, Tested, cases, clock};
 use ratelimit_core::store::toolkit::{Operation, State, decide_with, refund_with};
 use ratelimit_core::store::{Deadline, Store};
 use ratelimit_core::{Check, GroupOutcome, MemoryStore, RedisStore, Reservation, StoreError};
@@ -24,10 +24,6 @@ fn block_on<F: Future>(future: F) -> F::Output {
 fn memory(clock: &FakeClock) -> Option<MemoryStore> {
     // Small enough for a flood to fill it.
     Some(MemoryStore::with_max_callers(1_000).with_clock(clock.clone()))
-}
-
-fn custom(clock: &FakeClock) -> Option<Reference> {
-    Some(Reference::new(clock))
 }
 
 /// A store, and the server that it needs.
@@ -153,12 +149,16 @@ mod redis_store {
     ratelimit_core::conformance_suite! { store: super::redis, block_on: super::block_on }
 }
 
-mod custom_store {
-    ratelimit_core::conformance_suite! { store: super::custom, block_on: super::block_on }
-}
-
-mod two_redis_stores {
-    ratelimit_core::conformance_suite! { store: super::two_on_redis, block_on: super::block_on }
+/// Slots and races; in the histories, of one call after another, two stores are as one.
+#[test]
+fn two_redis_stores_share_their_counts() {
+    let clock = clock();
+    let Some(stores) = two_on_redis(&clock) else { return };
+    let store = Tested::new(&stores);
+    cases::slots_are_held_until_they_are_freed(&store, &clock, |future| block_on(future));
+    cases::a_group_takes_its_slots_or_none(&store, &clock, |future| block_on(future));
+    cases::one_of_those_that_race_for_a_unit_gets_it(&store, &clock, |future| block_on(future));
+    cases::racing_callers_get_exactly_the_limit(&store, &clock, |future| block_on(future));
 }
 
 mod store_of_bytes {

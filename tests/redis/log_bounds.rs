@@ -102,7 +102,7 @@ impl Twins {
 async fn a_long_log_decides_as_the_model_after_random_operations() {
     let Some(server) = server() else { return };
     for (seed, entries, max) in
-        [(1, 150, 200), (2, 1_500, 2_000), (3, 1_200, 1_000_000_000_000), (4, 20_000, 50_000)]
+        [(1, 150, 200), (2, 900, 1_200), (3, 1_200, 1_000_000_000_000), (4, 2_500, 6_000)]
     {
         let mut random = Random(seed);
         let mut twins = Twins::new(&server);
@@ -195,32 +195,22 @@ const CASES: [(&str, u64); 9] = [
 ];
 
 #[tokio::test]
-async fn an_entry_of_a_log_costs_little_memory() {
+async fn an_entry_costs_little_memory_and_a_call_the_same_work_in_long_and_short_logs() {
     let Some(server) = server() else { return };
     let mut raw = server.raw().await;
-    for entries in [100, 10_000, 100_000] {
-        let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
-        let clock = FakeClock::at(Timestamp::from_micros(START));
-        fill(&server.uncached_limiter_at(&clock), &clock, &log("k", entries), "a", entries).await;
-        let mut usage = redis::cmd("MEMORY");
-        usage.arg("USAGE").arg(only_key(&mut raw).await).arg("SAMPLES").arg(0);
-        let usage: u64 = usage.query_async(&mut raw).await.unwrap();
-        println!("{entries} entries: {usage} B");
-        assert!(usage <= 9 * entries, "{usage} B for {entries} entries");
-    }
-}
-
-#[tokio::test]
-async fn a_call_does_the_same_work_for_long_and_short_logs() {
-    let Some(server) = server() else { return };
-    let mut raw = server.raw().await;
-    for entries in [100, 10_000, 100_000] {
+    // A few nodes below one other, and some below others of these.
+    for entries in [100, 10_000] {
         let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
         let clock = FakeClock::at(Timestamp::from_micros(START));
         let limiter = server.uncached_limiter_at(&clock);
         let (full, roomy) = (log("k", entries), log("k", 1_000_000));
         fill(&limiter, &clock, &full, "a", entries).await;
         let key = only_key(&mut raw).await;
+        let mut usage = redis::cmd("MEMORY");
+        usage.arg("USAGE").arg(&key).arg("SAMPLES").arg(0);
+        let usage: u64 = usage.query_async(&mut raw).await.unwrap();
+        println!("{entries} entries: {usage} B");
+        assert!(usage <= 9 * entries, "{usage} B for {entries} entries");
         let longest = async |raw: &mut MultiplexedConnection| -> u64 {
             let nodes: Vec<Vec<u8>> = redis::cmd("HVALS").arg(&key).query_async(raw).await.unwrap();
             nodes.iter().map(|node| node.len() as u64).max().unwrap()
@@ -293,7 +283,7 @@ async fn expired_entries_are_removed_step_by_step() {
     let clock = FakeClock::at(Timestamp::from_micros(START));
     let limiter = server.uncached_limiter_at(&clock);
     let policy = log("k", 1_000_000);
-    let entries = 10_000;
+    let entries = 4_000;
     fill(&limiter, &clock, &policy, "a", entries).await;
     let key = only_key(&mut raw).await;
     let nodes = async |raw: &mut MultiplexedConnection| -> u64 {
@@ -315,7 +305,7 @@ async fn expired_entries_are_removed_step_by_step() {
     assert!(limiter.check(&policy, "a").await.unwrap().is_allowed());
     assert_eq!(nodes(&mut raw).await, 1);
     // And nothing is left of what is given back, however many requests that were.
-    for _ in 0..40 {
+    for _ in 0..10 {
         let mut taken = Vec::new();
         for _ in 0..200 {
             clock.advance(Duration::from_micros(1));
@@ -327,7 +317,7 @@ async fn expired_entries_are_removed_step_by_step() {
         }
     }
     let left = nodes(&mut raw).await;
-    assert!(left <= 20, "{left} nodes for one entry and 8000 that were given back");
+    assert!(left <= 20, "{left} nodes for one entry and 2000 that were given back");
     assert_eq!(limiter.peek(&policy, "a").await.unwrap().remaining(), policy.max() - 1);
 }
 
@@ -348,7 +338,7 @@ async fn a_damaged_log_fails_as_a_foreign_value_and_charges_nothing() {
     let above = fields.iter().filter(|(field, _)| !field.starts_with('0')).count() as u64;
     let mut random = Random(7);
     let (mut failed, mut decided) = (0, 0);
-    for case in 0..2_000 {
+    for case in 0..1_000 {
         let copy = redis::cmd("COPY").arg("original").arg(&key).arg("REPLACE").to_owned();
         let _: () = copy.query_async(&mut raw).await.unwrap();
         // The header and the few nodes above others as often as those of entries.
@@ -416,5 +406,5 @@ async fn a_damaged_log_fails_as_a_foreign_value_and_charges_nothing() {
         }
     }
     println!("{failed} of {} failed", failed + decided);
-    assert!(failed > 200 && decided > 200, "{failed} failed, {decided} decided");
+    assert!(failed > 100 && decided > 100, "{failed} failed, {decided} decided");
 }

@@ -194,7 +194,7 @@ async fn a_caller_costs_little_memory() {
     let bytes = usage(&server).await;
     println!("two-window counter: {bytes} B a caller");
     assert!(bytes <= 128, "{bytes} B");
-    for (entries, cost) in [(100, 1), (100, 200), (1000, 1), (1000, 60_000), (10_000, 1)] {
+    for (entries, cost) in [(100, 1), (100, 200), (1000, 60_000)] {
         let log = policy(Algorithm::SlidingWindowLog, 1_000_000_000, Duration::from_secs(3600));
         for _ in 0..entries {
             let _ = limiter.check_n(&log, "203.0.113.7", cost).await.unwrap();
