@@ -1,6 +1,5 @@
 //! Slots of concurrency limits that several processes share: what is stored, and when slots are free again.
 
-mod model;
 mod script;
 
 use std::time::{Duration, Instant};
