@@ -80,16 +80,6 @@ impl SlotTable {
         }
     }
 
-    #[cfg(test)]
-    pub(super) const fn process(&self) -> u64 {
-        self.process
-    }
-
-    #[cfg(test)]
-    pub(super) fn set_granted_ever(&self, grants: u64) {
-        self.granted_ever.store(grants, Ordering::Relaxed);
-    }
-
     /// Sets how messages are queued, once, before the first request.
     pub(in crate::store::redis) fn set_sender(&self, sender: Sender) {
         // Called once, so it is not set yet.

@@ -1,5 +1,4 @@
-//! Tests of slots: every interleaving of small cases, random runs of several processes, and single events.
+//! Tests of slots: every interleaving of small cases, and single events.
 
 mod events;
 mod exploration;
-mod processes;
