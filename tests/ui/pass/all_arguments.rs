@@ -62,6 +62,6 @@ async fn words() -> &'static str {
     "ok"
 }
 
-fn main() {
+pub fn main() {
     let _ = actix_web::App::new().service(counter).service(bucket).service(fixed).service(log).service(words);
 }

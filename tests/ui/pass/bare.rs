@@ -15,6 +15,6 @@ async fn empty() -> &'static str {
     "ok"
 }
 
-fn main() {
+pub fn main() {
     let _ = actix_web::App::new().service(bare).service(empty);
 }

@@ -4,6 +4,14 @@ use actix_web::web::{Path, Query};
 use actix_web::{App, HttpRequest, get, post, routes, web};
 use ratelimit_actix::{Caller, client_ip, rate_limit};
 
+struct Part<const N: usize>;
+
+impl<const N: usize> Part<N> {
+    fn of(req: &HttpRequest) -> u64 {
+        (req.path().len() + N) as u64
+    }
+}
+
 fn api_key(req: &HttpRequest) -> Option<&str> {
     req.headers().get("x-api-key")?.to_str().ok()
 }
@@ -56,7 +64,7 @@ async fn by_header() -> &'static str {
     "ok"
 }
 
-#[rate_limit(by = (api_key, path("id"), ip, header("x-tenant"), |req: &HttpRequest| req.path().len()))]
+#[rate_limit(by = (self::api_key, Part::<3>::of, path("id"), ip, header("x-tenant"), |req: &HttpRequest| req.path().len()))]
 #[get("/tuple/{id}")]
 async fn by_tuple() -> &'static str {
     "ok"
@@ -120,7 +128,7 @@ async fn generic<T: Default + ToString>() -> String {
     T::default().to_string()
 }
 
-fn main() {
+pub fn main() {
     let _ = App::new()
         .service(templates::one)
         .service(templates::several)

@@ -70,7 +70,7 @@ impl Users {
     }
 }
 
-fn main() {
+pub fn main() {
     let app = App::new().service(above).service(below).service(between).service(api::inside);
     let app = app.service(api::own).service(api::free).route("/", web::get().to(mounted));
     drop(app.route("/users", web::get().to(Users::list)));

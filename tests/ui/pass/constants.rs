@@ -37,6 +37,6 @@ macro_rules! limited {
 
 limited!(generated, 5, "5m", "generated");
 
-fn main() {
+pub fn main() {
     let _ = App::new().service(counter).service(bucket).service(generated);
 }

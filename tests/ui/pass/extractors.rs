@@ -75,7 +75,7 @@ async fn left_out(request: HttpRequest, #[cfg(any())] never: DoesNotExist) -> St
     request.path().to_owned()
 }
 
-fn main() {
+pub fn main() {
     let _ =
         App::new().service(none).service(sixteen).service(patterns).service(conditional).service(left_out);
 }

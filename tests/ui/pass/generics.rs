@@ -33,7 +33,7 @@ async fn r#move(depth: web::Path<u64>) -> String {
     if depth == 0 { String::new() } else { Box::pin(r#move((depth - 1).into())).await }
 }
 
-fn main() {
+pub fn main() {
     let _ = App::new()
         .route("/echo", web::post().to(echo::<String, 3>))
         .route("/state", web::post().to(stateful::<u8>))

@@ -20,6 +20,6 @@ mod handlers {
     }
 }
 
-fn main() {
+pub fn main() {
     let _ = actix_web::App::new().route("/{id}", actix_web::web::get().to(handlers::user));
 }

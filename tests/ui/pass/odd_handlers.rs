@@ -114,7 +114,7 @@ values!(of_an_address, 3, "60s", ip, "one");
 values!(of_a_parameter, 3 + 4, "1h30m", (ip, path("id")), "two");
 values!(of_a_closure, |_: HttpRequest| 3, "1d", |request: &HttpRequest| request.path().len(), "three");
 
-fn main() {
+pub fn main() {
     // In a function as well.
     #[rate_limit(by = |id: web::Path<u64>| *id)]
     #[get("/local/{id}")]

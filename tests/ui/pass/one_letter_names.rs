@@ -160,7 +160,7 @@ async fn z(argument: web::Path<u64>) -> String {
     argument.to_string()
 }
 
-fn main() {
+pub fn main() {
     let _ = App::new()
         .service(a)
         .service(b)

@@ -32,6 +32,6 @@ async fn levels() -> &'static str {
     "ok"
 }
 
-fn main() {
+pub fn main() {
     let _ = App::new().service(with_items).service(captured).service(levels);
 }

@@ -45,6 +45,6 @@ async fn with_a_type() -> &'static str {
     "ok"
 }
 
-fn main() {
+pub fn main() {
     let _ = "pro".into_plan();
 }

@@ -33,7 +33,7 @@ async fn search() -> &'static str {
 }
 
 #[rate_limit(policy = SEARCH, by = global, count = "failures")]
-#[rate_limit(policy = crate::limits::UPLOADS, cost = 50)]
+#[rate_limit(policy = crate::policy::limits::UPLOADS, cost = 50)]
 #[rate_limit(policy = limits::DAILY, cost = |req: &actix_web::HttpRequest| req.path().len() as u64)]
 #[rate_limit(policy = <Free as Tier>::POLICY, inner = all_directly, crate = ::ratelimit_actix)]
 #[get("/all")]
@@ -70,7 +70,7 @@ async fn generic() {
     let _ = actix_web::web::to(handler::<u8>);
 }
 
-fn main() {
+pub fn main() {
     drop(generic());
     drop(all_directly());
     let _ = RateLimitMiddleware::new(Limit::new(&SEARCH));

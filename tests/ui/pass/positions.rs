@@ -56,7 +56,7 @@ async fn by_path() -> HttpResponse {
     HttpResponse::Ok().finish()
 }
 
-fn main() {
+pub fn main() {
     let _ = App::new()
         .service(above)
         .service(below)

@@ -8,12 +8,12 @@ mod facade {
     }
 }
 
-#[facade::limits::rate_limit(max = 10, crate = crate::facade::limits)]
+#[facade::limits::rate_limit(max = 10, crate = crate::reexported::facade::limits)]
 #[get("/reexported")]
 async fn reexported() -> &'static str {
     "ok"
 }
 
-fn main() {
+pub fn main() {
     let _ = App::new().service(reexported);
 }

@@ -42,7 +42,7 @@ fn number() -> &'static str {
     "/"
 }
 
-fn main() {
+pub fn main() {
     let _ = App::new().service(user).service(page).service(request).service(itself);
     drop(itself_directly());
 }

@@ -18,6 +18,6 @@ async fn two() -> &'static str {
     "ok"
 }
 
-fn main() {
+pub fn main() {
     let _ = App::new().service(three).service(two);
 }

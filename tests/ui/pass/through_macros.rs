@@ -57,6 +57,6 @@ handler! {
 
 several!(one two);
 
-fn main() {
+pub fn main() {
     let _ = App::new().service(item).service(stacked).service(parts).service(one).service(two);
 }

@@ -28,7 +28,7 @@ impl Api {
     }
 }
 
-fn main() {
+pub fn main() {
     drop(form_directly(web::Path::from(7)));
     let _ = App::new()
         .route("/user/{id}", web::get().to(user))
