@@ -25,18 +25,18 @@ fn cases() -> u32 {
 
 /// One thing that happens: some time passes, and a group is checked.
 #[derive(Clone, Debug)]
-struct Event {
+pub(super) struct Event {
     /// Share of the first policy's window by which the clock moves, in percent; may be negative.
     step: i64,
     /// Microseconds more.
-    jitter: i64,
+    pub(super) jitter: i64,
     /// For each limit: which policy, which caller, which cost.
-    group: Vec<(usize, u8, u64)>,
-    action: Action,
+    pub(super) group: Vec<(usize, u8, u64)>,
+    pub(super) action: Action,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Action {
+pub(super) enum Action {
     Check,
     Peek,
     /// A check that is charged nothing.
@@ -49,7 +49,7 @@ enum Action {
     CheckAndSettle(u64),
 }
 
-fn event(policies: usize) -> impl Strategy<Value = Event> {
+pub(super) fn event(policies: usize) -> impl Strategy<Value = Event> {
     let step = prop_oneof![15 => step_forward(), 1 => step_back()];
     let cost = prop_oneof![8 => Just(1u64), 4 => 0u64..6, 1 => 0u64..200_000, 1 => Just(u64::MAX)];
     let group = prop_oneof![
@@ -81,7 +81,7 @@ fn history() -> impl Strategy<Value = (Vec<Policy>, Vec<Event>)> {
     })
 }
 
-fn moved(now: u64, event: &Event, policy: &Policy) -> u64 {
+pub(super) fn moved(now: u64, event: &Event, policy: &Policy) -> u64 {
     let window = i64::try_from(policy.window().as_micros()).unwrap();
     let step = i128::from(window) * i128::from(event.step) / 100 + i128::from(event.jitter);
     u64::try_from((i128::from(now) + step).max(1)).unwrap()

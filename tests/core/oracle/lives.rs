@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use ratelimit_core::{Algorithm, Check, Policy};
-
-use super::trial::{case, each_case};
+use tests::strategies::{cases, policy, step_forward};
 
 /// The time that a key has to live, in milliseconds.
 async fn ttl(connection: &mut redis::aio::MultiplexedConnection) -> Option<u64> {
@@ -36,31 +37,30 @@ const SLACK: u64 = 20_000;
 #[test]
 fn a_key_in_redis_lives_exactly_as_long_as_it_matters() {
     let Some(store) = tests::timed::redis() else { return };
-    let mut connection = store.run(store.server().unwrap().raw());
-    // Redis keeps the instant of expiry, which a clock that goes back puts off by itself; an injected one
-    // cannot.
-    each_case(&store, case(false), 0.5, |trial| {
+    let connection = store.run(store.server().unwrap().raw());
+    let events = prop::collection::vec((step_forward(), 0u64..=100), 1..16);
+    let config =
+        Config { cases: cases("ORACLE_CASES", 2_000), failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let run = runner.run(&(policy(), events), |(policy, events)| {
         let () = store.run(redis::cmd("FLUSHALL").query_async(&mut connection.clone())).unwrap();
-        let callers = trial.callers("");
-        let mut exercised = false;
-        for event in &trial.case.past {
-            trial.pass(event);
-            let limit = [(0, 0, event.group[0].2)];
-            let outcome = trial.check(&limit, &callers);
+        for (step, share) in events {
+            store.advance(policy.window() * u32::try_from(step).unwrap() / 100);
+            let check = Check::new(&policy, "a").with_cost(policy.capacity() * share / 100);
+            let outcome = store.check_all(&[check]);
             let Some(ttl) = store.run(ttl(&mut connection.clone())) else { continue };
             if !outcome.is_allowed() {
                 continue;
             }
-            exercised = true;
             let needed = u64::try_from(outcome.outcomes()[0].reset_after().as_millis()).unwrap();
-            assert!(ttl + SLACK >= needed, "{ttl} ms are too short for {needed} ms");
+            prop_assert!(ttl + SLACK >= needed, "{} ms are too short for {} ms", ttl, needed);
             // An hour at least, as the injected time may pass more slowly than the server's.
-            let longest = u64::try_from(longest_life(&trial.case.policies[0]).div_ceil(1000)).unwrap();
-            assert!(ttl <= longest.max(3_600_000), "{ttl} ms are longer than {longest} ms");
+            let longest = u64::try_from(longest_life(&policy).div_ceil(1000)).unwrap();
+            prop_assert!(ttl <= longest.max(3_600_000), "{} ms are longer than {} ms", ttl, longest);
         }
-        exercised
+        Ok(())
     });
-    let () = store.run(redis::cmd("FLUSHALL").query_async(&mut connection)).unwrap();
+    run.unwrap();
 }
 
 #[test]

@@ -10,7 +10,7 @@ use tests::timed::{MIDNIGHT, report};
 tests::on_both_stores! {
     fn a_token_bucket_in_a_store_gains_and_loses_nothing(store: &Timed) {
         for (i, rate) in RATES.into_iter().enumerate() {
-            drain(rate, u64::MAX, 1_000, |policy, cost, now| {
+            drain(rate, u64::MAX, 300, |policy, cost, now| {
                 store.set(now);
                 let caller = i.to_string();
                 store.check_all(&[Check::new(policy, &caller).with_cost(cost)]).outcomes()[0].clone()
