@@ -1,6 +1,6 @@
-//! Modules, impl blocks, scopes, `inner`, and handlers that macros write.
+//! Modules, impl blocks, scopes, and handlers that macros write.
 
-use actix_web::{App, web};
+use actix_web::web;
 use ratelimit_actix::rate_limit;
 use tests::answer::{get as from_client, statuses};
 use tests::store::{fresh, watched};
@@ -233,7 +233,7 @@ async fn scopes_work_above_and_below() {
     }
 }
 
-// ---- Macros, conditions and the function itself -----------------------------------------------------------
+// ---- Macros and conditions --------------------------------------------------------------------------------
 
 macro_rules! module {
     ($name:ident, $max:expr, $path:literal) => {
@@ -264,30 +264,4 @@ async fn handlers_from_macros_and_conditional_attributes_are_limited() {
     assert_eq!(statuses(&app, "/first", 2).await, [200, 429]);
     assert_eq!(statuses(&app, "/second", 3).await, [200, 200, 429]);
     assert_eq!(statuses(&app, "/conditional", 2).await, [200, 429]);
-}
-
-#[rate_limit(max = 1, by = global, inner = sum_directly)]
-#[actix_web::get("/sum/{a}/{b}")]
-async fn sum(numbers: web::Path<(u64, u64)>) -> String {
-    (numbers.0 + numbers.1).to_string()
-}
-
-#[rate_limit(max = 1, by = global, inner = product_directly)]
-async fn product(numbers: web::Path<(u64, u64)>) -> String {
-    (numbers.0 * numbers.1).to_string()
-}
-
-#[actix_web::test]
-async fn the_inner_function_can_be_called_directly() {
-    for _ in 0..3 {
-        assert_eq!(sum_directly(web::Path::from((1, 2))).await, "3");
-        assert_eq!(product_directly(web::Path::from((3, 2))).await, "6");
-    }
-    let app = App::new().app_data(web::Data::new(fresh())).service(sum);
-    let app = app.route("/product/{a}/{b}", web::get().to(product));
-    let app = actix_web::test::init_service(app).await;
-    for (path, result) in [("/sum/1/2", "3"), ("/product/3/2", "6")] {
-        assert_eq!(send(&app, from_client(path)).await.body, result);
-        assert_eq!(statuses(&app, path, 1).await, [429]);
-    }
 }

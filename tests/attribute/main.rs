@@ -12,5 +12,4 @@ mod guesses;
 mod listing;
 mod policy;
 mod served;
-mod shared;
 mod table;

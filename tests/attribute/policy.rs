@@ -1,18 +1,17 @@
-//! `policy = PATH`: limits whose policy is in a `static` or `const`, which handlers and middleware share.
+//! `policy = PATH`: limits whose policy is in a `static` or `const`. The table shows that they share its count.
 
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use actix_web::test::init_service;
-use actix_web::web::{self, Data, Path};
+use actix_web::web::{Data, Path};
 use actix_web::{App, HttpRequest, HttpResponse, Responder, get};
 use ratelimit_actix::{
-    Algorithm, DeclaredLimit, HeaderStyle, OnError, Policy, RateLimitConfig, RateLimitMiddleware,
-    declared_limits, rate_limit,
+    Algorithm, DeclaredLimit, HeaderStyle, OnError, Policy, RateLimitConfig, declared_limits, rate_limit,
 };
 use tests::answer::{get as from_client, statuses};
 use tests::store::{fresh, watched};
-use tests::{redis, send, service};
+use tests::{send, service};
 
 pub(crate) static THREE: Policy = Policy::builder("shared-three").max(3).name("three").build();
 
@@ -117,30 +116,6 @@ macro_rules! with_policy {
 }
 
 with_policy!(limits::BUCKET, THREE);
-
-#[actix_web::test]
-async fn handlers_and_middleware_with_one_policy_share_its_count() {
-    let scope = web::scope("/scope").wrap(RateLimitMiddleware::new(&THREE));
-    let scope = scope.route("/free", web::get().to(async || "ok"));
-    let app = App::new().app_data(Data::new(fresh()));
-    let app =
-        init_service(app.service(one).service(elsewhere::other).service(block::one).service(scope)).await;
-    let mut passed = Vec::new();
-    for path in ["/one", "/other", "/scope/free", "/block/one", "/one"] {
-        passed.push(statuses(&app, path, 1).await[0]);
-    }
-    assert_eq!(passed, [200, 200, 200, 429, 429]);
-}
-
-#[actix_web::test]
-async fn redis_shares_the_count_of_a_policy() {
-    let Some(server) = redis::server() else { return };
-    let app = service!(server.limiter(), one, elsewhere::other, free, free_too);
-    assert_eq!(statuses(&app, "/one", 2).await, [200, 200]);
-    assert_eq!(statuses(&app, "/other", 2).await, [200, 429]);
-    assert_eq!(statuses(&app, "/free", 1).await, [200]);
-    assert_eq!(statuses(&app, "/free-too", 1).await, [429]);
-}
 
 #[actix_web::test]
 async fn a_constant_policy_is_shared_as_well() {

@@ -168,7 +168,7 @@ answering! { counting:
     "/count/all/{status}" count_all (count = "all");
     "/count/failures/{status}" count_failures (count = "failures");
     "/count/successes/{status}" count_successes (count = "successes");
-    "/count/closure/{status}" count_closure (count = |status: StatusCode| status == StatusCode::NOT_FOUND);
+    "/count/closure/{status}" count_closure (count = |status| status == StatusCode::NOT_FOUND);
     "/count/with/{status}" count_with (count = with(is_server_error));
     "/charge/before/{status}" charge_before (count = "failures", charge = "before");
     "/charge/after/{status}" charge_after (count = "failures", charge = "after", show = "always");
