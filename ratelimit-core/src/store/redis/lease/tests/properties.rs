@@ -73,45 +73,32 @@ fn scenario() -> impl Strategy<Value = Scenario> {
     )
 }
 
+/// What happens to a scenario beyond plain requests, by a random number.
+const CHANGES: [fn(&mut Scenario, u64); 7] = [
+    |_, _| {},
+    |scenario, n| scenario.crashes = 1 + n % 4,
+    |scenario, n| scenario.pauses = Some((10_000 + n % 1_490_000, true)),
+    // Several calls are in flight. They overtake each other, and so do their answers.
+    |scenario, n| scenario.calls = 2 + n % 7,
+    |scenario, n| scenario.largest_cost = 2 + n % 28,
+    // Half of the requests are refunded.
+    |scenario, _| scenario.undone = 50,
+    // An answer with a debt ends leases, also in flight. Another process may use its units despite a debt
+    // that it does not know.
+    |scenario, n| {
+        (scenario.processes, scenario.instances) = (1, 1);
+        (scenario.settled, scenario.calls) = (5 + n % 25, 1 + n / 25 % 8);
+    },
+];
+
 #[test]
 fn no_request_too_many_passes() {
-    for_all(150, &scenario(), |scenario| exact(&scenario.run()));
-}
-
-#[test]
-fn no_request_too_many_passes_when_processes_crash() {
-    for_all(60, &(scenario(), 1u64..5), |(scenario, crashes)| exact(&Scenario { crashes, ..scenario }.run()));
-}
-
-#[test]
-fn no_request_too_many_passes_when_processes_pause() {
-    let pause = 10_000u64..1_500_000;
-    for_all(60, &(scenario(), pause), |(scenario, longest)| {
-        exact(&Scenario { pauses: Some((longest, true)), ..scenario }.run())
-    });
-}
-
-/// Several calls are in flight. They overtake each other, and so do their answers.
-#[test]
-fn no_request_too_many_passes_when_calls_overtake_each_other() {
-    for_all(80, &(scenario(), 2u64..9), |(scenario, calls)| exact(&Scenario { calls, ..scenario }.run()));
-}
-
-/// An answer with a debt ends leases, also in flight.
-#[test]
-fn no_request_too_many_passes_behind_a_debt() {
-    for_all(80, &(scenario(), 5u64..30, 1u64..9), |(scenario, settled, calls)| {
-        // Another process may use its units despite a debt that it does not know.
-        let (processes, instances) = (1, 1);
-        exact(&Scenario { processes, settled, calls, instances, ..scenario }.run())
-    });
-}
-
-#[test]
-fn no_request_too_many_passes_with_any_cost() {
-    for_all(80, &(scenario(), 2u64..30), |(scenario, largest_cost)| {
-        exact(&Scenario { largest_cost, ..scenario }.run())
-    });
+    for change in CHANGES {
+        for_all(70, &(scenario(), any::<u64>()), |(mut scenario, number)| {
+            change(&mut scenario, number);
+            exact(&scenario.run())
+        });
+    }
 }
 
 /// Groups of a global limit and one of four other limits, which often denies. Then units are given back, some
@@ -127,11 +114,6 @@ fn no_request_too_many_passes_in_groups_that_are_denied() {
         }
         exact(&Scenario { policies: policies_of_all, groups, largest_cost, ..scenario }.run())
     });
-}
-
-#[test]
-fn no_request_too_many_passes_when_half_of_them_are_refunded() {
-    for_all(60, &scenario(), |scenario| exact(&Scenario { undone: 50, ..scenario }.run()));
 }
 
 /// Without the margin this fails: the clocks run at different rates, and the round trips are too short to
@@ -236,7 +218,7 @@ fn a_retry_after_the_wait_passes() {
                 }
                 .run()
             };
-            let report = sum((0..3).map(run));
+            let report = sum((0..2).map(run));
             assert!(report.broken_waits.1 > 10, "{report:?}");
             assert_eq!(report.broken_waits.0, 0, "cost {largest_cost}, {algorithm}: {report:?}");
         }
@@ -262,12 +244,12 @@ fn below_the_limit_few_requests_take_a_call() {
     }
 }
 
-/// The loads are steady, from half of the limit to three times the limit, or jump between nearly none and
-/// three times the limit.
+/// The loads are steady, all of the limit or three times the limit, or jump between nearly none and three
+/// times the limit.
 #[test]
 fn nearly_as_many_requests_pass_as_without_leases() {
     for algorithm in 0..3 {
-        for loads in [vec![50], vec![100], vec![150], vec![300], NEAR.to_vec()] {
+        for loads in [vec![100], vec![300], NEAR.to_vec()] {
             let run = |seed, plain| {
                 let policy = policies("global", 1_000)[algorithm].clone();
                 let (loads, until) = (loads.clone(), 2 * SECOND);
