@@ -1,7 +1,7 @@
 //! How often the cheaper algorithms decide otherwise than the exact log, over simulated days of requests.
 //!
 //! ```text
-//! cargo run --release -p tests --bin accuracy
+//! cargo run --release -p tests --example accuracy
 //! ```
 //!
 //! Prints Markdown; `docs/accuracy.md` explains it. Whole numbers only and a fixed seed, so every run prints
