@@ -69,7 +69,10 @@ impl Backend {
         if let Some(redis) = any.downcast_mut::<Option<RedisStore>>().and_then(Option::take) {
             return Self::Redis(redis);
         }
-        Self::Dyn(Box::new(store.expect("only a store that was returned is taken out")))
+        match store {
+            Some(store) => Self::Dyn(Box::new(store)),
+            None => unreachable!("only a store that was returned is taken out"),
+        }
     }
 
     /// The store as a trait object, for calls that are not on the hot path.

@@ -62,13 +62,11 @@ impl RateLimiter {
         by_worker: bool,
     ) -> Result<Begun, StoreError> {
         let group = &*self.validated(group)?;
-        Ok(match self.inner.at_once(group, &operation, self.deadline)? {
-            Some(outcome) => Begun::Decided(outcome),
-            None => {
-                let deadline = Deadline::after(self.deadline);
-                Begun::Waits(self.inner.send(group, operation(), deadline, by_worker))
-            }
-        })
+        if let Some(outcome) = self.inner.at_once(group, &operation, self.deadline)? {
+            return Ok(Begun::Decided(outcome));
+        }
+        let deadline = Deadline::after(self.deadline);
+        Ok(Begun::Waits(self.inner.send(group, operation(), deadline, by_worker)))
     }
 
     /// [`begin`](Self::begin) of a check by a worker.
