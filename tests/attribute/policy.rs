@@ -1,4 +1,4 @@
-//! `policy = PATH`: limits whose policy is in a `static` or `const`. That they share a count, the table shows.
+//! `policy = PATH`: limits whose policy is in a `static` or `const`. The table shows that they share it.
 
 use std::time::Duration;
 
