@@ -1,8 +1,9 @@
 //! The limiter: the facade through which an application checks limits.
 
 mod backend;
+pub(crate) mod begun;
 mod builder;
-pub(crate) mod decision;
+mod decision;
 pub(crate) mod global;
 mod look;
 mod overrides;
@@ -18,8 +19,8 @@ use std::time::Duration;
 
 pub(crate) use self::backend::only;
 use self::backend::{Backend, Inner, check_in_memory, validate_size};
+use self::begun::Begun;
 pub use self::builder::RateLimiterBuilder;
-use self::decision::Begun;
 pub use self::global::InstallError;
 use crate::algorithm::Operation;
 use crate::check::Check;
@@ -313,6 +314,17 @@ impl RateLimiter {
     #[inline]
     pub fn try_check_all(&self, group: &[Check<'_>]) -> Result<Option<GroupOutcome>, StoreError> {
         self.at_once(group, || Operation::Check)
+    }
+
+    /// A check by this limiter.
+    #[inline]
+    fn check_of<'a>(
+        &self,
+        policy: &'a Policy,
+        partition: &'a (impl AsRef<[u8]> + ?Sized),
+        cost: u64,
+    ) -> Check<'a> {
+        Check::new(policy, partition).with_cost(cost).in_shadow_if(self.inner.shadow)
     }
 
     /// Decides about one unit, and charges nothing.

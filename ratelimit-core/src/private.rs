@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-pub use crate::limiter::decision::{Begun, Waiting};
+pub use crate::limiter::begun::{Begun, Waiting};
 pub use crate::limiter::global::{CountsAlone, limiter_id};
 pub use crate::observe::log::{help, is_first};
 #[cfg(feature = "overrides")]

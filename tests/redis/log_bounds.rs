@@ -198,8 +198,8 @@ const CASES: [(&str, u64); 9] = [
 async fn an_entry_costs_little_memory_and_a_call_the_same_work_in_long_and_short_logs() {
     let Some(server) = server() else { return };
     let mut raw = server.raw().await;
-    // A few nodes below one other, and some below others of these.
-    for entries in [100, 10_000] {
+    // A few nodes below one other, some below others of these, and a level above.
+    for entries in [100, 10_000, 100_000] {
         let _: () = redis::cmd("FLUSHALL").query_async(&mut raw).await.unwrap();
         let clock = FakeClock::at(Timestamp::from_micros(START));
         let limiter = server.uncached_limiter_at(&clock);

@@ -6,33 +6,13 @@ use std::time::Duration;
 
 use super::RateLimiter;
 use super::backend::{Backend, Inner, check_group_in_memory, of_each, validate_size};
+use super::begun::{Begun, Waiting};
 use crate::algorithm::Operation;
 use crate::check::{Check, has_looks};
 use crate::error::StoreError;
 use crate::observe::Stopwatch;
 use crate::outcome::GroupOutcome;
-use crate::policy::Policy;
-use crate::store::{Deadline, Sent};
-
-/// A decision that has begun.
-#[allow(missing_debug_implementations, reason = "for the facade")]
-pub enum Begun {
-    /// It is made.
-    Decided(GroupOutcome),
-    /// It takes a round trip.
-    Waits(Waiting),
-}
-
-/// What is left of a decision that takes a round trip.
-#[allow(missing_debug_implementations, reason = "for the facade")]
-pub struct Waiting {
-    operation: Operation,
-    deadline: Deadline,
-    by_worker: bool,
-    stopwatch: Stopwatch,
-    /// In a box, because futures that are moved should be small.
-    sent: Option<Box<Sent>>,
-}
+use crate::store::Deadline;
 
 impl RateLimiter {
     /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.
@@ -97,17 +77,6 @@ impl RateLimiter {
         waiting: &mut Waiting,
     ) -> Result<GroupOutcome, StoreError> {
         self.inner.end(&self.validated(group)?, waiting).await
-    }
-
-    /// A check by this limiter.
-    #[inline]
-    pub(super) fn check_of<'a>(
-        &self,
-        policy: &'a Policy,
-        partition: &'a (impl AsRef<[u8]> + ?Sized),
-        cost: u64,
-    ) -> Check<'a> {
-        Check::new(policy, partition).with_cost(cost).in_shadow_if(self.inner.shadow)
     }
 
     /// The group as this limiter decides it.

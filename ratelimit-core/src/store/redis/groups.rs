@@ -41,7 +41,7 @@ pub(super) struct Notes {
     operation: Operation,
     lookup: Option<Lookup>,
     /// After a turn or a settlement, checks wait for longer than the cached denials say.
-    _guard: Option<OfProcess<InvalidateOnDrop>>,
+    _guard: Option<Box<OfProcess<InvalidateOnDrop>>>,
 }
 
 impl Groups {
@@ -131,7 +131,7 @@ impl Groups {
             Operation::Check | Operation::Judge => denials.begin_lookup(group),
             _ => None,
         };
-        let guard = operation.overdraws().then(|| denials.invalidate_on_drop(group));
+        let guard = operation.overdraws().then(|| Box::new(denials.invalidate_on_drop(group)));
         if operation != Operation::Peek {
             for command in attachments.leases.make_way(group, operation, encoder) {
                 drop(self.lanes.send(command));

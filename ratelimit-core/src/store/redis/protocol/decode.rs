@@ -299,7 +299,7 @@ impl Reply {
         // The script decides about a shadow limit that is alone as if it were enforced.
         let RequestReply { verdict, operation, limits, details } = self.request();
         let is_alone = group.len() == 1 && operation.takes_whole_cost();
-        let mut states: SmallVec<[State; 2]> = SmallVec::new();
+        let mut states: SmallVec<[State; 1]> = SmallVec::new();
         let mut places: SmallVec<[usize; 2]> = SmallVec::new();
         for (limit, (check, found)) in group.iter().zip(limits).enumerate() {
             let known = limits[..limit].iter().position(|other| other.0 == found.0);
