@@ -176,12 +176,6 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Whether some checks of the group are charged nothing.
-#[inline]
-pub(crate) fn has_looks(group: &[Check<'_>]) -> bool {
-    group.iter().any(Check::is_uncharged)
-}
-
 #[allow(clippy::cast_possible_truncation, reason = "two halves")]
 pub(crate) fn keyed(key: &[u8; 16]) -> SipHasher13 {
     let key = u128::from_le_bytes(*key);

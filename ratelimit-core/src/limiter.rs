@@ -3,7 +3,7 @@
 mod backend;
 pub(crate) mod begun;
 mod builder;
-mod decision;
+pub(crate) mod decision;
 pub(crate) mod global;
 mod look;
 mod overrides;
@@ -21,6 +21,7 @@ pub(crate) use self::backend::only;
 use self::backend::{Backend, Inner, check_in_memory, validate_size};
 use self::begun::Begun;
 pub use self::builder::RateLimiterBuilder;
+use self::decision::Waiting;
 pub use self::global::InstallError;
 use crate::algorithm::Operation;
 use crate::check::Check;
@@ -178,13 +179,14 @@ impl RateLimiter {
         if let Backend::Memory(store) = &self.inner.store {
             return Ok(check_in_memory(store, &check, &self.inner.observer));
         }
-        match self.begin(slice::from_ref(&check), || operation_of_one(policy), false)? {
+        let operation = || operation_of_one(policy);
+        match self.inner.begin(slice::from_ref(&check), operation, self.deadline, false)? {
             Begun::Decided(outcome) => only(outcome),
             // The check is in a box, so that the in-memory future stays small: a future is copied until it is
             // polled, and copying a large one takes longer than a decision in memory.
             Begun::Waits(mut waiting) => {
                 let check = self.check_of(policy, &partition, cost);
-                Box::pin(async move { only(self.end(&[check], &mut waiting).await?) }).await
+                Box::pin(async move { only(self.inner.end(&[check], &mut waiting).await?) }).await
             }
         }
     }
@@ -230,7 +232,7 @@ impl RateLimiter {
     /// # }).unwrap();
     /// ```
     pub async fn check_all(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.outcome(group, || Operation::Check, false).await
+        self.inner.outcome(group, || Operation::Check, self.deadline, false).await
     }
 
     /// Charges one unit like [`check`](Self::check), without awaiting. Returns `Ok(None)`, and charges
@@ -275,7 +277,10 @@ impl RateLimiter {
         let check = self.check_of(policy, &partition, 1);
         match &self.inner.store {
             Backend::Memory(store) => Ok(Some(check_in_memory(store, &check, &self.inner.observer))),
-            _ => self.at_once(slice::from_ref(&check), || operation_of_one(policy))?.map(only).transpose(),
+            _ => {
+                let operation = || operation_of_one(policy);
+                self.inner.at_once(slice::from_ref(&check), operation, self.deadline)?.map(only).transpose()
+            }
         }
     }
 
@@ -313,7 +318,30 @@ impl RateLimiter {
     /// ```
     #[inline]
     pub fn try_check_all(&self, group: &[Check<'_>]) -> Result<Option<GroupOutcome>, StoreError> {
-        self.at_once(group, || Operation::Check)
+        self.inner.at_once(group, || Operation::Check, self.deadline)
+    }
+
+    /// [`check_all`](Self::check_all) by a worker.
+    pub(crate) fn check_all_on_worker(
+        &self,
+        group: &[Check<'_>],
+    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
+        self.inner.outcome(group, || Operation::Check, self.deadline, true)
+    }
+
+    /// The first half of [`check_all_on_worker`](Self::check_all_on_worker), which does not await.
+    #[inline]
+    pub(crate) fn begin_on_worker(&self, group: &[Check<'_>]) -> Result<Begun, StoreError> {
+        self.inner.begin(group, || Operation::Check, self.deadline, true)
+    }
+
+    /// The second half.
+    pub(crate) fn end(
+        &self,
+        group: &[Check<'_>],
+        waiting: &mut Waiting,
+    ) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
+        self.inner.end(group, waiting)
     }
 
     /// A check by this limiter.
@@ -343,6 +371,6 @@ impl RateLimiter {
     /// As with [`check`](Self::check), and [`StoreError::GroupTooLarge`] if the group has more than
     /// [`MAX_GROUP`](crate::MAX_GROUP) limits.
     pub fn peek_all(&self, group: &[Check<'_>]) -> impl Future<Output = Result<GroupOutcome, StoreError>> {
-        self.outcome(group, || Operation::Peek, false)
+        self.inner.outcome(group, || Operation::Peek, self.deadline, false)
     }
 }

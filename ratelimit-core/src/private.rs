@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-pub use crate::limiter::begun::{Begun, Waiting};
+pub use crate::limiter::begun::Begun;
+pub use crate::limiter::decision::Waiting;
 pub use crate::limiter::global::{CountsAlone, limiter_id};
 pub use crate::observe::log::{help, is_first};
 #[cfg(feature = "overrides")]

@@ -37,6 +37,25 @@ pub(super) struct Inner {
 }
 
 impl Inner {
+    /// Refunds charges, and logs if that fails.
+    pub(super) async fn refund(
+        &self,
+        reservation: &Reservation<'_>,
+        timeout: Duration,
+    ) -> Result<(), StoreError> {
+        let result = match &self.store {
+            _ if reservation.is_degraded() => self.fallback.refund(reservation),
+            Backend::Memory(store) => store.refund_all(reservation),
+            store => store.as_dyn().refund(reservation, timeout).await,
+        };
+        if let Err(error) = &result
+            && !matches!(error, StoreError::TurnsNotDue)
+        {
+            self.fallback.outage.log_failed_refund(error);
+        }
+        result
+    }
+
     /// Begins a refund for a value that is dropped. A store that needs a round trip goes on in the
     /// background. A turn that stays because of later turns is no failure.
     pub(super) fn begin_refund(&self, reservation: &Reservation<'_>, timeout: Duration) {

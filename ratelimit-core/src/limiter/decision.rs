@@ -1,113 +1,42 @@
-//! A decision in two parts, of which only the second awaits: made at once if the store can, otherwise sent.
+//! Decisions by the store, and by the failure policies without one.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::RateLimiter;
-use super::backend::{Backend, Inner, check_group_in_memory, of_each, validate_size};
-use super::begun::{Begun, Waiting};
+use super::backend::{Backend, Inner, check_group_in_memory, of_each};
 use crate::algorithm::Operation;
-use crate::check::{Check, has_looks};
+use crate::check::Check;
 use crate::error::StoreError;
 use crate::observe::Stopwatch;
 use crate::outcome::GroupOutcome;
-use crate::store::Deadline;
+use crate::store::{Deadline, Sent};
 
-impl RateLimiter {
-    /// Decides about a group: without awaiting if the store can, and otherwise by a call of the store.
-    pub(super) async fn outcome(
-        &self,
-        group: &[Check<'_>],
-        operation: impl Fn() -> Operation,
-        by_worker: bool,
-    ) -> Result<GroupOutcome, StoreError> {
-        match self.begin(group, operation, by_worker)? {
-            Begun::Decided(outcome) => Ok(outcome),
-            Begun::Waits(mut waiting) => self.end(group, &mut waiting).await,
-        }
-    }
-
-    /// Begins a decision, of a worker or of any caller: makes it without awaiting if the store can, and
-    /// otherwise sends the request if one call decides. The operation is a function, so that the compiler
-    /// knows it.
-    ///
-    /// A worker is a runtime with one thread, IO and timers, which runs while its calls wait, as in an Actix
-    /// server: the call may be sent and answered on that thread.
-    #[inline]
-    pub(super) fn begin(
-        &self,
-        group: &[Check<'_>],
-        operation: impl Fn() -> Operation,
-        by_worker: bool,
-    ) -> Result<Begun, StoreError> {
-        let group = &*self.validated(group)?;
-        if let Some(outcome) = self.inner.at_once(group, &operation, self.deadline)? {
-            return Ok(Begun::Decided(outcome));
-        }
-        let deadline = Deadline::after(self.deadline);
-        Ok(Begun::Waits(self.inner.send(group, operation(), deadline, by_worker)))
-    }
-
-    /// [`begin`](Self::begin) of a check by a worker.
-    #[inline]
-    pub(crate) fn begin_on_worker(&self, group: &[Check<'_>]) -> Result<Begun, StoreError> {
-        self.begin(group, || Operation::Check, true)
-    }
-
-    /// [`check_all`](Self::check_all) by a worker.
-    pub(crate) async fn check_all_on_worker(&self, group: &[Check<'_>]) -> Result<GroupOutcome, StoreError> {
-        self.outcome(group, || Operation::Check, true).await
-    }
-
-    /// [`begin`](Self::begin) without a request that is sent.
-    #[inline]
-    pub(super) fn at_once(
-        &self,
-        group: &[Check<'_>],
-        operation: impl Fn() -> Operation,
-    ) -> Result<Option<GroupOutcome>, StoreError> {
-        self.inner.at_once(&self.validated(group)?, operation, self.deadline)
-    }
-
-    /// Awaits the outcome of what was begun with this group.
-    pub(crate) async fn end(
-        &self,
-        group: &[Check<'_>],
-        waiting: &mut Waiting,
-    ) -> Result<GroupOutcome, StoreError> {
-        self.inner.end(&self.validated(group)?, waiting).await
-    }
-
-    /// The group as this limiter decides it.
-    #[inline]
-    fn validated<'g, 'a>(&self, group: &'g [Check<'a>]) -> Result<Cow<'g, [Check<'a>]>, StoreError> {
-        validate_size(group)?;
-        Ok(if self.inner.shadow {
-            group.iter().map(|check| check.in_shadow_if(true)).collect()
-        } else {
-            Cow::Borrowed(group)
-        })
-    }
+/// What is left of a decision that has to be awaited.
+#[allow(missing_debug_implementations, reason = "for the facade")]
+pub struct Waiting {
+    pub(super) operation: Operation,
+    pub(super) deadline: Deadline,
+    pub(super) by_worker: bool,
+    stopwatch: Stopwatch,
+    /// In a box, because futures that are moved should be small.
+    sent: Option<Box<Sent>>,
 }
 
-/// Whether a part of the group is looked at.
-fn is_look(group: &[Check<'_>], operation: Operation) -> bool {
-    operation == Operation::Check && has_looks(group)
+/// Whether some checks of the group are charged nothing.
+#[inline]
+pub(super) fn is_look(group: &[Check<'_>], operation: Operation) -> bool {
+    operation == Operation::Check && group.iter().any(Check::is_uncharged)
 }
 
 impl Inner {
-    /// Decides about a group without awaiting, if the store can.
+    /// Asks the store for a decision that it makes without awaiting.
     #[inline]
-    pub(super) fn at_once(
+    pub(super) fn try_store(
         self: &Arc<Self>,
         group: &[Check<'_>],
         operation: impl Fn() -> Operation,
         timeout: Duration,
     ) -> Result<Option<GroupOutcome>, StoreError> {
-        if is_look(group, operation()) {
-            return self.try_look(group, timeout);
-        }
         let Self { store, observer, .. } = &**self;
         match store {
             Backend::Memory(store) => {
@@ -142,20 +71,17 @@ impl Inner {
         Waiting { operation, deadline, by_worker, stopwatch, sent }
     }
 
-    /// Awaits the decision.
-    pub(super) async fn end(
+    /// Awaits the answer of the store, or asks for it if nothing was sent.
+    pub(super) async fn receive(
         self: &Arc<Self>,
         group: &[Check<'_>],
-        Waiting { operation, deadline, by_worker, stopwatch, sent }: &mut Waiting,
+        Waiting { operation, deadline, stopwatch, sent, .. }: &mut Waiting,
     ) -> Result<GroupOutcome, StoreError> {
         let (operation, deadline) = (*operation, *deadline);
-        if is_look(group, operation) {
-            // In a box, because it is rare and its future is large.
-            return Box::pin(self.look(group, deadline, *by_worker)).await;
-        }
-        let answer = match (&self.store, sent) {
+        // Taken, so that a request that waits in vain ends here and not with its handler.
+        let answer = match (&self.store, sent.take()) {
             #[cfg(feature = "redis")]
-            (Backend::Redis(store), Some(sent)) => store.end(group, sent).await,
+            (Backend::Redis(store), Some(mut sent)) => store.end(group, &mut sent).await,
             (store, _) => store.as_dyn().decide(group, operation, deadline).await,
         };
         let answer = of_each(group, answer);

@@ -56,13 +56,13 @@ impl Inner {
         timeout: Duration,
     ) -> Result<Option<GroupOutcome>, StoreError> {
         let [looks, charged] = split(group);
-        let Some(looked) = self.at_once(&looks.checks, || Operation::Judge, timeout)? else {
+        let Some(looked) = self.try_store(&looks.checks, || Operation::Judge, timeout)? else {
             return Ok(None);
         };
         let operation = || if looked.is_allowed() { Operation::Check } else { Operation::Judge };
         let rest = match &charged.checks[..] {
             [] => Some(untouched(&[])),
-            checks => self.at_once(checks, operation, timeout)?,
+            checks => self.try_store(checks, operation, timeout)?,
         };
         let rest = rest.or_else(|| (!looked.is_allowed()).then(|| untouched(&charged.checks)));
         Ok(rest.map(|rest| joined([&looks, &charged], &looked, &rest)))
@@ -79,8 +79,8 @@ impl Inner {
     ) -> Result<GroupOutcome, StoreError> {
         let [looks, charged] = split(group);
         let send = |part: &Part<'_>, operation| self.send(&part.checks, operation, deadline, by_worker);
-        let look = async { self.end(&looks.checks, &mut send(&looks, Operation::Judge)).await };
-        let decide = async |operation| self.end(&charged.checks, &mut send(&charged, operation)).await;
+        let look = async { self.receive(&looks.checks, &mut send(&looks, Operation::Judge)).await };
+        let decide = async |operation| self.receive(&charged.checks, &mut send(&charged, operation)).await;
         if charged.checks.iter().any(|check| check.policy().block_us() > 0) || charged.checks.is_empty() {
             let looked = look.await?;
             let operation = if looked.is_allowed() { Operation::Check } else { Operation::Judge };

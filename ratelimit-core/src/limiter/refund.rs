@@ -1,34 +1,10 @@
 //! Refunds of charges, and resets of callers.
 
-use std::time::Duration;
-
-use super::backend::{Backend, Inner};
 use super::{RateLimiter, validate_size};
 use crate::check::Check;
 use crate::error::StoreError;
 use crate::policy::Policy;
 use crate::reservation::Reservation;
-
-impl Inner {
-    /// Refunds charges, and logs if that fails.
-    pub(super) async fn refund(
-        &self,
-        reservation: &Reservation<'_>,
-        timeout: Duration,
-    ) -> Result<(), StoreError> {
-        let result = match &self.store {
-            _ if reservation.is_degraded() => self.fallback.refund(reservation),
-            Backend::Memory(store) => store.refund_all(reservation),
-            store => store.as_dyn().refund(reservation, timeout).await,
-        };
-        if let Err(error) = &result
-            && !matches!(error, StoreError::TurnsNotDue)
-        {
-            self.fallback.outage.log_failed_refund(error);
-        }
-        result
-    }
-}
 
 impl RateLimiter {
     /// Refunds the charges of a decision, as far as they still count.

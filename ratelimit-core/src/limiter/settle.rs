@@ -79,7 +79,7 @@ impl RateLimiter {
             return Err(StoreError::ConcurrencyLimit { limit: check.policy().name().to_owned() });
         }
         let group: SmallVec<[Check<'_>; 2]> = group.iter().map(|check| check.with_cost(units)).collect();
-        let outcome = self.outcome(&group, || Operation::UpTo, false).await?;
+        let outcome = self.inner.outcome(&group, || Operation::UpTo, self.deadline, false).await?;
         let charged = match outcome.outcomes().first() {
             Some(first) if outcome.is_allowed() => first.cost(),
             Some(_) => 0,
@@ -169,7 +169,8 @@ impl RateLimiter {
             self.inner.fallback.overdraw(&rest);
             return Ok(());
         }
-        let result = self.outcome(slice::from_ref(&rest), || Operation::Overdraw, false).await;
+        let result =
+            self.inner.outcome(slice::from_ref(&rest), || Operation::Overdraw, self.deadline, false).await;
         if let Err(error) = &result {
             self.inner.fallback.outage.log_failed_settlement(error);
         }

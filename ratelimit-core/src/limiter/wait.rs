@@ -122,7 +122,7 @@ impl RateLimiter {
                 };
                 Ok(measured(group, &self.inner.observer, decide, slice::from_ref))
             }
-            _ => only(self.outcome(slice::from_ref(check), operation, false).await?),
+            _ => only(self.inner.outcome(slice::from_ref(check), operation, self.deadline, false).await?),
         }
     }
 }
