@@ -101,11 +101,6 @@ impl RateLimitConfig {
             .unwrap_or_else(|| &DEFAULTS)
     }
 
-    /// What applies to a request without a configuration.
-    pub(crate) fn defaults() -> &'static Self {
-        &DEFAULTS
-    }
-
     /// Whether the application made this configuration. The defaults are those of requests without one.
     pub(crate) fn is_registered(&self) -> bool {
         !Arc::ptr_eq(&self.0, &DEFAULTS.0)

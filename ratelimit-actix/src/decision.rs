@@ -1,4 +1,4 @@
-//! The decision about one request: made at once if the limiter counts in this process, otherwise by a future.
+//! The decision about one request: made at once if the limiter can, otherwise sent, so that a future awaits it.
 
 mod by_hand;
 mod limits;

@@ -31,8 +31,6 @@ use crate::written_limit::WrittenLimit;
 pub struct AdmittedRequest {
     req: HttpRequest,
     payload: Payload,
-    /// Whether it has a configuration. Otherwise the response need not look for one.
-    is_configured: bool,
     /// The slots of the request, until its response has been sent, or until this is dropped without one.
     held: Cell<Slots>,
 }
@@ -75,13 +73,12 @@ impl Future for Admission {
 #[inline]
 pub fn admit(req: HttpRequest, payload: web::Payload, limits: &'static [WrittenLimit]) -> Admission {
     let config = RateLimitConfig::nearest(&req);
-    let is_configured = config.is_registered();
     let decision = if is_counted(&req, config) {
         begin(&req, config, limits.iter().map(|limit| (LimitRef::Attribute(limit), None)))
     } else {
         Decision::Made(Ok(Slots::default()))
     };
-    admission(req, payload.into_inner(), is_configured, decision)
+    admission(req, payload.into_inner(), decision)
 }
 
 /// As [`admit`], for limits with values that are computed for each request.
@@ -114,10 +111,9 @@ fn admit_with(
         }));
     }
     let config = RateLimitConfig::nearest(&req);
-    let is_configured = config.is_registered();
     let limits = limits.iter().map(LimitRef::Attribute).zip(values.iter_mut().map(Some));
     let decision = begin(&req, config, limits);
-    admission(req, payload, is_configured, decision)
+    admission(req, payload, decision)
 }
 
 /// Rejects a request for which an extractor of a limit failed. The other limits by address or principal are
@@ -141,14 +137,8 @@ async fn reject_failed(
 
 /// The rest of the way of a request, on which only what has to wait is boxed.
 #[inline]
-pub(crate) fn admission(
-    req: HttpRequest,
-    payload: Payload,
-    is_configured: bool,
-    decision: Decision,
-) -> Admission {
-    let admitted =
-        move |req, payload, held| AdmittedRequest { req, payload, is_configured, held: Cell::new(held) };
+pub(crate) fn admission(req: HttpRequest, payload: Payload, decision: Decision) -> Admission {
+    let admitted = move |req, payload, held| AdmittedRequest { req, payload, held: Cell::new(held) };
     match decision {
         Decision::Made(Ok(held)) => Admission::Ready(Some(Ok(admitted(req, payload, held)))),
         Decision::Made(Err(rejection)) => {
@@ -185,33 +175,24 @@ pub async fn extract<T: FromRequest>(
 impl AdmittedRequest {
     /// Turns the value that the handler returned, also an error, into its response, and adds the quotas.
     pub fn respond<R: Answer>(&self, returned: R) -> HttpResponse {
-        self.hold(self.with_quotas(returned.respond_to(&self.req)).map_into_boxed_body())
-    }
-
-    /// The response holds it from now on.
-    fn hold(&self, response: HttpResponse) -> HttpResponse {
-        hold(response, self.held.take())
+        self.sent(returned.respond_to(&self.req).map_into_boxed_body())
     }
 
     /// The configuration is looked up once before the handler and once here: the request moves in between,
     /// and a clone would touch a reference count that all threads share.
     fn styles(&self) -> &[HeaderStyle] {
-        let config = if self.is_configured {
-            RateLimitConfig::nearest(&self.req)
-        } else {
-            RateLimitConfig::defaults()
-        };
-        config.header_styles()
+        RateLimitConfig::nearest(&self.req).header_styles()
     }
 
-    fn with_quotas<B>(&self, mut response: HttpResponse<B>) -> HttpResponse<B> {
+    /// A response with the quotas, which holds the slots from now on.
+    fn sent(&self, mut response: HttpResponse) -> HttpResponse {
         write_quotas_of(&self.req, self.styles(), response.headers_mut());
-        response
+        hold(response, self.held.take())
     }
 
     /// The response to a request that was charged and whose extractor failed.
     pub(crate) async fn fail(self, error: Error) -> HttpResponse {
-        let response = self.hold(self.with_quotas(HttpResponse::from_error(error)));
+        let response = self.sent(HttpResponse::from_error(error));
         self.finish(response).await
     }
 

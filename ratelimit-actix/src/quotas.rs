@@ -21,7 +21,7 @@ pub use self::limit_charge::LimitCharge;
 pub use self::quota::Quota;
 pub(crate) use self::quota::{shown, tightest};
 pub use self::quota_error::QuotaError;
-pub(crate) use self::request_extension::{all_quotas, has_corrections, number_of_groups, with_quotas};
+pub(crate) use self::request_extension::{all_quotas, has_corrections, number_of_groups, with_groups};
 pub use self::settlement::{SettleOnDrop, UsageCounter};
 use crate::applied_limit::LimitRef;
 
@@ -182,7 +182,7 @@ impl Quotas {
 }
 
 /// Calls `read` with the quotas of these groups that clients see.
-fn with_shown<R>(groups: &[&[Quota]], read: impl FnOnce(&[&Quota]) -> R) -> R {
+pub(crate) fn with_shown<R>(groups: &[&[Quota]], read: impl FnOnce(&[&Quota]) -> R) -> R {
     match groups {
         // Most requests have one limit, whose quota needs no list.
         [[quota]] if quota.is_shown() => read(&[quota]),

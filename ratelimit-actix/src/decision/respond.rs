@@ -14,7 +14,7 @@ use ratelimit_core::{Decision, GroupOutcome, Outcome};
 
 use crate::applied_limit::{AppliedLimit, AppliedLimits};
 use crate::config::RateLimitConfig;
-use crate::quotas::{Quotas, all_quotas, with_quotas};
+use crate::quotas::{Quotas, all_quotas, with_groups, with_shown};
 use crate::response::{
     HeaderStyle, MissingCaller, RateLimited, Rejected, Rejection, RequestStyle, Unavailable, field_names,
     forbid_storing, keep, number, write,
@@ -124,7 +124,7 @@ async fn drain(req: &HttpRequest, mut payload: Payload) -> Option<Payload> {
 /// under the same names are replaced: they would contradict what is counted.
 pub(crate) fn write_quotas_of(req: &HttpRequest, styles: &[HeaderStyle], headers: &mut HeaderMap) {
     if !styles.is_empty() {
-        with_quotas(req, |quotas| write(styles, quotas, headers));
+        with_groups(req, |groups| with_shown(groups, |quotas| write(styles, quotas, headers)));
     }
 }
 

@@ -10,7 +10,7 @@ use ratelimit_core::GroupOutcome;
 
 use super::group::{DecidedGroup, QuotaGroup};
 use super::quota::Quota;
-use super::{Quotas, group_of_attributes, with_shown};
+use super::{Quotas, group_of_attributes};
 use crate::applied_limit::{AppliedLimits, LimitRef};
 use crate::request::nearest_limiter;
 
@@ -115,16 +115,11 @@ fn group(limits: &mut AppliedLimits, outcome: &GroupOutcome) -> QuotaGroup {
 
 /// Calls `read` with the groups of a request, if any limit was checked or left out. Does not share them.
 #[inline]
-fn with_groups<R>(req: &HttpRequest, read: impl FnOnce(&[&[Quota]]) -> R) -> Option<R> {
+pub(crate) fn with_groups<R>(req: &HttpRequest, read: impl FnOnce(&[&[Quota]]) -> R) -> Option<R> {
     Some(match req.extensions().get::<Stored>()? {
         Stored::Unshared(group) => read(&[group]),
         Stored::Shared(quotas) => quotas.with_groups(read),
     })
-}
-
-/// Calls `read` with the quotas of a request that clients see. Does not share them.
-pub(crate) fn with_quotas<R>(req: &HttpRequest, read: impl FnOnce(&[&Quota]) -> R) -> Option<R> {
-    with_groups(req, |groups| with_shown(groups, read))
 }
 
 /// Whether a limit of the handler is refunded or charged because of a response with this status. Does not

@@ -43,8 +43,8 @@ impl Operation {
         matches!(self, Self::Check | Self::UpTo | Self::Wait { .. })
     }
 
-    /// What decides about a group: only an enforced bucket that is alone has turns.
-    pub(crate) fn about(self, group: &[Check<'_>]) -> Self {
+    /// The operation by which a group is judged: only an enforced bucket that is alone has turns.
+    pub(crate) fn for_group(self, group: &[Check<'_>]) -> Self {
         match self {
             Self::Wait { .. } if !matches!(group, [check] if check.has_turns()) => Self::Check,
             _ => self,

@@ -57,7 +57,7 @@ pub(crate) fn judge(
     {
         return GroupOutcome::from(judge_check(check, state, now, operation));
     }
-    let of_enforced = operation.about(group);
+    let of_enforced = operation.for_group(group);
     let members = |indices: &[usize], units: Option<u64>| -> SmallVec<[Member<'_>; 2]> {
         let member = |&index: &usize| {
             let check = &group[index];

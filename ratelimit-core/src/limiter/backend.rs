@@ -66,8 +66,8 @@ impl Inner {
     }
 }
 
-/// The store of a limiter. Our stores are named, so that their decisions need neither a box nor a virtual
-/// call.
+/// The store of a limiter. The stores of this crate are named: decisions in memory need no virtual call, and
+/// those of Redis are sent before anything awaits.
 #[derive(Debug)]
 pub(super) enum Backend {
     Memory(MemoryStore),

@@ -110,7 +110,7 @@ impl RedisStore {
     }
 }
 
-/// A decision in two parts, between which nothing of the store waits.
+/// A decision in two parts: the first sends, and the second awaits the reply.
 impl RedisStore {
     /// Queues the request that [`decide`](Store::decide) would send first, without awaiting, of a worker or
     /// of any caller. A worker is a runtime with one thread, IO and timers, which runs while its calls wait:
@@ -144,7 +144,7 @@ impl Store for RedisStore {
         let groups = self.groups()?;
         let mut deadline = deadline.at_most(self.deadline);
         let group = &*groups.in_windows(group, &mut deadline).await;
-        let operation = operation.about(group);
+        let operation = operation.for_group(group);
         match self.begin(group, operation, deadline, false) {
             Some(mut sent) => groups.end(group, &mut sent).await,
             None => groups.end_by_several_calls(group, operation, deadline).await,

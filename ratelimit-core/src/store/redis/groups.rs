@@ -124,7 +124,8 @@ impl Groups {
         Ok(self.conclude(group, outcome, &mut sent.notes))
     }
 
-    /// Gives back unused units of leases that the request may need, before that request.
+    /// Notes what follows from the outcome of a request, before it is sent. Unused units of leases that it may
+    /// need are given back first.
     pub(super) fn note(&self, group: &[Check<'_>], operation: Operation) -> Notes {
         let Shared { denials, attachments, encoder, .. } = &*self.shared;
         let lookup = match operation {

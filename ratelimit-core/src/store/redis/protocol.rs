@@ -19,7 +19,7 @@ use super::command::Command;
 use super::key::{KeyFormat, StateKey};
 use super::script;
 use super::server_clock::{ClockSample, ServerClock};
-use crate::algorithm::{Operation, OwnEntry, encoded};
+use crate::algorithm::{Operation, OwnEntry};
 use crate::check::Check;
 use crate::policy::{Algorithm, LuaSource, MAX_UNITS, Parameter};
 use crate::reservation::Charge;
@@ -61,11 +61,6 @@ impl PolicyArg {
             LuaSource::Log(_) | LuaSource::Entries(_) => 8,
             LuaSource::Step(_) => 1,
         }
-    }
-
-    /// Length in bytes of the state under this policy that `bytes` begin with.
-    fn state_len(&self, bytes: &[u8]) -> Option<usize> {
-        encoded::encoded_len(self.algorithm, self.shape, bytes)
     }
 }
 

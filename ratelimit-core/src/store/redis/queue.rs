@@ -197,11 +197,10 @@ trait Queues: Sized {
 
     /// Closes a queue, and hands over what waits in it.
     fn close(&self, place: usize) {
-        let Taken { commands, requests } = self.step(place, Waiting::close);
+        let waited = self.step(place, Waiting::close);
         // Outside the lock: dropping a request wakes the task that waits for its reply, which may queue
         // another.
-        let requests = requests.into_iter().map(Queued::Request);
-        commands.into_iter().map(Queued::Command).chain(requests).for_each(|queued| self.hand_over(queued));
+        waited.into_queued().for_each(|queued| self.hand_over(queued));
     }
 }
 
@@ -258,12 +257,16 @@ impl<L: Queues> Flush<L> {
         taken
     }
 
-    /// Ends the call, and waits until the flush is scheduled or its lane is gone.
+    /// Ends the call, and waits until the flush is scheduled or its lane is gone. If enough others rest, the
+    /// flush leaves its lane.
     fn rest(&mut self, waker: &Waker) -> Poll<()> {
         let Some(lane) = self.lane.upgrade() else { return Poll::Ready(()) };
         if let Some(is_call) = self.carries.take() {
-            self.end_call(&lane, is_call, Some(waker.clone()));
-            return Poll::Pending;
+            if self.end_call(&lane, is_call, Some(waker.clone())) {
+                return Poll::Pending;
+            }
+            self.lane = Weak::new();
+            return Poll::Ready(());
         }
         // A timer that has ended meanwhile may wake it as well.
         let is_same = |resting: &Waker| resting.will_wake(waker);
@@ -271,9 +274,10 @@ impl<L: Queues> Flush<L> {
         if rests { Poll::Pending } else { Poll::Ready(()) }
     }
 
-    fn end_call(&self, lane: &Arc<L>, is_call: bool, rests: Option<Waker>) {
-        let due = lane.step(self.place, |waiting| waiting.end_call(is_call, rests));
+    fn end_call(&self, lane: &Arc<L>, is_call: bool, waker: Option<Waker>) -> bool {
+        let (due, rests) = lane.step(self.place, |waiting| waiting.end_call(is_call, waker));
         lane.schedule(self.place, due);
+        rests
     }
 }
 
@@ -281,7 +285,7 @@ impl<L: Queues> Drop for Flush<L> {
     fn drop(&mut self) {
         match (self.lane.upgrade(), self.carries) {
             (Some(lane), None) => lane.close(self.place),
-            (Some(lane), Some(is_call)) => self.end_call(&lane, is_call, None),
+            (Some(lane), Some(is_call)) => drop(self.end_call(&lane, is_call, None)),
             (None, _) => {}
         }
     }

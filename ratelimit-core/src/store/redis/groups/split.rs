@@ -33,7 +33,10 @@ impl Groups {
         match operation {
             Operation::Overdraw => {
                 for check in group.chunks(1) {
-                    let _ = self.end(check, &mut self.begin(check, operation, deadline, false)).await?;
+                    let mut sent = self.begin(check, operation, deadline, false);
+                    let _ = self.end(check, &mut sent).await?;
+                    // It may have been extended, which is done once.
+                    deadline = sent.deadline;
                 }
                 Ok(GroupOutcome::unknown(self.shared.denials.now(), group))
             }

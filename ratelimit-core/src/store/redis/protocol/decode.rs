@@ -28,9 +28,10 @@ impl Batch {
         let at = Timestamp::from_micros(whole(f64::from_le_bytes(*at))?);
         let mut ranges = SmallVec::with_capacity(self.keys.len());
         for entry in &self.keys {
+            let policy = &self.policies[usize::from(entry.policy)];
             let size = match rest.first()? {
                 b'.' | b'!' => 1,
-                _ => self.policies[usize::from(entry.policy)].state_len(rest)?,
+                _ => encoded::encoded_len(policy.algorithm, policy.shape, rest)?,
             };
             let start = bytes.len() - rest.len();
             rest = rest.get(size..)?;

@@ -39,9 +39,15 @@ impl Lane {
 }
 
 impl Drop for Lane {
-    /// Ends the flushes that rest.
+    /// Ends the flushes that rest. What waits goes to the store's lane.
     fn drop(&mut self) {
-        let queues = self.queues.iter_mut();
-        queues.flat_map(|queue| queue.get_mut().resting.drain(..)).for_each(Waker::wake);
+        for queue in &mut self.queues {
+            let queue = queue.get_mut();
+            queue.resting.drain(..).for_each(Waker::wake);
+            let waited = queue.close().into_queued();
+            if let Some(of_store) = &self.of_store {
+                waited.for_each(|queued| of_store.push(queued));
+            }
+        }
     }
 }

@@ -312,6 +312,20 @@ async fn what_a_worker_leaves_behind_goes_to_the_store() {
     }
 }
 
+/// The runtime of a worker drops what keeps its lane before it drops the flushes.
+#[tokio::test]
+async fn what_waits_in_a_lane_that_is_gone_goes_to_the_store() {
+    let (of_store, _calls) = connected("-ERR over the store's\r\n").await;
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let connections = Connections::of_worker(&of_store.connections, runtime.handle().clone());
+    let lane = Lane::new(&of_store.shared, connections, Some(Arc::clone(&of_store)));
+    let waiting = push_check(&lane);
+    drop(lane);
+    let result = ended(waiting).await;
+    assert!(matches!(result, Err(CallError::Rejected(_))), "{result:?}");
+    runtime.shutdown_background();
+}
+
 #[tokio::test]
 async fn a_connection_that_is_silent_for_three_calls_is_given_up_whatever_others_reply() {
     let (lane, _calls) = connected("").await;

@@ -61,6 +61,13 @@ pub(super) struct Taken {
     pub(super) requests: Requests,
 }
 
+impl Taken {
+    pub(super) fn into_queued(self) -> impl Iterator<Item = Queued> {
+        let requests = self.requests.into_iter().map(Queued::Request);
+        self.commands.into_iter().map(Queued::Command).chain(requests)
+    }
+}
+
 impl Waiting {
     /// The empty queue of a store with this deadline.
     pub(super) fn new(deadline: Duration) -> Self {
@@ -96,11 +103,14 @@ impl Waiting {
         (Taken { commands, requests }, self.schedule())
     }
 
-    /// Ends a call that was in flight, if `is_call`; the flush `rests` now. Returns the flush to schedule.
-    pub(super) fn end_call(&mut self, is_call: bool, rests: Option<Waker>) -> Due {
+    /// Ends a call that was in flight, if `is_call`. Its flush rests if it has a waker and few others rest.
+    /// Returns the flush to schedule, and whether this one rests.
+    pub(super) fn end_call(&mut self, is_call: bool, waker: Option<Waker>) -> (Due, bool) {
         self.calls -= usize::from(is_call);
-        self.resting.extend(rests);
-        self.schedule()
+        let waker = waker.filter(|_| self.resting.len() < MAX_CALLS);
+        let rests = waker.is_some();
+        self.resting.extend(waker);
+        (self.schedule(), rests)
     }
 
     /// Closes the queue, and takes all that waits.
@@ -151,6 +161,14 @@ mod tests {
     use crate::store::redis::queue::request::tests::{check_under, checks};
 
     const DEADLINE: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn few_flushes_rest() {
+        let mut waiting = Waiting::new(DEADLINE);
+        let rested =
+            (0..=MAX_CALLS).filter(|_| waiting.end_call(false, Some(Waker::noop().clone())).1).count();
+        assert_eq!((rested, waiting.resting.len()), (MAX_CALLS, MAX_CALLS));
+    }
 
     fn sizes(requests: impl IntoIterator<Item = QueuedRequest>) -> Vec<usize> {
         let mut waiting = Waiting { requests: requests.into_iter().collect(), ..Waiting::new(DEADLINE) };
