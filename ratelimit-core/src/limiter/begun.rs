@@ -50,10 +50,10 @@ impl Inner {
         timeout: Duration,
         by_worker: bool,
     ) -> Result<Begun, StoreError> {
-        let group = &*self.validated(group)?;
-        if let Some(outcome) = self.at_once_of(group, &operation, timeout)? {
+        if let Some(outcome) = self.at_once(group, &operation, timeout)? {
             return Ok(Begun::Decided(outcome));
         }
+        let group = &*self.validated(group)?;
         Ok(Begun::Waits(self.send(group, operation(), Deadline::after(timeout), by_worker)))
     }
 
@@ -65,16 +65,7 @@ impl Inner {
         operation: impl Fn() -> Operation,
         timeout: Duration,
     ) -> Result<Option<GroupOutcome>, StoreError> {
-        self.at_once_of(&self.validated(group)?, operation, timeout)
-    }
-
-    #[inline]
-    fn at_once_of(
-        self: &Arc<Self>,
-        group: &[Check<'_>],
-        operation: impl Fn() -> Operation,
-        timeout: Duration,
-    ) -> Result<Option<GroupOutcome>, StoreError> {
+        let group = &*self.validated(group)?;
         if is_look(group, operation()) {
             return self.try_look(group, timeout);
         }
