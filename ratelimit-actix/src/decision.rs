@@ -1,4 +1,4 @@
-//! The decision about one request: made at once if the limiter can, otherwise sent, so that a future awaits it.
+//! The decision about one request: made at once if the limiter can, otherwise sent, and awaited.
 
 mod by_hand;
 mod limits;

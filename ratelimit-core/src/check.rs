@@ -174,6 +174,13 @@ impl<'a> Check<'a> {
         let caller: u128 = keyed(key).hash(self.partition).into();
         caller ^ (policy << 64 | policy)
     }
+
+    /// The same for a check whose window is named, if it has one.
+    #[cfg(feature = "redis")]
+    pub(crate) fn digest_in_window(&self, key: &[u8; 16]) -> u128 {
+        debug_assert_eq!(self.window.is_some(), self.policy.calendar().is_some(), "a calendar has a window");
+        self.digest(key, Timestamp::default())
+    }
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "two halves")]

@@ -275,13 +275,11 @@ impl RateLimiter {
         partition: impl AsRef<[u8]>,
     ) -> Result<Option<Outcome>, StoreError> {
         let check = self.check_of(policy, &partition, 1);
-        match &self.inner.store {
-            Backend::Memory(store) => Ok(Some(check_in_memory(store, &check, &self.inner.observer))),
-            _ => {
-                let operation = || operation_of_one(policy);
-                self.inner.at_once(slice::from_ref(&check), operation, self.deadline)?.map(only).transpose()
-            }
+        if let Backend::Memory(store) = &self.inner.store {
+            return Ok(Some(check_in_memory(store, &check, &self.inner.observer)));
         }
+        let operation = || operation_of_one(policy);
+        self.inner.at_once(slice::from_ref(&check), operation, self.deadline)?.map(only).transpose()
     }
 
     /// Decides about a group like [`check_all`](Self::check_all), without awaiting. Returns `Ok(None)`, and

@@ -125,7 +125,8 @@ impl RedisStore {
     ) -> Option<Box<Sent>> {
         let groups = self.groups.get()?;
         let is_one_call = groups.knows_windows(group) && groups.takes_one_call(group, operation);
-        is_one_call.then(|| groups.begin(group, operation, deadline.at_most(self.deadline), by_worker))
+        is_one_call
+            .then(|| Box::new(groups.begin(group, operation, deadline.at_most(self.deadline), by_worker)))
     }
 
     /// Awaits the outcome of a group that was sent.

@@ -179,7 +179,7 @@ impl DenialCache {
         let now = self.clock.now();
         let mut digest_of_group = None;
         group.iter().find_map(|check| {
-            let state = check.digest(&self.key, Timestamp::default());
+            let state = check.digest_in_window(&self.key);
             let mut shard = self.lock_shard(state);
             let known = shard.table.find_entry(hash(state), |denial| denial.state == state).ok()?;
             let denial = known.get();
@@ -214,7 +214,7 @@ impl DenialCache {
         if violated().any(|(_, outcome)| !matches!(outcome.decision(), Decision::Denied { .. })) {
             return;
         }
-        let state = check.digest(&self.key, Timestamp::default());
+        let state = check.digest_in_window(&self.key);
         // A cost above the limit has no wait; where nothing remains, the outcome changes with the next unit.
         let waits = violated().flat_map(|(_, outcome)| [outcome.retry_after(), outcome.next_unit_after()]);
         let wait = waits.flatten().fold(self.ttl, Duration::min);
@@ -242,8 +242,7 @@ impl DenialCache {
     /// A guard that ends the entries of these states when it is dropped, for a command that is about to
     /// change them.
     pub(super) fn invalidate_on_drop(self: &Arc<Self>, checks: &[Check<'_>]) -> OfProcess<InvalidateOnDrop> {
-        let states =
-            checks.iter().map(|check| (check.digest(&self.key, Timestamp::default()), change_bucket(check)));
+        let states = checks.iter().map(|check| (check.digest_in_window(&self.key), change_bucket(check)));
         self.invalidate_states_on_drop(states.collect())
     }
 

@@ -109,12 +109,12 @@ impl Groups {
         operation: Operation,
         mut deadline: Deadline,
         by_worker: bool,
-    ) -> Box<Sent> {
+    ) -> Sent {
         let windows_at = self.windows_at(group);
         let group = &*in_windows(group, windows_at);
         let notes = self.note(group, operation);
         let pending = self.submit(group, operation, &mut deadline, by_worker);
-        Box::new(Sent { pending, deadline, windows_at, notes })
+        Sent { pending, deadline, windows_at, notes }
     }
 
     /// Waits for the reply.
@@ -124,8 +124,8 @@ impl Groups {
         Ok(self.conclude(group, outcome, &mut sent.notes))
     }
 
-    /// Notes what follows from the outcome of a request, before it is sent. Unused units of leases that it may
-    /// need are given back first.
+    /// Notes what follows from the outcome of a request, before it is sent. Unused units of leases that it
+    /// may need are given back first.
     pub(super) fn note(&self, group: &[Check<'_>], operation: Operation) -> Notes {
         let Shared { denials, attachments, encoder, .. } = &*self.shared;
         let lookup = match operation {

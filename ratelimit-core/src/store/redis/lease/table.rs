@@ -16,7 +16,7 @@ use super::nodes::{LeaseNodes, NodeConnection};
 use super::shard::{LeaseShard, Warm};
 use super::size::{Demand, is_leasable};
 use crate::check::{Check, OwnedCheck};
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::observe::log::{Noted, help};
 use crate::policy::Policy;
 use crate::store::LeaseStatus;
@@ -194,7 +194,7 @@ impl Leases {
     }
 
     pub(super) fn digest(&self, check: &Check<'_>) -> u128 {
-        check.digest(&self.digest_key, Timestamp::default())
+        check.digest_in_window(&self.digest_key)
     }
 
     pub(super) fn lock_shard(&self, digest: u128) -> MutexGuard<'_, LeaseShard> {
