@@ -1,5 +1,10 @@
 //! The limiter: the facade through which an application checks limits.
 
+#![cfg_attr(
+    not(feature = "redis"),
+    allow(clippy::match_wildcard_for_single_variants, reason = "without Redis there is one other store")
+)]
+
 mod backend;
 pub(crate) mod begun;
 mod builder;
