@@ -95,7 +95,7 @@ pub(super) struct CountGuard<'s> {
 impl CountGuard<'_> {
     /// The terms of a limit, for events of the count.
     pub(super) const fn terms<'c>(&self, check: Check<'c>, interval: u64) -> Terms<'c> {
-        // A lease needs no caller, whom its digest stands for.
+        // A lease needs no caller: its digest stands for it.
         Terms { check: check.without_caller(), interval, connection: self.connection }
     }
 
